@@ -77,8 +77,18 @@ FEET = ("left_ankle_roll_link", "right_ankle_roll_link")
 WRISTS = ("left_wrist_yaw_link", "right_wrist_yaw_link")
 END_EFFECTORS = (*FEET, *WRISTS)
 
-SOLE_OFFSET = -0.035
-"""Height of the sole below the ankle roll link, m (capsules of the model's feet)."""
+SOLE_RADIUS = 0.01
+SOLE_POINTS = np.array(
+    [(x, y, -0.025) for x, y in ((-0.054, 0.0), (0.132, 0.0))]
+    + [
+        (x, side * y, -0.025)
+        for x, y in ((-0.052, 0.01), (0.13, 0.01), (-0.044, 0.018), (0.123, 0.018))
+        for side in (1, -1)
+    ]
+    + [(x, side * 0.026, -0.025) for x in (0.05, 0.1) for side in (1, -1)]
+)
+"""Ends of the model's foot capsules in the ankle roll frame, m: a sole's lowest point
+is the lowest of these less `SOLE_RADIUS`."""
 
 
 @dataclass(frozen=True)

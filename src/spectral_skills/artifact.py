@@ -1,0 +1,138 @@
+"""A model is a folder: config.json, weights*.safetensors, provenance.json.
+
+Nothing is pickled. A folder is written beside its place and moved there whole,
+so a reader sees the old model or the new one, never half of either.
+"""
+
+import hashlib
+import json
+import platform
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from spectral_skills import config as configs
+from spectral_skills.atomic import replacing_folder
+
+T = TypeVar("T")
+VERSION = 1
+_CONFIG, _PROVENANCE = "config.json", "provenance.json"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What made a model: enough to trace a number back to a command."""
+
+    kind: str
+    """What the folder holds: skill, controller, planner, directions."""
+    command: str = ""
+    seed: int = 0
+    data_hash: str = ""
+    """Hash of the corpus the model was trained on."""
+    parents: dict[str, str] = field(default_factory=dict)
+    """Models this one depends on, by role, with their weight hashes."""
+    versions: dict[str, str] = field(default_factory=dict)
+    weights_hash: str = ""
+    format_version: int = VERSION
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions a result may depend on."""
+    names = ("spectral-skills", "torch", "numpy", "mujoco", "mujoco-warp", "mjlab")
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def save(
+    folder: Path,
+    config: Any,
+    weights: dict[str, Tensor],
+    provenance: Provenance,
+    max_shard_bytes: int | None = None,
+) -> None:
+    """Write a model folder; `max_shard_bytes` splits the weights into files."""
+    from safetensors.torch import save_file
+
+    with replacing_folder(folder) as temporary:
+        shards = _shards(weights, max_shard_bytes)
+        for number, shard in enumerate(shards):
+            name = (
+                "weights.safetensors"
+                if len(shards) == 1
+                else f"weights-{number + 1:02d}-of-{len(shards):02d}.safetensors"
+            )
+            tensors = {k: v.detach().cpu().contiguous() for k, v in shard.items()}
+            save_file(tensors, temporary / name)
+        stamped = configs.to_dict(provenance) | {
+            "versions": provenance.versions or installed_versions(),
+            "weights_hash": _hash_weights(temporary),
+        }
+        (temporary / _CONFIG).write_text(configs.dumps(config))
+        (temporary / _PROVENANCE).write_text(json.dumps(stamped, indent=2) + "\n")
+
+
+def load(folder: Path, config_class: type[T]) -> tuple[T, dict[str, Tensor]]:
+    """Read config and weights (on the CPU) of a model folder."""
+    from safetensors.torch import load_file
+
+    config_path = folder / _CONFIG
+    if not config_path.is_file():
+        raise FileNotFoundError(f"{folder}: no model here ({_CONFIG} is missing)")
+    config = configs.loads(config_class, config_path.read_text(), str(config_path))
+    recorded = load_provenance(folder).weights_hash
+    if recorded != _hash_weights(folder):
+        raise ValueError(
+            f"{folder}: the weights are not those of provenance.json; "
+            "a shard is missing or was changed"
+        )
+    weights: dict[str, Tensor] = {}
+    for path in _weight_files(folder):
+        weights.update(load_file(path))
+    return config, weights
+
+
+def load_provenance(folder: Path) -> Provenance:
+    """Read where a model came from."""
+    path = folder / _PROVENANCE
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder}: no model here ({_PROVENANCE} is missing)")
+    provenance = configs.loads(Provenance, path.read_text(), str(path))
+    if provenance.format_version > VERSION:
+        raise ValueError(
+            f"{path}: format {provenance.format_version} is newer than this "
+            f"package understands ({VERSION}); upgrade spectral-skills"
+        )
+    return provenance
+
+
+def _shards(weights: dict[str, Tensor], limit: int | None) -> list[dict[str, Tensor]]:
+    shards: list[dict[str, Tensor]] = [{}]
+    size = 0
+    for name, tensor in weights.items():
+        if limit is not None and shards[-1] and size + tensor.nbytes > limit:
+            shards.append({})
+            size = 0
+        shards[-1][name] = tensor
+        size += tensor.nbytes
+    return shards
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("weights*.safetensors"))
+
+
+def _hash_weights(folder: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for path in _weight_files(folder):
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()

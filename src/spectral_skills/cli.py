@@ -1,0 +1,209 @@
+"""The command line. Each verb imports what it needs when it runs, so that help is
+instant."""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+NOTHING_USABLE = 2
+
+
+def doctor() -> int:
+    """Check the installation: versions, devices, rendering, missing parts."""
+    from spectral_skills.doctor import examine
+
+    return examine()
+
+
+def ingest(
+    paths: list[Path],
+    /,
+    *,
+    out: Path,
+    fps: float | None = None,
+    strict: bool = False,
+    pad_wrists: bool = False,
+    workers: int | None = None,
+) -> int:
+    """Read motion files of any known format into a corpus.
+
+    Folders are searched; formats are told apart by content. What is broken is
+    refused with a reason, the rest is taken. A corpus already at OUT is replaced.
+    Exit code 2 if nothing was usable.
+
+    Args:
+        paths: Files and folders of motions.
+        out: Folder of the corpus.
+        fps: Frame rate of the files, where they do not say or say it wrong.
+        strict: Stop at the first file that is refused.
+        pad_wrists: Take 23-joint clips and hold their wrists at zero.
+        workers: Reading processes; all cores by default.
+    """
+    from spectral_skills.motion.clip import ClipError
+    from spectral_skills.motion.ingest import ingest as run
+
+    try:
+        summary = run(
+            paths,
+            out,
+            fps=fps,
+            strict=strict,
+            pad_wrists=pad_wrists,
+            workers=workers,
+        )
+    except ClipError as error:
+        raise ValueError(f"stopped by --strict: {error}") from None
+    print("\n".join(summary.lines()))
+    if not summary.clips:
+        print("nothing was usable; no corpus was written", file=sys.stderr)
+        return NOTHING_USABLE
+    print(f"corpus    {out}")
+    return 0
+
+
+def corpus_info(corpus: Path, /, *, json: bool = False) -> None:
+    """Count clips, frames and hours, by source, licence and kind.
+
+    Args:
+        corpus: Folder of the corpus.
+        json: Print one JSON object instead of a table.
+    """
+    from spectral_skills.report.corpus import print_info
+
+    print_info(corpus, as_json=json)
+
+
+def corpus_list(
+    corpus: Path, /, *, match: str = "", limit: int | None = None, notes: bool = False
+) -> None:
+    """List clips: name, seconds, source, text.
+
+    Args:
+        corpus: Folder of the corpus.
+        match: Only clips with this in their name or text.
+        limit: At most so many.
+        notes: Also print what is remarkable about each clip.
+    """
+    from spectral_skills.report.corpus import print_list
+
+    print_list(corpus, match=match, limit=limit, notes=notes)
+
+
+def corpus_show(corpus: Path, name: str, /, *, out: Path | None = None) -> None:
+    """Draw a clip: contact sheet, foot heights, root and joint curves.
+
+    Args:
+        corpus: Folder of the corpus.
+        name: Name of the clip, as `corpus list` prints it.
+        out: Picture to write; NAME.png here by default.
+    """
+    from spectral_skills.report.corpus import draw_clip
+
+    draw_clip(corpus, name, out or Path(f"{name}.png"))
+
+
+def demo(*, out: Path = Path("demo")) -> None:
+    """Run the pipeline on generated motions and write a page with pictures.
+
+    Args:
+        out: Folder for the page and everything it shows.
+    """
+    from spectral_skills.report.demo import build
+
+    print(f"open {build(out)}")
+
+
+def bench(
+    what: Literal["kinematics", "windows", "corpus"],
+    /,
+    *,
+    device: str = "cpu",
+    record: Path | None = None,
+) -> None:
+    """Measure speed against the physical limit of this machine.
+
+    Args:
+        what: The part to measure.
+        device: cpu or cuda.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from spectral_skills.motion import bench as benches
+    from spectral_skills.report.tables import publish, show
+
+    results = getattr(benches, what)(device)
+    show(results)
+    if record is not None:
+        publish(results, record)
+
+
+VERBS: dict[str, Callable] = {
+    "doctor": doctor,
+    "ingest": ingest,
+    "corpus info": corpus_info,
+    "corpus list": corpus_list,
+    "corpus show": corpus_show,
+    "demo": demo,
+    "bench": bench,
+}
+
+
+def usage() -> str:
+    """What `spectral --help` prints."""
+    width = max(map(len, VERBS))
+    lines = [
+        "Spectral Skills: a skill space, a controller and knobs that add, for humanoids.",
+        "",
+        "usage: spectral VERB [options]        spectral VERB --help",
+        "",
+    ]
+    for verb, function in VERBS.items():
+        summary = (inspect.getdoc(function) or "").splitlines()[0]
+        lines.append(f"  {verb:<{width}}  {summary}")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a verb."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return
+    if arguments[0] == "--version":
+        from importlib.metadata import version
+
+        print(version("spectral-skills"))
+        return
+    for words in (2, 1):
+        verb = " ".join(arguments[:words])
+        if verb in VERBS:
+            sys.exit(_run(verb, arguments[words:]))
+    inner = [v for v in VERBS if v.startswith(f"{arguments[0]} ")]
+    asked = f"unknown verb {arguments[0]!r}"
+    if inner:
+        asked = f"{arguments[0]} needs one of: {', '.join(v.split()[1] for v in inner)}"
+        if {"-h", "--help"} & set(arguments):
+            print(usage())
+            return
+    print(f"{asked}\n\n{usage()}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _run(verb: str, arguments: list[str]) -> int:
+    import tyro
+
+    try:
+        code = tyro.cli(VERBS[verb], args=arguments, prog=f"spectral {verb}")
+    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+        # These are written for users; anything else is a bug and shows its trace.
+        if os.environ.get("SPECTRAL_DEBUG"):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    return code or 0

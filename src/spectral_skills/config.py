@@ -1,0 +1,118 @@
+"""Frozen dataclasses to JSON and back, losslessly; unknown keys are errors."""
+
+import dataclasses
+import json
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def to_dict(config: Any) -> Any:
+    """Plain JSON values of a dataclass, nested ones included."""
+    if dataclasses.is_dataclass(config) and not isinstance(config, type):
+        return {
+            field.name: to_dict(getattr(config, field.name))
+            for field in dataclasses.fields(config)
+        }
+    if isinstance(config, tuple | list):
+        return [to_dict(value) for value in config]
+    if isinstance(config, dict):
+        return {key: to_dict(value) for key, value in config.items()}
+    if isinstance(config, Path):
+        return str(config)
+    return config
+
+
+def from_dict(cls: type[T], values: Any, where: str = "") -> T:
+    """Rebuild a dataclass; says which key is unknown, missing or of a wrong type."""
+    where = where or cls.__name__
+    if not isinstance(values, dict):
+        raise ValueError(f"{where}: expected an object, found {values!r}")
+    hints = typing.get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    unknown = sorted(set(values) - set(fields))
+    if unknown:
+        raise ValueError(
+            f"{where}: unknown key {unknown[0]!r}; known are {', '.join(fields)}"
+        )
+    for name, field in fields.items():
+        optional = (field.default, field.default_factory) != (
+            dataclasses.MISSING,
+            dataclasses.MISSING,
+        )
+        if name not in values and not optional:
+            raise ValueError(f"{where}: missing key {name!r}")
+    return cls(
+        **{
+            name: _coerce(hints[name], value, f"{where}.{name}")
+            for name, value in values.items()
+        }
+    )
+
+
+def _coerce(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return value
+    if origin in (types.UnionType, typing.Union):
+        return _first_that_fits(arguments, value, where)
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise ValueError(f"{where}: {value!r} is not one of {arguments}")
+        return value
+    if dataclasses.is_dataclass(hint):
+        return from_dict(hint, value, where)  # type: ignore[arg-type]
+    if origin is tuple and isinstance(value, list | tuple):
+        return _coerce_tuple(arguments, value, where)
+    if origin is dict and isinstance(value, dict):
+        return {k: _coerce(arguments[1], v, f"{where}.{k}") for k, v in value.items()}
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is Path and isinstance(value, str):
+        return Path(value)
+    expected = types.NoneType if hint is None else origin or hint
+    # bool is a subclass of int, but `true` is no number.
+    if not isinstance(value, expected) or (
+        isinstance(value, bool) and expected is not bool
+    ):
+        name = getattr(expected, "__name__", expected)
+        raise ValueError(f"{where}: expected {name}, found {value!r}")
+    return value
+
+
+def _coerce_tuple(arguments: tuple, value: Any, where: str) -> tuple:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        hints = (arguments[0],) * len(value)
+    elif len(arguments) == len(value):
+        hints = arguments
+    else:
+        raise ValueError(f"{where}: expected {len(arguments)} values, found {value!r}")
+    pairs = zip(hints, value, strict=True)
+    return tuple(_coerce(h, v, f"{where}[{i}]") for i, (h, v) in enumerate(pairs))
+
+
+def _first_that_fits(hints: tuple, value: Any, where: str) -> Any:
+    reasons = []
+    for hint in hints:
+        try:
+            return _coerce(hint, value, where)
+        except ValueError as error:
+            reasons.append(str(error))
+    raise ValueError("; or ".join(reasons))
+
+
+def dumps(config: Any) -> str:
+    """JSON text of a config, stable for hashing and diffing."""
+    return json.dumps(to_dict(config), indent=2, allow_nan=False) + "\n"
+
+
+def loads(cls: type[T], text: str, where: str = "") -> T:
+    """Config from JSON text."""
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where or cls.__name__}: not JSON: {error}") from error
+    return from_dict(cls, values, where)

@@ -1,0 +1,200 @@
+"""`spectral bench`: speed of the motion library, against what the machine allows."""
+
+import json
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from spectral_skills.motion.corpus import (
+    COLUMNS,
+    FPS,
+    FRAMES,
+    HEADER,
+    SPANS,
+    VERSION,
+    Corpus,
+    Strings,
+)
+from spectral_skills.motion.kinematics import (
+    Kinematics,
+    joint_velocities,
+    link_velocities,
+)
+from spectral_skills.motion.windows import MotionTensors, WindowConfig, WindowSampler
+from spectral_skills.results import Result
+from spectral_skills.robot import g1
+
+_CLIP_FRAMES = 2000
+
+
+def hardware(device: str) -> str:
+    """Name of the processor a benchmark runs on."""
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_name(device)
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = [x for x in info.read_text().splitlines() if x.startswith("model name")]
+        name = lines[0].split(":", 1)[1].strip() if lines else name
+    return f"{name}, {torch.get_num_threads()} threads"
+
+
+def _seconds(work: Callable[[], object], device: str, repeat: int = 7) -> float:
+    """Best time of several runs: other programs only ever make it longer."""
+    cuda = torch.device(device).type == "cuda"
+    times = []
+    for _ in range(repeat + 2):
+        if cuda:
+            torch.cuda.synchronize(device)
+        start = time.perf_counter()
+        work()
+        if cuda:
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - start)
+    return min(times[2:])
+
+
+def _copy_bytes_s(device: str) -> float:
+    """Bytes a second that a plain copy reads and writes on the device."""
+    source = torch.ones(64 << 20, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * source.numel() / _seconds(lambda: target.copy_(source), device)
+
+
+def _random_rows(frames: int, device: str) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn((frames, g1.QPOS_SIZE), generator=generator)
+    rows[:, 3:7] /= rows[:, 3:7].norm(dim=1, keepdim=True)
+    return rows.to(device)
+
+
+def _stamp(results: list[Result], what: str, device: str) -> list[Result]:
+    command = f"spectral bench {what}" + ("" if device == "cpu" else " --device cuda")
+    where = hardware(device)
+    return [replace(r, command=command, hardware=where) for r in results]
+
+
+def kinematics(device: str) -> list[Result]:
+    """Frames a second of forward kinematics and of the velocities."""
+    frames = 50 * _CLIP_FRAMES if device == "cpu" else 1000 * _CLIP_FRAMES
+    rows = _random_rows(frames, device)
+    limit = _copy_bytes_s(device)
+
+    def result(row: str, seconds: float, count: int, goal: str = "") -> Result:
+        return Result(
+            "Forward kinematics",
+            row,
+            "speed",
+            count / seconds,
+            "frames/s",
+            n=count,
+            paper=goal,
+        )
+
+    results = []
+    for name, links in (("30 links", g1.LINKS), ("14 links", g1.TRACKED_LINKS)):
+        forward = Kinematics(links, device)
+        seconds = _seconds(lambda f=forward: f(rows), device)
+        goal = "at least 100,000" if device == "cpu" and links == g1.LINKS else ""
+        results.append(result(f"poses of {name}", seconds, frames, goal))
+        # Reading 36 floats and writing 7 a link is all that memory must do.
+        bound = limit / (4 * (g1.QPOS_SIZE + 7 * len(links)))
+        results.append(result(f"poses of {name}, memory bound", 1 / bound, 1))
+
+    forward = Kinematics(g1.TRACKED_LINKS, device)
+
+    def everything() -> None:
+        for clip in rows.split(_CLIP_FRAMES):
+            link_velocities(forward(clip), FPS)
+            joint_velocities(clip[:, 7:], FPS)
+
+    seconds = _seconds(everything, device, repeat=3)
+    goal = "at least 100,000" if device == "cpu" else ""
+    results.append(
+        result("14 links, all velocities, clip by clip", seconds, frames, goal)
+    )
+    if device == "cpu":
+        seconds = _seconds(lambda: _mujoco_kinematics(rows[:2000]), device)
+        results.append(result("MuJoCo C, one thread, 30 links", seconds, 2000))
+    return _stamp(results, "kinematics", device)
+
+
+def _mujoco_kinematics(rows: torch.Tensor) -> None:
+    import mujoco
+
+    from spectral_skills.robot.model import build_model
+
+    model = build_model(meshes=False, floor=False)
+    data = mujoco.MjData(model)
+    for row in rows.double().numpy():
+        data.qpos[:] = row
+        mujoco.mj_kinematics(model, data)
+
+
+def windows(device: str) -> list[Result]:
+    """Windows a second that a sampler cuts, anchors and hands over."""
+    clips, length, count = 200, _CLIP_FRAMES, 8192 if device == "cpu" else 1 << 18
+    motions = MotionTensors(
+        rows=_random_rows(clips * length, device),
+        starts=torch.arange(clips, device=device) * length,
+        lengths=torch.full((clips,), length, device=device),
+        mirrored=torch.zeros(clips, dtype=torch.bool, device=device),
+        has_mirrored=False,
+    )
+    config = WindowConfig()
+    sampler = WindowSampler(motions, config)
+    seconds = _seconds(lambda: sampler.sample(count), device)
+    poses = config.context + config.chunk + config.future - 1
+    bound = _copy_bytes_s(device) / (4 * poses * (36 + 38))
+    goal = "millions" if device != "cpu" else ""
+    rows = (("sampled", count / seconds, goal), ("memory bound", bound, ""))
+    results = [
+        Result("Windows", row, "speed", value, "windows/s", n=count, paper=goal)
+        for row, value, goal in rows
+    ]
+    return _stamp(results, "windows", device)
+
+
+def write_large_index(folder: Path, clips: int, frames: int) -> None:
+    """A corpus of any size without motions: its frames file is a hole."""
+    generation = folder / f"{0:032x}"
+    generation.mkdir(parents=True)
+    edges = np.linspace(0, frames, clips + 1).astype(np.int64)
+    np.save(generation / SPANS, np.stack((edges[:-1], np.diff(edges)), axis=1))
+    for column in COLUMNS:
+        Strings.write(generation / column, [f"{column} {i:06d}" for i in range(clips)])
+    with (generation / FRAMES).open("wb") as file:
+        file.truncate(frames * 4 * g1.QPOS_SIZE)
+    header = {"version": VERSION, "generation": generation.name, "fps": FPS}
+    header |= {"clips": clips, "frames": frames, "hours": frames / FPS / 3600}
+    (folder / HEADER).write_text(json.dumps(header))
+
+
+def corpus(device: str) -> list[Result]:
+    """Time to open a corpus of the size of BONES-SEED."""
+    clips, frames = 130_000, 47_000_000
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        write_large_index(folder, clips, frames)
+        times = []
+        for _ in range(10):
+            start = time.perf_counter()
+            opened = Corpus.open(folder)
+            opened.entry(clips // 2)
+            times.append(time.perf_counter() - start)
+    result = Result(
+        "Corpus",
+        f"open {clips:,} clips, {frames:,} frames, read one entry",
+        "time",
+        1e3 * float(np.median(times)),
+        "ms",
+        n=len(times),
+        paper="under 50",
+    )
+    return _stamp([result], "corpus", device)

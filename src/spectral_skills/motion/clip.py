@@ -1,0 +1,206 @@
+"""One motion clip, checked when it is made.
+
+A reader turns any file into clips of this shape; whatever is wrong with the
+numbers is said once, here, with the frame where it happens.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from spectral_skills.robot import g1
+
+MIN_FRAMES = 2
+MAX_ROOT_SPEED_M_S = 10.0
+MAX_ROOT_TURN_RAD_S = 40.0
+MAX_JOINT_STEP_RAD = 2.0
+MAX_JOINT_SPEED_RAD_S = 120.0
+"""Three times the fastest motor. Published motions have single-frame spikes of
+104 rad/s; those pass with a note, teleports do not."""
+
+
+class ClipError(ValueError):
+    """Why a motion is refused: a short kind for counting, a reason, a frame."""
+
+    def __init__(self, kind: str, reason: str, frame: int | None = None):
+        self.kind, self.reason, self.frame = kind, reason, frame
+        super().__init__(reason if frame is None else f"frame {frame}: {reason}")
+
+    def __reduce__(self):
+        # Exceptions cross process boundaries by their arguments.
+        return type(self), (self.kind, self.reason, self.frame)
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A motion of the 29-joint G1: z up, metres, radians, quaternions wxyz."""
+
+    name: str
+    fps: float
+    root_position: np.ndarray
+    """(T, 3) pelvis position, m."""
+    root_quaternion: np.ndarray
+    """(T, 4) pelvis orientation, wxyz, unit."""
+    joints: np.ndarray
+    """(T, 29) joint angles in MuJoCo order, rad."""
+    text: str = ""
+    source: str = ""
+    """Where the motion comes from."""
+    licence: str = "unknown"
+    notes: tuple[str, ...] = field(default=())
+    """What was done to the motion or is remarkable about it."""
+
+    def __post_init__(self):
+        for name in ("root_position", "root_quaternion", "joints"):
+            array = np.ascontiguousarray(getattr(self, name), dtype=np.float64)
+            object.__setattr__(self, name, array)
+        _check_shapes(self)
+        _check_values(self)
+        object.__setattr__(self, "root_quaternion", _unit(self.root_quaternion))
+        _check_steps(self)
+
+    @property
+    def frames(self) -> int:
+        return len(self.joints)
+
+    @property
+    def duration_s(self) -> float:
+        return (self.frames - 1) / self.fps
+
+    def qpos(self) -> np.ndarray:
+        """(T, 36) float32 rows as stored in a corpus."""
+        parts = (self.root_position, self.root_quaternion, self.joints)
+        return np.concatenate(parts, axis=1, dtype=np.float32)
+
+    @classmethod
+    def from_qpos(cls, qpos: np.ndarray, **fields) -> "Clip":
+        """Build from (T, 36) rows: root position, root quaternion wxyz, joints."""
+        qpos = np.asarray(qpos)
+        if qpos.ndim != 2 or qpos.shape[1] != g1.QPOS_SIZE:
+            raise ClipError(
+                "columns", f"qpos has shape {qpos.shape}, expected (T, {g1.QPOS_SIZE})"
+            )
+        return cls(
+            root_position=qpos[:, :3],
+            root_quaternion=qpos[:, 3:7],
+            joints=qpos[:, 7:],
+            **fields,
+        )
+
+    def resampled(self, fps: float) -> "Clip":
+        """The same motion at another rate: linear, and slerp for the root.
+
+        Sample times run from zero up to, not including, the last frame, the rule
+        of SONIC's motion library; a clip already at the rate is kept as it is.
+        """
+        if math.isclose(self.fps, fps, rel_tol=1e-6):
+            return self
+        # Imported here so that listing a corpus does not wait for torch.
+        import torch
+
+        from spectral_skills.rotation import slerp
+
+        count = max(1, math.ceil((self.frames - 1) * fps / self.fps - 1e-6))
+        position = np.arange(count) * (self.fps / fps)
+        low = np.minimum(position.astype(np.int64), self.frames - 2)
+        weight = (position - low)[:, None]
+
+        def lerp(values: np.ndarray) -> np.ndarray:
+            return values[low] + weight * (values[low + 1] - values[low])
+
+        return replace(
+            self,
+            fps=float(fps),
+            root_position=lerp(self.root_position),
+            root_quaternion=slerp(
+                torch.from_numpy(self.root_quaternion[low]),
+                torch.from_numpy(self.root_quaternion[low + 1]),
+                torch.from_numpy(position - low),
+            ).numpy(),
+            joints=lerp(self.joints),
+        )
+
+
+def _check_shapes(clip: Clip) -> None:
+    if not (math.isfinite(clip.fps) and 1.0 <= clip.fps <= 1000.0):
+        raise ClipError("frame rate", f"frame rate {clip.fps:g} is not in 1..1000 Hz")
+    shapes = (clip.root_position.shape, clip.root_quaternion.shape, clip.joints.shape)
+    frames = len(clip.joints)
+    expected = ((frames, 3), (frames, 4), (frames, g1.NUM_JOINTS))
+    if shapes != expected:
+        raise ClipError(
+            "columns",
+            "root position, quaternion and joints have shapes "
+            f"{shapes[0]}, {shapes[1]}, {shapes[2]}; expected (T, 3), (T, 4), "
+            f"(T, {g1.NUM_JOINTS})",
+        )
+    if frames < MIN_FRAMES:
+        raise ClipError("empty", f"{frames} frames; a motion needs {MIN_FRAMES}")
+
+
+def _check_values(clip: Clip) -> None:
+    columns = (clip.root_position, clip.root_quaternion, clip.joints)
+    bad = ~np.isfinite(np.concatenate(columns, axis=1))
+    if bad.any():
+        frame, column = np.argwhere(bad)[0]
+        where = ("x", "y", "z", "qw", "qx", "qy", "qz", *g1.JOINTS)[column]
+        raise ClipError("not finite", f"{where} is not a number", int(frame))
+    length = np.linalg.norm(clip.root_quaternion, axis=1)
+    wrong = np.abs(length - 1.0) > 0.01
+    if wrong.any():
+        frame = int(wrong.argmax())
+        raise ClipError(
+            "quaternion", f"root quaternion has length {length[frame]:.3g}", frame
+        )
+    low = clip.root_position[:, 2] < 0.0
+    if low.any():
+        frame = int(low.argmax())
+        height = clip.root_position[frame, 2]
+        raise ClipError("under floor", f"pelvis at height {height:.3f} m", frame)
+    far = np.abs(clip.joints) > 2 * np.pi
+    if far.any():
+        frame, joint = map(int, np.argwhere(far)[0])
+        raise ClipError(
+            "units",
+            f"{g1.JOINTS[joint]} is {clip.joints[frame, joint]:.4g}; are these degrees?",
+            frame,
+        )
+
+
+def _check_steps(clip: Clip) -> None:
+    """Refuse what no robot can do between two frames; note what no motor can."""
+    step = np.linalg.norm(np.diff(clip.root_position, axis=0), axis=1)
+    _refuse_jump(step * clip.fps, MAX_ROOT_SPEED_M_S, "pelvis moves at {:.3g} m/s")
+    dot = np.abs((clip.root_quaternion[1:] * clip.root_quaternion[:-1]).sum(axis=1))
+    turn = 2 * np.arccos(np.clip(dot, 0.0, 1.0))
+    _refuse_jump(turn * clip.fps, MAX_ROOT_TURN_RAD_S, "pelvis turns at {:.3g} rad/s")
+    joint_step = np.abs(np.diff(clip.joints, axis=0))
+    limit = min(MAX_JOINT_STEP_RAD, MAX_JOINT_SPEED_RAD_S / clip.fps)
+    names = [g1.JOINTS[j] for j in joint_step.argmax(axis=1)]
+    _refuse_jump(
+        joint_step.max(axis=1), limit, "{name} moves {:.3g} rad in one frame", names
+    )
+    excess = joint_step * clip.fps / g1.VELOCITY_LIMIT
+    if excess.max() > 1.5 and not any("motor" in note for note in clip.notes):
+        frame, joint = np.unravel_index(int(excess.argmax()), excess.shape)
+        speed = joint_step[frame, joint] * clip.fps
+        note = (
+            f"{g1.JOINTS[joint]} reaches {speed:.0f} rad/s at frame {frame + 1}, "
+            f"its motor {g1.VELOCITY_LIMIT[joint]:.0f}"
+        )
+        object.__setattr__(clip, "notes", (*clip.notes, note))
+
+
+def _refuse_jump(
+    value: np.ndarray, limit: float, message: str, names: list[str] | None = None
+) -> None:
+    over = value > limit
+    if over.any():
+        step = int(over.argmax())
+        reason = message.format(value[step], name=names[step] if names else "")
+        raise ClipError("jump", f"{reason}; no robot can", step + 1)
+
+
+def _unit(q: np.ndarray) -> np.ndarray:
+    return q / np.linalg.norm(q, axis=1, keepdims=True)

@@ -1,0 +1,236 @@
+"""Many clips in memory-mapped arrays, opened in milliseconds whatever their size.
+
+On disk a corpus is a folder:
+
+    corpus.json            version, fps, counts and the name of
+    <generation>/          one immutable set of arrays, named by its hash:
+        frames.f32         (frames, 36) float32: root position, quaternion, joints
+        spans.npy          (clips, 2) int64: first frame, number of frames
+        <column>.npy/.bin  one text column of the index: offsets, UTF-8 bytes
+
+A new corpus is a new generation; corpus.json is swapped in one step.
+"""
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spectral_skills.motion.clip import Clip
+from spectral_skills.motion.mirror import mirror_rows, mirror_text
+from spectral_skills.robot import g1
+
+if TYPE_CHECKING:
+    import torch
+
+    from spectral_skills.motion.windows import MotionTensors
+
+VERSION = 1
+FPS = 50
+HEADER = "corpus.json"
+FRAMES = "frames.f32"
+SPANS = "spans.npy"
+COLUMNS = ("name", "text", "source", "file", "licence", "notes", "hash")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The index row of one clip."""
+
+    name: str
+    text: str
+    """Sentences, one a line."""
+    start: int
+    length: int
+    source: str
+    file: str
+    licence: str
+    notes: str
+    hash: str
+
+
+class Strings(Sequence[str]):
+    """A memory-mapped column of strings."""
+
+    def __init__(self, stem: Path):
+        self._offsets = np.load(stem.with_suffix(".npy"), mmap_mode="r")
+        path = stem.with_suffix(".bin")
+        empty = path.stat().st_size == 0
+        self._bytes = b"" if empty else np.memmap(path, np.uint8, "r")
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        start, end = self._offsets[index], self._offsets[index + 1]
+        return bytes(self._bytes[start:end]).decode()
+
+    @staticmethod
+    def write(stem: Path, values: Sequence[str]) -> None:
+        """Write a column."""
+        encoded = [value.encode() for value in values]
+        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+        np.cumsum([len(value) for value in encoded], out=offsets[1:])
+        np.save(stem.with_suffix(".npy"), offsets)
+        stem.with_suffix(".bin").write_bytes(b"".join(encoded))
+
+
+class Corpus:
+    """A set of clips at 50 Hz; subsets and mirror images are views, not copies."""
+
+    def __init__(
+        self,
+        header: dict,
+        folder: Path,
+        ids: np.ndarray | None = None,
+        mirrored: np.ndarray | None = None,
+    ):
+        self.header = header
+        self._folder = folder
+        # Copy-on-write keeps torch from warning about read-only memory; nothing
+        # is ever written, so no page is ever copied.
+        shape = (header["frames"], g1.QPOS_SIZE)
+        self.rows = np.memmap(folder / FRAMES, np.float32, "c", shape=shape)
+        self._spans = np.load(folder / SPANS, mmap_mode="r")
+        self._columns = {name: Strings(folder / name) for name in COLUMNS}
+        self._ids = np.arange(len(self._spans)) if ids is None else ids
+        self._mirrored = np.zeros(len(self._ids), bool) if mirrored is None else mirrored
+
+    @classmethod
+    def open(cls, folder: Path | str) -> "Corpus":
+        """Open a corpus folder."""
+        folder = Path(folder)
+        path = folder / HEADER
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{folder}: no corpus here; make one with `spectral ingest`"
+            )
+        header = json.loads(path.read_text())
+        if header["version"] != VERSION:
+            raise ValueError(
+                f"{path}: corpus version {header['version']}, this package reads "
+                f"{VERSION}; ingest the motions again"
+            )
+        return cls(header, folder / header["generation"])
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def hash(self) -> str:
+        """Hash of all motions and texts of the folder, for provenance."""
+        return self.header["generation"]
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """First row of every clip."""
+        return np.asarray(self._spans[self._ids, 0])
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Frames of every clip."""
+        return np.asarray(self._spans[self._ids, 1])
+
+    @property
+    def mirrored(self) -> np.ndarray:
+        """Which clips are read as their mirror image."""
+        return self._mirrored
+
+    @property
+    def frames(self) -> int:
+        return int(self.lengths.sum())
+
+    @property
+    def hours(self) -> float:
+        return self.frames / FPS / 3600
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of all clips; a mirror image has `_mirror` appended."""
+        column = self._columns["name"]
+        pairs = zip(self._ids.tolist(), self._mirrored.tolist(), strict=True)
+        return [column[i] + ("_mirror" if m else "") for i, m in pairs]
+
+    @cached_property
+    def _index_of_name(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    def index(self, name: str) -> int:
+        """Position of a clip by name."""
+        if name not in self._index_of_name:
+            near = difflib.get_close_matches(name, self.names, n=3, cutoff=0.3)
+            hint = f"; close to it: {', '.join(near)}" if near else ""
+            raise ValueError(f"no clip named {name!r} among {len(self)}{hint}")
+        return self._index_of_name[name]
+
+    def entry(self, index: int) -> Entry:
+        """Index row of a clip; `start` and `length` are rows of `rows`."""
+        base = int(self._ids[index])
+        start, length = self._spans[base].tolist()
+        fields = {name: column[base] for name, column in self._columns.items()}
+        if self._mirrored[index]:
+            fields["name"] += "_mirror"
+            fields["text"] = mirror_text(fields["text"])
+        return Entry(start=start, length=length, **fields)
+
+    def qpos(self, index: int) -> np.ndarray:
+        """(T, 36) rows of a clip; a view of the file unless mirrored."""
+        start, length = self._spans[int(self._ids[index])].tolist()
+        rows = self.rows[start : start + length]
+        return mirror_rows(rows) if self._mirrored[index] else rows
+
+    def clip(self, index: int) -> Clip:
+        """A clip with its text and provenance."""
+        entry = self.entry(index)
+        return Clip.from_qpos(
+            self.qpos(index),
+            name=entry.name,
+            fps=float(FPS),
+            text=entry.text,
+            source=entry.source,
+            licence=entry.licence,
+            notes=tuple(filter(None, entry.notes.split("\n"))),
+        )
+
+    def select(self, indices: Sequence[int] | np.ndarray) -> "Corpus":
+        """A view of some clips, in the given order."""
+        indices = np.asarray(indices, dtype=np.int64)
+        return Corpus(
+            self.header, self._folder, self._ids[indices], self._mirrored[indices]
+        )
+
+    def with_mirror(self) -> "Corpus":
+        """A view that has every clip and its left-right mirror image."""
+        return Corpus(
+            self.header,
+            self._folder,
+            np.concatenate((self._ids, self._ids)),
+            np.concatenate((self._mirrored, ~self._mirrored)),
+        )
+
+    def shards(self, max_frames: int) -> Iterator["Corpus"]:
+        """Views of consecutive clips, each of at most `max_frames` frames.
+
+        A single clip longer than that is a shard of its own.
+        """
+        first, total = 0, 0
+        for index, length in enumerate(self.lengths.tolist()):
+            if index > first and total + length > max_frames:
+                yield self.select(np.arange(first, index))
+                first, total = index, 0
+            total += length
+        if first < len(self):
+            yield self.select(np.arange(first, len(self)))
+
+    def to(self, device: "torch.device | str") -> "MotionTensors":
+        """All clips of this view on a device, each stored once."""
+        from spectral_skills.motion.windows import MotionTensors
+
+        return MotionTensors.load(self, device)

@@ -1,0 +1,179 @@
+"""Builds a corpus so that a kill at any moment costs nothing.
+
+Clips are appended to `.building/frames.f32` and, once they are on file, to
+`.building/journal.jsonl`. A run that is killed leaves the old corpus untouched; the
+next one truncates the frames to what the journal knows and goes on from there. The
+finished generation is moved in place and corpus.json swapped in one step.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from spectral_skills.atomic import write_file
+from spectral_skills.motion.clip import Clip
+from spectral_skills.motion.corpus import (
+    COLUMNS,
+    FPS,
+    FRAMES,
+    HEADER,
+    SPANS,
+    VERSION,
+    Strings,
+)
+from spectral_skills.robot import g1
+
+_BUILDING, _JOURNAL, _LOCK = ".building", "journal.jsonl", ".lock"
+_ROW_BYTES = 4 * g1.QPOS_SIZE
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a file, or one clip of it, was not taken."""
+
+    file: str
+    kind: str
+    reason: str
+
+
+class CorpusWriter:
+    """Appends the clips of one input after another; `finish` makes the corpus."""
+
+    def __init__(self, folder: Path, job: dict, inputs: list[str]):
+        """Continue the unfinished work of the same job on the same inputs, if any.
+
+        `inputs` are keys of everything that will be added, in this order.
+        """
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (folder / _LOCK).open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"{folder}: another process is writing here") from None
+        self._building = folder / _BUILDING
+        self.clips: list[dict] = []
+        self.refused: list[Refusal] = []
+        self.done: set[str] = set()
+        """Inputs that are already on file, from this run or a killed one."""
+        self._names: set[str] = set()
+        self._inputs = inputs
+        self._resume(json.dumps({"version": VERSION, "job": job}, sort_keys=True))
+
+    def _resume(self, first_line: str) -> None:
+        journal = self._building / _JOURNAL
+        lines = journal.read_text().splitlines(keepends=True) if journal.exists() else []
+        if not lines or lines[0] != first_line + "\n":
+            shutil.rmtree(self._building, ignore_errors=True)
+            self._building.mkdir()
+            (self._building / FRAMES).touch()
+            lines = [first_line + "\n"]
+        on_file = (self._building / FRAMES).stat().st_size // _ROW_BYTES
+        kept, frames = lines[:1], 0
+        for line in lines[1:]:
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                break  # the kill came in the middle of this line
+            length = sum(clip["length"] for clip in record["clips"])
+            if not line.endswith("\n") or frames + length > on_file:
+                break
+            if self._inputs[len(kept) - 1 : len(kept)] != [record["input"]]:
+                break  # a file was added, removed or changed since
+            frames += length
+            kept.append(line)
+            self._remember(record)
+        write_file(journal, "".join(kept))
+        self._frames = (self._building / FRAMES).open("r+b")
+        self._frames.truncate(frames * _ROW_BYTES)
+        self._frames.seek(0, os.SEEK_END)
+        self._journal = journal.open("a")
+
+    def _remember(self, record: dict) -> None:
+        self.done.add(record["input"])
+        self.clips.extend(record["clips"])
+        self._names.update(clip["name"] for clip in record["clips"])
+        self.refused.extend(Refusal(**r) for r in record["refused"])
+
+    def add(self, key: str, file: str, clips: list[Clip], refused: list[Refusal]):
+        """Put one input's clips on file."""
+        records = []
+        for clip in clips:
+            if clip.fps != FPS:
+                raise ValueError(f"{clip.name}: {clip.fps} Hz; a corpus has {FPS} Hz")
+            data = clip.qpos().astype("<f4").tobytes()
+            self._frames.write(data)
+            records.append(
+                {
+                    "name": self._unique(clip.name),
+                    "text": clip.text,
+                    "length": clip.frames,
+                    "source": clip.source,
+                    "file": file,
+                    "licence": clip.licence,
+                    "notes": "\n".join(clip.notes),
+                    "hash": hashlib.blake2b(data, digest_size=16).hexdigest(),
+                }
+            )
+        self._frames.flush()
+        refusals = [asdict(r) for r in refused]
+        record = {"input": key, "clips": records, "refused": refusals}
+        self._journal.write(json.dumps(record) + "\n")
+        self._journal.flush()
+        self._remember(record)
+
+    def _unique(self, name: str) -> str:
+        candidate, number = name, 2
+        while candidate in self._names:
+            candidate, number = f"{name}~{number}", number + 1
+        self._names.add(candidate)
+        return candidate
+
+    def finish(self) -> None:
+        """Make what was added the corpus of the folder."""
+        if not self.clips:
+            raise ValueError("no clip was added")
+        lengths = np.array([clip["length"] for clip in self.clips], dtype=np.int64)
+        starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+        np.save(self._building / SPANS, np.stack((starts, lengths), axis=1))
+        digest = hashlib.blake2b(digest_size=16)
+        for column in COLUMNS:
+            values = [clip[column] for clip in self.clips]
+            Strings.write(self._building / column, values)
+            digest.update(json.dumps(values).encode())
+        self._frames.flush()
+        os.fsync(self._frames.fileno())
+        generation = digest.hexdigest()
+        place = self.folder / generation
+        if place.exists():
+            shutil.rmtree(self._building)  # the very same corpus is already there
+        else:
+            os.replace(self._building, place)
+        frames = int(lengths.sum())
+        header = {
+            "version": VERSION,
+            "generation": generation,
+            "fps": FPS,
+            "clips": len(self.clips),
+            "frames": frames,
+            "hours": round(frames / FPS / 3600, 4),
+        }
+        write_file(self.folder / HEADER, json.dumps(header, indent=2) + "\n")
+        (place / _JOURNAL).unlink(missing_ok=True)
+        for old in self.folder.iterdir():
+            if re.fullmatch("[0-9a-f]{32}", old.name) and old.name != generation:
+                shutil.rmtree(old)
+        self.close()
+
+    def close(self) -> None:
+        """Close the files; unfinished work stays for the next run."""
+        self._frames.close()
+        self._journal.close()
+        self._lock.close()

@@ -1,0 +1,169 @@
+"""`spectral ingest`: files of mixed formats in, one corpus out."""
+
+import multiprocessing
+import os
+import sys
+from collections import Counter, deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tqdm import tqdm
+
+from spectral_skills.motion.clip import Clip, ClipError
+from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
+from spectral_skills.motion.formats import ReadOptions, find, read
+from spectral_skills.motion.text import Sidecars, text_from_name
+
+NOTHING_USABLE = 2
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What an ingest took and what it refused."""
+
+    files: int
+    clips: int
+    frames: int
+    noted: int
+    """Clips taken with a note about their quality or origin."""
+    refused: Counter[str]
+
+    def lines(self) -> list[str]:
+        hours = self.frames / FPS / 3600
+        lines = [
+            f"accepted  {self.clips:,} clips, {self.frames:,} frames at {FPS} Hz, "
+            f"{hours:.2f} h, from {self.files:,} files"
+        ]
+        if self.noted:
+            lines.append(f"          {self.noted:,} of them with a note: see corpus list")
+        total = sum(self.refused.values())
+        lines.append(f"refused   {total:,}")
+        lines += [f"          {n:,} {kind}" for kind, n in self.refused.most_common()]
+        return lines
+
+
+def ingest(
+    paths: list[Path],
+    out: Path,
+    *,
+    fps: float | None = None,
+    strict: bool = False,
+    pad_wrists: bool = False,
+    workers: int | None = None,
+) -> Summary:
+    """Read motion files and folders into the corpus `out`, which is replaced.
+
+    With `strict` the first refusal raises ClipError. Raises ValueError if nothing
+    was usable. In both cases an older corpus at `out` stays as it was.
+    """
+    files = find(paths)
+    options = ReadOptions(fps=fps, pad_wrists=pad_wrists)
+    keys = {_key(path): path for path in files}
+    job = {"fps": fps, "pad_wrists": pad_wrists}
+    writer = CorpusWriter(out, job, list(keys))
+    sidecars = Sidecars()
+    try:
+        todo = {key: path for key, path in keys.items() if key not in writer.done}
+        bar = tqdm(
+            total=len(keys),
+            initial=len(keys) - len(todo),
+            unit="file",
+            desc="ingest",
+            disable=None,  # silent when the output is no terminal
+        )
+        with bar:
+            results = _read_all(list(todo.values()), options, workers)
+            for (key, path), found in zip(todo.items(), results, strict=True):
+                refused = [_refusal(path, e) for e in found if isinstance(e, ClipError)]
+                for refusal in refused:
+                    bar.write(f"{refusal.file}: {refusal.reason}", file=sys.stderr)
+                if strict and refused:
+                    first = next(e for e in found if isinstance(e, ClipError))
+                    raise ClipError(first.kind, f"{path}: {first}")
+                clips = [c for c in found if isinstance(c, Clip)]
+                clips = [_described(c, path, sidecars) for c in clips]
+                writer.add(key, path.name, clips, refused)
+                bar.update()
+        return _finish(writer, files=len(keys))
+    finally:
+        writer.close()
+
+
+def _finish(writer: CorpusWriter, files: int) -> Summary:
+    summary = Summary(
+        files=files,
+        clips=len(writer.clips),
+        frames=sum(clip["length"] for clip in writer.clips),
+        noted=sum(bool(clip["notes"]) for clip in writer.clips),
+        refused=Counter(refusal.kind for refusal in writer.refused),
+    )
+    if summary.clips:
+        writer.finish()
+    return summary
+
+
+def _key(path: Path) -> str:
+    """Names a file and its state, so that a changed file is read again."""
+    stat = path.stat()
+    return f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}"
+
+
+def _refusal(path: Path, error: ClipError) -> Refusal:
+    return Refusal(file=str(path), kind=error.kind, reason=str(error))
+
+
+def _described(clip: Clip, path: Path, sidecars: Sidecars) -> Clip:
+    found = sidecars.describe(path, clip.name)
+    return replace(
+        clip,
+        text=found.text or clip.text or text_from_name(clip.name),
+        source=found.source or clip.source,
+        licence=found.licence or clip.licence,
+    )
+
+
+Found = list[Clip | ClipError]
+
+
+def read_at_corpus_rate(path: Path, options: ReadOptions) -> Found:
+    """Clips of one file at 50 Hz."""
+    found: Found = []
+    for item in read(path, options):
+        try:
+            found.append(item.resampled(FPS) if isinstance(item, Clip) else item)
+        except ClipError as error:
+            found.append(error)
+    return found
+
+
+def _read_all(
+    paths: list[Path], options: ReadOptions, workers: int | None
+) -> Iterator[Found]:
+    """Results in the order of `paths`, read by several processes."""
+    workers = min(workers or os.cpu_count() or 1, len(paths))
+    job = partial(read_at_corpus_rate, options=options)
+    if workers <= 1:
+        yield from map(job, paths)
+        return
+    # A fork server that has imported torch once starts workers in no time, and
+    # unlike plain forking is safe whatever threads the caller runs.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "torch"])
+    with ProcessPoolExecutor(workers, context, initializer=_one_thread) as pool:
+        pending: deque[Future[Found]] = deque()
+        for path in paths:
+            pending.append(pool.submit(job, path))
+            if len(pending) >= 8 * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)

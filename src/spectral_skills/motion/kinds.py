@@ -1,0 +1,129 @@
+"""What kind of motion a clip is, and what it needs around it, from its name.
+
+Names are read word by word: camelCase, digits and underscores separate words, and
+`jumps`, `jumped` and `jumping` are all `jump`. A name with several kinds has the
+first one of `_WORDS`: how the motion is special comes first, what the whole body
+does comes next, what only the arms do comes last.
+"""
+
+import re
+from collections.abc import Iterator
+
+from spectral_skills.motion.text import text_from_name
+
+_WORDS = {
+    "injured": "injured injury inj limp hurt wounded hobble crippled painful",
+    "dance": "dance waltz hiphop ballet salsa disco breakdance gangnam tango",
+    "boxing": "boxing boxer jab uppercut punch kickboxing kickboxer",
+    "fight": "fight karate combat attack sword fence fencing chop taekwondo judo "
+    "kungfu martial wrestle duel",
+    "fall": "fall fell stumble collapse faint trip",
+    "crawl": "crawl creep",
+    "kneel": "kneel knelt",
+    "lie": "lie lying laying prone supine pushup situp plank roll somersault",
+    "kick": "kick airkick sidekick",
+    "jump": "jump hop leap backflip frontflip flip",
+    "squat": "squat crouch crouchwalk lunge stoop",
+    "sports": "sport soccer football basketball baseball tennis golf volleyball "
+    "bowling throw shoot swim exercise workout skate",
+    "carry": "carry lift crate box boxpick heavy pick put hold push pull",
+    "sprint": "sprint",
+    "run": "run ran jog dash",
+    "walk": "walk stroll march stride strut sneak tiptoe sidestep sideway strafe "
+    "shuffle step gait",
+    "turn": "turn pivot spin rotate",
+    "gesture": "gesture wave point clap greet greeting bow nod shrug salute talk "
+    "look listen itch scratch rub yawn stretch reach drink eat sip phone cellphone "
+    "read show triumph surrender confusion cheer pray think pour brush wipe hug",
+    "balance": "balance singleleg",
+    "idle": "idle stand still rest wait pose",
+}
+_WORDS_OF_KIND = {kind: frozenset(words.split()) for kind, words in _WORDS.items()}
+OTHER = "other"
+KINDS: tuple[str, ...] = (*_WORDS, OTHER)
+
+_KINDS_OF_GROUP = {
+    "locomotion": ("walk", "run", "sprint", "turn"),
+    "gesture": ("gesture",),
+    "dance": ("dance",),
+    "jump or kick": ("jump", "kick"),
+    "injured": ("injured",),
+    "ground": ("fall", "crawl", "kneel", "lie"),
+    "boxing": ("boxing",),
+}
+GROUPS: tuple[str, ...] = (*_KINDS_OF_GROUP, OTHER)
+_GROUP_OF_KIND = {kind: g for g, kinds in _KINDS_OF_GROUP.items() for kind in kinds}
+
+
+def kind(name: str, text: str = "") -> str:
+    """The kind of a clip, one of KINDS; its text counts where its name is silent."""
+    return _kind(text_from_name(name)) or _kind(text) or OTHER
+
+
+def group(kind: str) -> str:
+    """The coverage group of a kind, one of GROUPS."""
+    return _GROUP_OF_KIND.get(kind, OTHER)
+
+
+def _kind(text: str) -> str:
+    words = re.findall("[a-z]+", text.lower())
+    found = {form for word in words for form in _base_forms(word)}
+    return next((k for k, known in _WORDS_OF_KIND.items() if known & found), "")
+
+
+def _base_forms(word: str) -> Iterator[str]:
+    """What the word may be an inflection of, among words that do not exist."""
+    yield word
+    for ending in ("s", "es", "ed", "er", "ing"):
+        root = word.removesuffix(ending)
+        if root != word and len(root) > 1:
+            yield root
+            yield root + "e"  # dancing
+            if root[-1] == root[-2]:
+                yield root[:-1]  # running
+
+
+# Parts of `_word_word_`: an underscore is a border between words, so that `_table`
+# is not found in `stable`, nor `_door` in `outdoor`, nor `_box_` in `boxing`. Listed
+# is what carries, blocks or loads the body; props that can be mimed (a phone, a
+# ball, a rope) are not.
+ABSENT_OBJECTS: tuple[str, ...] = (
+    # to sit, lie or ride on
+    *("chair", "sofa", "couch", "_bench", "_stool", "_seat", "_sit_", "_sits_"),
+    *("_sitting_", "_bed_", "_table", "_desk_", "bike_", "bicycle", "scooter"),
+    *("_ride_", "_riding_", "_vehicle", "skateboard", "crutch"),
+    # to climb, step on or go around
+    *("ladder", "stair", "climb", "vault_", "platform", "_ledge_", "_edge_", "_ramp_"),
+    *("_slope_", "_curb_", "terrain", "obstacle", "hurdle", "_wall_", "railing"),
+    *("_step_on_", "_step_up_", "_step_down_", "stepdown", "_pull_up", "pullup"),
+    *("_fall_from_", "_jump_over_", "_jump_off_", "_monkey_bar", "_treadmill"),
+    # to lift, push or open
+    *("crate", "_door", "cupboard", "drawer", "cabinet", "wardrobe", "fridge"),
+    *("_box_", "_boxes_", "smallbox", "largebox", "boxpick", "suitcase", "barrel"),
+    *("_cart_", "trolley", "clothesstand", "tripod", "floorlamp"),
+)
+
+SONIC_NAME_FILTER: tuple[str, ...] = (
+    *("bed", "bike", "chair", "climb", "com_up_50cm", "sitting", "step_on", "seat"),
+    *("table", "_sit_", "sit_", "ladder", "crutch", "_bed_", "_ride_", "scooter"),
+    *("stepdown", "acrobatics_", "box_HSPU", "cartwheel", "50cm_box_", "on_box"),
+    *("fall_from", "handstand_ff_", "on_1m", "form_box", "off_1m", "230m"),
+    *("jump_over_obstacle_", "lift_crate_come_up_", "jump_to_shoulder_roll"),
+    *("kozak_dance", "stair", "handstand", "box_jump", "monkey_jump", "safety_roll"),
+    *("box_dips", "walking_on_edge", "push_obstacle"),
+)
+"""SONIC's list, as released: it made 129,785 of BONES-SEED's 142,220 clips."""
+
+_SONIC_PARTS = tuple(part.lower() for part in SONIC_NAME_FILTER)
+
+
+def needs_absent_object(name: str) -> bool:
+    """Whether a clip's name speaks of things or ground that an empty scene lacks."""
+    words = f"_{'_'.join(text_from_name(name).split())}_"
+    return any(part in words for part in ABSENT_OBJECTS)
+
+
+def passes_sonic_filter(name: str) -> bool:
+    """Whether SONIC's training library would have the clip, by its name."""
+    lower = name.lower()
+    return not any(part in lower for part in _SONIC_PARTS)

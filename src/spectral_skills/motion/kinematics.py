@@ -1,0 +1,186 @@
+"""Batched forward kinematics of the G1, and velocities of recorded motion.
+
+The tree is walked depth by depth: all links at the same depth are one batch, so
+a frame costs ten rounds of a few tensor operations whatever the batch size.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spectral_skills import rotation
+from spectral_skills.robot import g1
+from spectral_skills.robot.model import build_model
+
+FILTER_SIGMA_FRAMES = 2.0
+_FILTER_RADIUS = 8
+_CPU_CHUNK = 8192
+"""Frames per round on a CPU: the working set of one round stays in the cache."""
+
+
+@dataclass(frozen=True)
+class LinkPoses:
+    """World poses of links, in the order they were asked for."""
+
+    position: Tensor
+    """(..., links, 3), m."""
+    quaternion: Tensor
+    """(..., links, 4), wxyz."""
+
+
+@dataclass(frozen=True)
+class LinkVelocities:
+    """World velocities of links over a clip."""
+
+    linear: Tensor
+    """(T, links, 3), m/s."""
+    angular: Tensor
+    """(T, links, 3), rad/s."""
+
+
+class Kinematics:
+    """Forward kinematics from (..., 36) rows to link poses."""
+
+    def __init__(
+        self,
+        links: tuple[str, ...] = g1.LINKS,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ):
+        model = build_model(meshes=False, floor=False)
+        # Body 0 is the world and body 1 the pelvis, so link i is body i + 1 and
+        # link i + 1 is moved by joint i about the axis of joint i + 1.
+        parents = model.body_parentid[1:] - 1
+        depth = np.zeros(len(g1.LINKS), dtype=int)
+        for link in range(1, len(g1.LINKS)):
+            depth[link] = depth[parents[link]] + 1
+
+        def tensor(array: np.ndarray) -> Tensor:
+            return torch.as_tensor(array, dtype=dtype, device=device)
+
+        def index(array: np.ndarray) -> Tensor:
+            return torch.as_tensor(array, dtype=torch.long, device=device)
+
+        self.links = links
+        self._levels: list[_Level] = []
+        order = [0]
+        previous = np.array([0])
+        for level in range(1, depth.max() + 1):
+            members = np.flatnonzero(depth == level)
+            turn, axis = model.body_quat[members + 1], model.jnt_axis[members]
+            # turn * (cos, sin axis) is linear in cos and sin of the half angle.
+            half_turn = np.concatenate((np.zeros((len(axis), 1)), axis), axis=1)
+            sine = rotation.multiply(tensor(turn), tensor(half_turn))
+            self._levels.append(
+                _Level(
+                    parents=index(np.searchsorted(previous, parents[members])),
+                    joints=index(members - 1),
+                    offset=tensor(model.body_pos[members + 1].T[:, :, None]),
+                    cosine=tensor(turn.T[:, :, None]),
+                    sine=sine.T[:, :, None],
+                )
+            )
+            order.extend(members.tolist())
+            previous = members
+        self._wanted = index(np.array([order.index(g1.LINKS.index(n)) for n in links]))
+
+    def __call__(self, qpos: Tensor) -> LinkPoses:
+        """Link poses of (..., 36) rows: root position, root quaternion, joints."""
+        rows = qpos.reshape(-1, g1.QPOS_SIZE)
+        if rows.device.type == "cpu" and len(rows) > _CPU_CHUNK:
+            parts = [self._forward(chunk) for chunk in rows.split(_CPU_CHUNK)]
+            position = torch.cat([p for p, _ in parts])
+            quaternion = torch.cat([q for _, q in parts])
+        else:
+            position, quaternion = self._forward(rows)
+        shape = (*qpos.shape[:-1], len(self.links))
+        return LinkPoses(position.view(*shape, 3), quaternion.view(*shape, 4))
+
+    def _forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        columns = rows.T.contiguous()
+        half = 0.5 * columns[7:]
+        cosine, sine = half.cos(), half.sin()
+        # Planes of shape (links of the level, frames).
+        position: rotation.Planes = columns[:3, None].unbind(0)
+        quaternion: rotation.Planes = columns[3:7, None].unbind(0)
+        positions, quaternions = [position], [quaternion]
+        for level in self._levels:
+            parent = [p.index_select(0, level.parents) for p in position]
+            turn = [q.index_select(0, level.parents) for q in quaternion]
+            c = cosine.index_select(0, level.joints)
+            s = sine.index_select(0, level.joints)
+            local = (level.cosine * c + level.sine * s).unbind(0)
+            offset = rotation.rotate_planes(turn, level.offset.unbind(0))
+            position = [p + o for p, o in zip(parent, offset, strict=True)]
+            quaternion = rotation.multiply_planes(turn, local)
+            positions.append(position)
+            quaternions.append(quaternion)
+        return self._rows(positions), self._rows(quaternions)
+
+    def _rows(self, levels: list[rotation.Planes]) -> Tensor:
+        """(frames, wanted links, components) from planes of each level."""
+        planes = [torch.cat(parts)[self._wanted] for parts in zip(*levels, strict=True)]
+        return torch.stack(planes).permute(2, 1, 0).contiguous()
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Links at one depth of the tree; their parents are all one level up."""
+
+    parents: Tensor
+    joints: Tensor
+    offset: Tensor
+    cosine: Tensor
+    sine: Tensor
+
+
+def sole_heights(feet: LinkPoses) -> Tensor:
+    """(..., feet) height of each sole's lowest point above the floor, m."""
+    points = torch.as_tensor(g1.SOLE_POINTS).to(feet.position)
+    spread = rotation.rotate(feet.quaternion[..., None, :], points)
+    height = feet.position[..., 2] + spread[..., 2].amin(dim=-1)
+    return height - g1.SOLE_RADIUS
+
+
+def link_velocities(poses: LinkPoses, fps: float) -> LinkVelocities:
+    """Velocities of one clip (T, links), smoothed as SONIC's motion library does.
+
+    Linear: central differences (one-sided at the ends). Angular: forward
+    differences of orientation, zero at the last frame. Both then pass a Gaussian
+    of two frames along time that repeats the edge values.
+    """
+    position, quaternion = poses.position, poses.quaternion
+    if len(position) < 2:
+        zero = torch.zeros_like(position)
+        return LinkVelocities(zero, zero)
+    linear = torch.gradient(position, spacing=1.0 / fps, dim=0)[0]
+    turn = rotation.multiply(quaternion[1:], rotation.conjugate(quaternion[:-1]))
+    angular = rotation.log(turn) * fps
+    angular = torch.cat((angular, torch.zeros_like(angular[:1])))
+    return LinkVelocities(smooth(linear), smooth(angular))
+
+
+def joint_velocities(joints: Tensor, fps: float) -> Tensor:
+    """Forward differences of one clip (T, joints); the last one repeats."""
+    if len(joints) < 2:
+        return torch.zeros_like(joints)
+    velocity = joints.diff(dim=0) * fps
+    return torch.cat((velocity, velocity[-1:]))
+
+
+def smooth(values: Tensor) -> Tensor:
+    """Gaussian filter of two frames along the first axis; edges repeat."""
+    radius, frames = _FILTER_RADIUS, len(values)
+    weights = np.exp(-0.5 * (np.arange(radius + 1) / FILTER_SIGMA_FRAMES) ** 2)
+    weights /= 2 * weights.sum() - weights[0]
+    flat = values.reshape(frames, -1)
+    first, last = flat[:1].expand(radius, -1), flat[-1:].expand(radius, -1)
+    padded = torch.cat((first, flat, last))
+    total = flat * weights[0]
+    for shift in range(1, radius + 1):
+        before = padded[radius - shift :][:frames]
+        after = padded[radius + shift :][:frames]
+        total = torch.add(total, before + after, alpha=weights[shift])
+    return total.view(values.shape)

@@ -1,0 +1,29 @@
+"""The left-right mirror image of a motion and of its description."""
+
+import re
+from typing import Any, TypeVar
+
+import numpy as np
+
+from spectral_skills.robot import g1
+
+Rows = TypeVar("Rows", bound=Any)
+
+_ORDER = [*range(7), *(7 + g1.MIRROR_JOINTS)]
+# Reflection in y = 0 negates y, and the turns about x and z.
+_SIGNS = np.array([1, -1, 1, 1, -1, 1, -1, *g1.MIRROR_SIGNS], dtype=np.float32)
+_OTHER_SIDE = {"left": "right", "right": "left", "Left": "Right", "Right": "Left"}
+
+
+def mirror_rows(rows: Rows) -> Rows:
+    """Reflect (..., 36) rows, a NumPy array or a tensor on any device."""
+    if isinstance(rows, np.ndarray):
+        return rows[..., _ORDER] * _SIGNS  # type: ignore[return-value]
+    return rows[..., _ORDER] * rows.new_tensor(_SIGNS)
+
+
+def mirror_text(text: str) -> str:
+    """Swap left and right in a description."""
+    words = "|".join(_OTHER_SIDE)
+    pattern = rf"(?<![A-Za-z])({words})(?![A-Za-z])"  # not the right in upright
+    return re.sub(pattern, lambda match: _OTHER_SIDE[match[0]], text)

@@ -1,0 +1,98 @@
+"""What a clip is called in words: from a sidecar file, or from its file name."""
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+TABLE = "metadata.csv"
+_NAME_COLUMNS = ("name", "filename", "file_name", "move_name")
+_TEXT_COLUMNS = (
+    "text",
+    *(f"content_natural_desc_{i}" for i in range(1, 5)),
+    "content_short_description",
+)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a sidecar says about a clip; empty where it is silent."""
+
+    text: str = ""
+    source: str = ""
+    licence: str = ""
+
+
+class Sidecars:
+    """Looks for NAME.txt beside a motion and metadata.csv there or one folder up."""
+
+    def __init__(self):
+        self._tables: dict[Path, dict[str, Description]] = {}
+
+    def describe(self, path: Path, name: str) -> Description:
+        """The description of clip `name` that was read from `path`."""
+        for folder in (path.parent, path.parent.parent):
+            if (found := self._table(folder).get(_key(name))) is not None:
+                break
+        else:
+            found = Description()
+        note = path.parent / f"{name}.txt"
+        if note.is_file():
+            lines = note.read_text(errors="replace").splitlines()
+            sentences = [line.strip() for line in lines if line.strip()]
+            found = Description("\n".join(sentences), found.source, found.licence)
+        return found
+
+    def _table(self, folder: Path) -> dict[str, Description]:
+        if folder not in self._tables:
+            path = folder / TABLE
+            self._tables[folder] = read_table(path) if path.is_file() else {}
+        return self._tables[folder]
+
+
+def read_table(path: Path) -> dict[str, Description]:
+    """Rows of a metadata table by clip name; BONES-SEED's columns are known too."""
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        reader = csv.DictReader(file)
+        columns = reader.fieldnames or []
+        keys = [c for c in _NAME_COLUMNS if c in columns]
+        texts = [c for c in _TEXT_COLUMNS if c in columns]
+        if not keys or not texts:
+            raise ValueError(
+                f"{path}: needs the columns name and text, has {', '.join(columns)}"
+            )
+        table = {}
+        for row in reader:
+            sentences = [(row[c] or "").strip() for c in texts]
+            description = Description(
+                text="\n".join(dict.fromkeys(filter(None, sentences))),
+                source=(row.get("source") or "").strip(),
+                licence=(row.get("licence") or row.get("license") or "").strip(),
+            )
+            for key in keys:
+                if row[key]:
+                    table.setdefault(_key(row[key]), description)
+    return table
+
+
+def _key(name: str) -> str:
+    """Table rows name clips with or without an ending or folders."""
+    stem = name.replace("\\", "/").rsplit("/", 1)[-1]
+    return re.sub(r"\.(csv|npz|pkl|joblib)$", "", stem)
+
+
+_NOISE = {
+    *("subject", "poses", "stageii", "retargeted", "amass", "bvh", "level"),
+    *("filter", "smpl", "video", "motions", "raw", "mj", "dof", "hz", "fps", "g1"),
+    *("mirror", "v"),
+}
+
+
+def text_from_name(name: str) -> str:
+    """Words hidden in a file name: `fallAndGetUp1_subject4` is `fall and get up`."""
+    name = re.sub(r"__A\d+", "", name)  # BONES-SEED: the actor
+    name = re.sub(r"_M$", " mirrored", name)
+    name = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    words = [w.lower() for w in re.findall(r"[A-Za-z]+", name)]
+    kept = [w for w in words if w not in _NOISE and len(w) > 1]
+    return " ".join(dict.fromkeys(kept)) or " ".join(words)

@@ -1,0 +1,236 @@
+"""Context, chunk and future windows, cut and anchored on the device.
+
+    X = x_{t-P+1..t}      context, P poses
+    B = x_{t..t+H-1}      chunk, H poses: what the encoder sees
+    Y = x_{t+H..t+H+L}    future, L + 1 poses: what the predictor predicts
+
+X and B share x_t; B ends one pose before Y begins. All three are expressed in one
+frame, the anchor at x_t. A pose is 38 numbers: 29 joints, pelvis position, rot6d.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from spectral_skills import rotation
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.mirror import mirror_rows
+from spectral_skills.robot import g1
+
+POSE_SIZE = g1.NUM_JOINTS + 3 + 6
+
+Anchor = Literal["heading", "pose", "reference"]
+"""Whose frame a window is expressed in.
+`heading`: the robot's yaw, origin (x, y, 0): height and tilt are kept.
+`pose`: the robot's full position and rotation.
+`reference`: as heading, but of the reference motion even at run time, so that the
+encoder never sees how far the robot is off. In pretraining the robot is the
+reference, and `heading` and `reference` are the same."""
+
+
+@dataclass(frozen=True)
+class WindowConfig:
+    """Lengths of the three windows, in poses."""
+
+    context: int = 6
+    chunk: int = 10
+    future: int = 11
+    stride: int = 1
+    """Frames between consecutive poses."""
+    anchor: Anchor = "heading"
+
+    def __post_init__(self):
+        for name in ("context", "chunk", "future", "stride"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
+
+    @property
+    def before(self) -> int:
+        """Frames needed before t."""
+        return (self.context - 1) * self.stride
+
+    @property
+    def after(self) -> int:
+        """Frames needed after t."""
+        return (self.chunk + self.future - 1) * self.stride
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A batch of anchored windows."""
+
+    context: Tensor
+    """(n, context, 38)"""
+    chunk: Tensor
+    """(n, chunk, 38)"""
+    future: Tensor
+    """(n, future, 38)"""
+
+
+@dataclass(frozen=True)
+class MotionTensors:
+    """Clips of a corpus on a device; several clips may read the same rows."""
+
+    rows: Tensor
+    """(frames, 36) float32."""
+    starts: Tensor
+    lengths: Tensor
+    mirrored: Tensor
+    has_mirrored: bool
+    """Known on the host, so that sampling never waits for the device."""
+
+    @classmethod
+    def load(cls, corpus: Corpus, device: torch.device | str) -> "MotionTensors":
+        """Move the rows a corpus view needs, each once."""
+        starts = torch.from_numpy(corpus.starts.copy())
+        lengths = torch.from_numpy(corpus.lengths.copy())
+        spans = sorted(set(zip(starts.tolist(), lengths.tolist(), strict=True)))
+        if sum(length for _, length in spans) == len(corpus.rows):
+            rows = torch.from_numpy(corpus.rows).to(device)
+        else:
+            # A subset: pack its spans and point the clips at the packed rows.
+            packed, total = {}, 0
+            for start, length in spans:
+                packed[start] = total
+                total += length
+            rows = torch.empty((total, g1.QPOS_SIZE), device=device)
+            for start, length in spans:
+                source = torch.from_numpy(corpus.rows[start : start + length])
+                rows[packed[start] : packed[start] + length] = source.to(device)
+            starts = torch.tensor([packed[s] for s in starts.tolist()])
+        return cls(
+            rows=rows,
+            starts=starts.to(device),
+            lengths=lengths.to(device),
+            mirrored=torch.from_numpy(corpus.mirrored.copy()).to(device),
+            has_mirrored=bool(corpus.mirrored.any()),
+        )
+
+    @property
+    def device(self) -> torch.device:
+        return self.rows.device
+
+    def gather(self, clips: Tensor, frames: Tensor) -> Tensor:
+        """Rows (n, k, 36) of frames (n, k) counted from the start of clips (n,)."""
+        rows = self.rows[self.starts[clips, None] + frames]
+        if not self.has_mirrored:
+            return rows
+        return torch.where(self.mirrored[clips, None, None], mirror_rows(rows), rows)
+
+
+def anchor_poses(
+    rows: Tensor, root_position: Tensor, root_quaternion: Tensor, anchor: Anchor
+) -> Tensor:
+    """Poses (..., k, 38) of rows (..., k, 36) seen from roots (..., 3), (..., 4).
+
+    The root is the robot's; with the anchor `reference` it is not used, and the
+    first row, the reference now, takes its place.
+    """
+    if anchor == "reference":
+        root_position, root_quaternion = rows[..., 0, :3], rows[..., 0, 3:7]
+    if anchor == "pose":
+        frame, origin = root_quaternion, root_position
+    else:
+        frame = rotation.heading(root_quaternion)
+        origin = torch.cat(
+            (root_position[..., :2], torch.zeros_like(root_position[..., :1])), dim=-1
+        )
+    inverse = rotation.conjugate(frame)[..., None, :]
+    position = rotation.rotate(inverse, rows[..., :3] - origin[..., None, :])
+    orientation = rotation.to_rot6d(rotation.multiply(inverse, rows[..., 3:7]))
+    return torch.cat((rows[..., 7:], position, orientation), dim=-1)
+
+
+class WindowSampler:
+    """Draws windows uniformly over every valid time of every clip."""
+
+    def __init__(self, motions: MotionTensors, config: WindowConfig):
+        self.motions, self.config = motions, config
+        need = config.before + config.after
+        valid = (motions.lengths - need).clamp_min(0)
+        # ends[i] is the number of valid times in clips 0..i.
+        self._ends = valid.cumsum(0)
+        self._first = self._ends - valid
+        self.total = int(self._ends[-1]) if len(valid) else 0
+        if self.total == 0:
+            raise ValueError(
+                f"no clip has the {need + 1} frames that one window needs; "
+                f"the longest has {int(motions.lengths.max()) if len(valid) else 0}"
+            )
+        before = torch.arange(-config.context + 1, 1)
+        after = torch.arange(1, config.chunk + config.future)
+        steps = torch.cat((before, after)) * config.stride
+        self._steps = steps.to(motions.device)
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Windows:
+        """A batch of random windows."""
+        draws = torch.randint(
+            self.total, (count,), generator=generator, device=self.motions.device
+        )
+        return self.at(*self.locate(draws))
+
+    def locate(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Clip and time t of the numbered windows, 0 <= number < total."""
+        clips = torch.searchsorted(self._ends, numbers, right=True)
+        return clips, numbers - self._first[clips] + self.config.before
+
+    def at(self, clips: Tensor, times: Tensor) -> Windows:
+        """Windows at given clips and times t (frames from the clip's start)."""
+        rows = self.motions.gather(clips, times[:, None] + self._steps)
+        shared = self.config.context - 1
+        now = rows[:, shared]
+        # Here the robot is the reference, wherever x_t stands among the rows.
+        anchor = "pose" if self.config.anchor == "pose" else "heading"
+        poses = anchor_poses(rows, now[:, :3], now[:, 3:7], anchor)
+        end = shared + self.config.chunk
+        return Windows(
+            context=poses[:, : shared + 1],
+            chunk=poses[:, shared:end],
+            future=poses[:, end:],
+        )
+
+
+@dataclass(frozen=True)
+class WindowStatistics:
+    """Mean and standard deviation of each coordinate of each window."""
+
+    mean: Windows
+    std: Windows
+
+    @classmethod
+    def measure(
+        cls,
+        sampler: WindowSampler,
+        floor: float,
+        count: int = 1 << 17,
+        generator: torch.Generator | None = None,
+    ) -> "WindowStatistics":
+        """Estimate from random windows; no deviation is taken below `floor`.
+
+        The floor keeps coordinates that hardly move in the data, such as the first
+        chunk pose's x and y, from becoming huge inputs when the robot drifts.
+        """
+        sums: dict[str, list[Tensor]] = {}
+        batch, seen = 1 << 14, 0
+        while seen < count:
+            windows = sampler.sample(min(batch, count - seen), generator)
+            for name, x in vars(windows).items():
+                total, square = x.double().sum(0), x.double().square().sum(0)
+                old = sums.get(name, [torch.zeros_like(total)] * 2)
+                sums[name] = [old[0] + total, old[1] + square]
+            seen += min(batch, count - seen)
+        mean, std = {}, {}
+        for name, (total, square) in sums.items():
+            centre = total / seen
+            mean[name] = centre.float()
+            variance = (square / seen - centre.square()).clamp_min(0)
+            std[name] = variance.sqrt().clamp_min(floor).float()
+        return cls(Windows(**mean), Windows(**std))
+
+    def normalize(self, windows: Windows) -> Windows:
+        """Standardise every coordinate."""
+        mean, std = vars(self.mean), vars(self.std)
+        values = vars(windows).items()
+        return Windows(**{k: (x - mean[k]) / std[k] for k, x in values})

@@ -1,0 +1,75 @@
+"""Results as tables: on the terminal, and as the page docs/results.md."""
+
+import json
+from pathlib import Path
+
+from spectral_skills.atomic import write_file
+from spectral_skills.config import from_dict, to_dict
+from spectral_skills.results import Result
+
+_INTRODUCTION = """\
+# Results
+
+Every number here was printed by the command in its row; the goal or the paper's number
+stands beside it. This page is rewritten by `--record docs/results.jsonl`.
+"""
+
+
+def number(value: float) -> str:
+    """Four significant digits, thousands separated."""
+    if value and abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def show(results: list[Result]) -> None:
+    """Print results as aligned rows."""
+    rows = [
+        (r.row, r.metric, f"{number(r.value)} {r.unit}".strip(), r.paper)
+        for r in results
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if results:
+        print(f"{results[0].table} ({results[0].hardware})")
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  " + "  ".join(cells).rstrip())
+
+
+def load(path: Path) -> list[Result]:
+    """Results of a JSON-lines file."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [
+        from_dict(Result, json.loads(line), f"{path}:{i + 1}")
+        for i, line in enumerate(lines)
+    ]
+
+
+def publish(results: list[Result], path: Path) -> None:
+    """Put results into a JSON-lines file, newer over older, and rewrite its page."""
+
+    def identity(result: Result) -> tuple:
+        return result.table, result.row, result.metric, result.hardware
+
+    merged = {identity(r): r for r in load(path)}
+    merged.update({identity(r): r for r in results})
+    kept = sorted(merged.values(), key=lambda r: r.table)
+    write_file(path, "".join(json.dumps(to_dict(r)) + "\n" for r in kept))
+    write_file(path.with_suffix(".md"), page(kept))
+
+
+def page(results: list[Result]) -> str:
+    """The Markdown page of all results."""
+    parts = [_INTRODUCTION]
+    for table in dict.fromkeys(r.table for r in results):
+        rows = [r for r in results if r.table == table]
+        parts.append(f"## {table}\n")
+        parts.append("| what | measured | paper or goal | n | command | hardware |")
+        parts.append("|---|---|---|---|---|---|")
+        for r in rows:
+            parts.append(
+                f"| {r.row}: {r.metric} | {number(r.value)} {r.unit} | {r.paper} "
+                f"| {r.n:,} | `{r.command}` | {r.hardware} |"
+            )
+        parts.append("")
+    return "\n".join(parts)

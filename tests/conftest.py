@@ -1,0 +1,86 @@
+"""What several tests share: plausible random motions and corpora made of them."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from spectral_skills.motion.clip import Clip
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.corpus_writer import CorpusWriter
+from spectral_skills.robot import g1
+
+settings.register_profile("tests", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("tests")
+
+
+def _smooth_motion(frames: int, seed: int, fps: float) -> np.ndarray:
+    """(T, 36) rows: swaying joints, a root that walks along a curve."""
+    random = np.random.default_rng(seed)
+    t = np.arange(frames)[:, None] / fps
+    wave = np.sin(
+        2 * np.pi * random.uniform(0.2, 1.5, 29) * t + random.uniform(0, 6, 29)
+    )
+    joints = g1.DEFAULT_JOINTS + random.uniform(0.05, 0.3, 29) * wave
+    joints = joints.clip(*g1.SOFT_LIMITS.T)
+    yaw = random.uniform(-3, 3) + random.uniform(-1, 1) * t[:, 0]
+    roll, pitch = 0.1 * np.sin(3 * t[:, 0]), 0.1 * np.cos(2 * t[:, 0])
+    ahead = np.stack((np.cos(yaw), np.sin(yaw)), axis=1)
+    walk = np.cumsum(random.uniform(0.2, 1.2) / fps * ahead, axis=0)
+    height = g1.DEFAULT_HEIGHT + 0.02 * np.sin(5 * t)
+    position = np.concatenate((random.uniform(-2, 2, 2) + walk, height), axis=1)
+    return np.concatenate((position, _quaternion(roll, pitch, yaw), joints), axis=1)
+
+
+def _quaternion(roll: np.ndarray, pitch: np.ndarray, yaw: np.ndarray) -> np.ndarray:
+    """Yaw, then pitch, then roll, about body axes; wxyz."""
+    cr, sr = np.cos(roll / 2), np.sin(roll / 2)
+    cp, sp = np.cos(pitch / 2), np.sin(pitch / 2)
+    cy, sy = np.cos(yaw / 2), np.sin(yaw / 2)
+    return np.stack(
+        (
+            cr * cp * cy + sr * sp * sy,
+            sr * cp * cy - cr * sp * sy,
+            cr * sp * cy + sr * cp * sy,
+            cr * cp * sy - sr * sp * cy,
+        ),
+        axis=1,
+    )
+
+
+@pytest.fixture(scope="session")
+def make_clip():
+    """Factory of smooth walking clips: `make_clip(name, frames, seed, **fields)`."""
+
+    def make(name="walk", frames=80, seed=0, fps=50.0, **fields) -> Clip:
+        rows = _smooth_motion(frames, seed, fps)
+        return Clip.from_qpos(rows, name=name, fps=fps, **fields)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_corpus():
+    """Factory of corpora: `make_corpus(folder, clips)`, one input per clip."""
+
+    def make(folder: Path, clips: list[Clip]) -> Corpus:
+        keys = [f"input {i}" for i in range(len(clips))]
+        writer = CorpusWriter(folder, {}, keys)
+        for key, clip in zip(keys, clips, strict=True):
+            writer.add(key, f"{clip.name}.csv", [clip], [])
+        writer.finish()
+        return Corpus.open(folder)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def motions_folder() -> Path:
+    """Folder of real motions: SPECTRAL_MOTIONS, or shared/motions beside the repo."""
+    beside = Path(__file__).parents[2] / "shared" / "motions"
+    folder = Path(os.environ.get("SPECTRAL_MOTIONS", beside))
+    if not folder.is_dir():
+        pytest.skip(f"no motions at {folder}; set SPECTRAL_MOTIONS to a folder of them")
+    return folder

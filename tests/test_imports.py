@@ -1,0 +1,133 @@
+"""Imports point one way, and importing the package costs and changes nothing."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "src" / "spectral_skills"
+
+# A room may import from rooms of a lower rank, and from itself.
+RANKS = {
+    **dict.fromkeys(("config", "atomic", "rotation", "results"), 0),
+    "artifact": 1,
+    "robot": 1,
+    "motion": 2,
+    "skill": 3,
+    "spectral": 4,
+    "physics": 4,
+    "tracking": 5,
+    "rollout": 6,
+    "planner": 7,
+    "baselines": 7,
+    "evaluation": 8,
+    "report": 9,
+    "deploy": 10,
+    "desk": 11,
+    "recipes": 12,
+    "doctor": 13,
+    "cli": 14,
+}
+FORBIDDEN = {"mjlab", "rsl_rl", "torchvision"}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1]
+
+
+def imports(path: Path) -> set[str]:
+    """All modules a file imports, at the top or inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            module = node.module or ""
+            if module == "spectral_skills":
+                found.update(f"{module}.{alias.name}" for alias in node.names)
+            else:
+                found.add(module)
+    return found
+
+
+def sources() -> list[Path]:
+    return sorted(p for p in PACKAGE.rglob("*.py") if p.name != "__init__.py")
+
+
+def own_name(path: Path) -> str:
+    relative = path.relative_to(PACKAGE.parent).with_suffix("")
+    return ".".join(relative.parts)
+
+
+def test_every_room_has_a_rank():
+    """A new room must say where it stands."""
+    assert {room(own_name(p)) for p in sources()} <= set(RANKS)
+
+
+def test_imports_point_downwards():
+    """No room imports one of its own rank or above."""
+    wrong = []
+    for path in sources():
+        here = room(own_name(path))
+        for module in imports(path):
+            if not module.startswith("spectral_skills."):
+                continue
+            there = room(module)
+            if there != here and RANKS[there] >= RANKS[here]:
+                wrong.append(f"{own_name(path)} imports {module}")
+    assert not wrong
+
+
+def test_no_cycles_between_modules():
+    """Following imports at the top of modules never comes back."""
+    graph: dict[str, set[str]] = {}
+    known = {own_name(p) for p in sources()}
+    for path in sources():
+        tree = ast.parse(path.read_text())
+        tops = ast.Module(
+            [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)], []
+        )
+        targets = set()
+        for node in tops.body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                targets.add(node.module)
+                targets.update(f"{node.module}.{a.name}" for a in node.names)
+            elif isinstance(node, ast.Import):
+                targets.update(a.name for a in node.names)
+        graph[own_name(path)] = targets & known
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " -> ".join((*trail, module))
+        if module in done:
+            return
+        for target in graph[module]:
+            visit(target, (*trail, module))
+        done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def test_forbidden_packages_are_never_imported():
+    """mjlab is a source of files, not of code; torchvision may not even import."""
+    for path in sources():
+        tops = {module.split(".")[0] for module in imports(path)}
+        assert not tops & FORBIDDEN, f"{path} imports {tops & FORBIDDEN}"
+
+
+def test_init_files_are_empty():
+    """Importing a room runs nothing."""
+    for path in PACKAGE.rglob("__init__.py"):
+        assert path.read_text() == "", path
+
+
+def test_the_command_line_imports_nothing_heavy():
+    """Help is instant because cli imports only the standard library."""
+    code = (
+        "import sys; import spectral_skills.cli as c; c.usage(); "
+        "print([m for m in ('numpy','torch','tyro','mujoco') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.stdout.strip() == "[]", out.stdout + out.stderr
