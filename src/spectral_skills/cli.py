@@ -203,6 +203,10 @@ def _run(verb: str, arguments: list[str]) -> int:
             raise
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # The reader of our output, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130

@@ -1,6 +1,8 @@
 """Every format is read for what it is, and every bad file is refused in words."""
 
+import bz2
 import io
+import lzma
 import os
 import struct
 import time
@@ -15,6 +17,7 @@ import samples
 from spectral_skills.motion import formats
 from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.motion.formats import ReadOptions
+from spectral_skills.motion.readers import stream
 from spectral_skills.robot import g1
 
 TRUTH = samples.motion()
@@ -87,6 +90,18 @@ def test_file_says_text_source_and_licence(tmp_path: Path):
     clip = read_one(put(tmp_path, "own.npz", samples.own(TRUTH)))
     assert (clip.text, clip.source, clip.licence) == ("a robot waves", "made up", "CC0")
     assert read_one(put(tmp_path, "u.csv", samples.unitree(TRUTH))).licence == "unknown"
+
+
+def test_names_and_texts_can_be_written_again(tmp_path: Path):
+    """Lone surrogates cannot be encoded; a corpus must never see one."""
+    name = b"wave \xff.npz".decode("utf-8", "surrogateescape")
+    said = {"text": "a \ud800 robot\nwaves", "source": "x" * 300}
+    data = samples.npz(qpos=TRUTH, fps=50, **said)
+    clip = read_one(put(tmp_path, name, data))
+    assert (clip.name, clip.text, clip.source) == ("wave", "a robot waves", "x" * 300)
+    key = "0-motions_raw_tairantestbed_smpl_video_" * 4
+    data = samples.joblib({key: samples.library_dict(TRUTH)})
+    assert read_one(put(tmp_path, "long.pkl", data)).name == key
 
 
 def test_given_rate_overrides_the_file(tmp_path: Path):
@@ -332,14 +347,14 @@ def test_zip_bomb(tmp_path: Path):
     refused(path, "too large")
 
 
-def test_compressed_pickle_bomb(tmp_path: Path):
-    """A claim of a huge byte string over a stream that never ends."""
+def test_compressed_pickle_bomb(tmp_path: Path, monkeypatch):
+    """A claim of a huge byte string, and a stream that goes on and on."""
+    monkeypatch.setattr(stream, "LIMIT_BYTES", 32 << 20)
     claim = b"\x80\x04\x8e" + struct.pack("<Q", 3 * 1024**3)
-    squeeze = zlib.compressobj(1)
-    data = [squeeze.compress(claim)]
-    data += [squeeze.compress(bytes(16 << 20)) for _ in range(136)]
-    path = put(tmp_path, "bomb.pkl", b"".join([*data, squeeze.flush()]))
-    refused(path, "too large")
+    for compress in (zlib.compress, bz2.compress, lzma.compress):
+        data = compress(claim + bytes(48 << 20))
+        assert len(data) < 100_000
+        refused(put(tmp_path, "bomb.pkl", data), "too large")
 
 
 def archive_with(member: bytes) -> bytes:

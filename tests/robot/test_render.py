@@ -16,26 +16,26 @@ AWAY = g1.DEFAULT_QPOS + np.array([50.0, *[0.0] * 35])
 """A pose out of sight of `FRONT`, to take the empty stage."""
 
 
-def _open(backend: str) -> RobotRenderer:
-    if backend == "gl":
-        backend = render.backend()
-        if backend == "software":
-            pytest.skip("neither EGL nor OSMesa draws on this machine")
-    return RobotRenderer(SIZE, SIZE, backend)
-
-
 @pytest.fixture(scope="module")
 def software():
     """The software renderer."""
-    with _open("software") as renderer:
+    with RobotRenderer(SIZE, SIZE, "software") as renderer:
         yield renderer
 
 
-@pytest.fixture(scope="module", params=["software", "gl"])
+@pytest.fixture(scope="module")
+def gl():
+    """The OpenGL renderer, where there is one."""
+    if render.backend() == "software":
+        pytest.skip("neither EGL nor OSMesa draws on this machine")
+    with RobotRenderer(SIZE, SIZE) as renderer:
+        yield renderer
+
+
+@pytest.fixture(params=["software", "gl"])
 def renderer(request):
     """Each renderer in turn."""
-    with _open(request.param) as renderer:
-        yield renderer
+    return request.getfixturevalue(request.param)
 
 
 @lru_cache
@@ -94,14 +94,14 @@ def test_mirrored_pose_gives_mirrored_silhouette(software):
     assert (one & other).sum() / (one | other).sum() < 0.85
 
 
-def test_software_and_gl_outlines_agree(software):
+def test_software_and_gl_outlines_agree(software, gl):
     """Both backends share one camera model."""
     camera = Camera(azimuth_deg=140.0, elevation_deg=-8.0)
     above = np.s_[: SIZE * 3 // 5]  # of the shadows, which differ
-    with _open("gl") as renderer:
-        gl = _silhouette(renderer, _arms_up(), camera)[above]
-    ours = _silhouette(software, _arms_up(), camera)[above]
-    assert (gl & ours).sum() / (gl | ours).sum() > 0.85
+    one, other = (
+        _silhouette(renderer, _arms_up(), camera)[above] for renderer in (software, gl)
+    )
+    assert (one & other).sum() / (one | other).sum() > 0.85
 
 
 def test_camera_follows_and_turns(software):

@@ -172,6 +172,11 @@ class CorpusWriter:
                 shutil.rmtree(old)
         self.close()
 
+    def discard(self) -> None:
+        """Forget what was added; the corpus of the folder stays as it was."""
+        self.close()
+        shutil.rmtree(self._building)
+
     def close(self) -> None:
         """Close the files; unfinished work stays for the next run."""
         self._frames.close()

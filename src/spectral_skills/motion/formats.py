@@ -21,6 +21,7 @@ from spectral_skills.motion.readers import (
 )
 from spectral_skills.motion.readers.assemble import (
     LIMIT_BYTES,
+    NAME_LENGTH,
     ReadOptions,
     plain,
 )
@@ -92,7 +93,7 @@ def _read(path: Path, options: ReadOptions) -> list[Clip | ClipError]:
     if status.st_size > LIMIT_BYTES:
         size = status.st_size / 1024**3
         raise ClipError("too large", f"{size:.1f} GiB; files up to 2 GiB are read")
-    name = path.stem
+    name = plain(path.stem, NAME_LENGTH)
     with path.open("rb") as file:
         head = file.read(64)
         file.seek(max(0, status.st_size - 1))

@@ -18,8 +18,6 @@ from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
 from spectral_skills.motion.formats import ReadOptions, find, read
 from spectral_skills.motion.text import Sidecars, text_from_name
 
-NOTHING_USABLE = 2
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -57,13 +55,13 @@ def ingest(
 ) -> Summary:
     """Read motion files and folders into the corpus `out`, which is replaced.
 
-    With `strict` the first refusal raises ClipError. Raises ValueError if nothing
-    was usable. In both cases an older corpus at `out` stays as it was.
+    With `strict` the first refusal raises ClipError. Then, and if nothing was
+    usable, an older corpus at `out` stays as it was.
     """
     files = find(paths)
     options = ReadOptions(fps=fps, pad_wrists=pad_wrists)
     keys = {_key(path): path for path in files}
-    job = {"fps": fps, "pad_wrists": pad_wrists}
+    job = {"fps": fps, "pad_wrists": pad_wrists, "strict": strict}
     writer = CorpusWriter(out, job, list(keys))
     sidecars = Sidecars()
     try:
@@ -76,11 +74,13 @@ def ingest(
             disable=None,  # silent when the output is no terminal
         )
         with bar:
+            for refusal in writer.refused:
+                _tell(bar, refusal)
             results = _read_all(list(todo.values()), options, workers)
             for (key, path), found in zip(todo.items(), results, strict=True):
                 refused = [_refusal(path, e) for e in found if isinstance(e, ClipError)]
                 for refusal in refused:
-                    bar.write(f"{refusal.file}: {refusal.reason}", file=sys.stderr)
+                    _tell(bar, refusal)
                 if strict and refused:
                     first = next(e for e in found if isinstance(e, ClipError))
                     raise ClipError(first.kind, f"{path}: {first}")
@@ -103,7 +103,13 @@ def _finish(writer: CorpusWriter, files: int) -> Summary:
     )
     if summary.clips:
         writer.finish()
+    else:
+        writer.discard()
     return summary
+
+
+def _tell(bar: tqdm, refusal: Refusal) -> None:
+    bar.write(f"{refusal.file}: {refusal.reason}", file=sys.stderr)
 
 
 def _key(path: Path) -> str:

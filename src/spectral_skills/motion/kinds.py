@@ -1,4 +1,4 @@
-"""What kind of motion a clip is, and what it needs around it, from its name.
+"""What a clip's name tells: its kind, what it needs around it, whose twin it is.
 
 Names are read word by word: camelCase, digits and underscores separate words, and
 `jumps`, `jumped` and `jumping` are all `jump`. A name with several kinds has the
@@ -6,6 +6,7 @@ first one of `_WORDS`: how the motion is special comes first, what the whole bod
 does comes next, what only the arms do comes last.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator
 
@@ -22,7 +23,7 @@ _WORDS = {
     "kneel": "kneel knelt",
     "lie": "lie lying laying prone supine pushup situp plank roll somersault",
     "kick": "kick airkick sidekick",
-    "jump": "jump hop leap backflip frontflip flip",
+    "jump": "jump hop leap vault backflip frontflip flip",
     "squat": "squat crouch crouchwalk lunge stoop",
     "sports": "sport soccer football basketball baseball tennis golf volleyball "
     "bowling throw shoot swim exercise workout skate",
@@ -36,7 +37,7 @@ _WORDS = {
     "look listen itch scratch rub yawn stretch reach drink eat sip phone cellphone "
     "read show triumph surrender confusion cheer pray think pour brush wipe hug",
     "balance": "balance singleleg",
-    "idle": "idle stand still rest wait pose",
+    "idle": "idle stand still rest wait",
 }
 _WORDS_OF_KIND = {kind: frozenset(words.split()) for kind, words in _WORDS.items()}
 OTHER = "other"
@@ -127,3 +128,34 @@ def passes_sonic_filter(name: str) -> bool:
     """Whether SONIC's training library would have the clip, by its name."""
     lower = name.lower()
     return not any(part in lower for part in _SONIC_PARTS)
+
+
+def base_name(name: str) -> str:
+    """The name without what marks twins of one motion.
+
+    `_mirror` is our mirror image, `_M` that of BONES-SEED, `~2` a second clip of
+    the same name.
+    """
+    return re.sub(r"(_mirror|_M|~\d+)+$", "", name)
+
+
+def name_hash(name: str, seed: int) -> float:
+    """A number in [0, 1) that depends on nothing but the base name and the seed."""
+    key = f"{seed}/{base_name(name)}".encode()
+    # 53 bits are what a float can tell apart below one.
+    return (int.from_bytes(hashlib.blake2b(key, digest_size=8).digest()) >> 11) / 2**53
+
+
+_LAFAN1_SUBJECTS = {
+    **{"dance1": (1, 2, 3), "dance2": (1, 2, 3, 4, 5)},
+    **{"fallAndGetUp1": (1, 4, 5), "fallAndGetUp2": (2, 3), "fallAndGetUp3": (1,)},
+    **{"fight1": (2, 3, 5), "fightAndSports1": (1, 4), "jumps1": (1, 2, 5)},
+    **{"run1": (2, 5), "run2": (1, 4), "sprint1": (2, 4)},
+    **{"walk1": (1, 2, 5), "walk2": (1, 3, 4), "walk3": (1, 2, 3, 4, 5), "walk4": (1,)},
+}
+LAFAN1_CLIPS: tuple[str, ...] = tuple(
+    f"{take}_subject{subject}"
+    for take, subjects in _LAFAN1_SUBJECTS.items()
+    for subject in subjects
+)
+"""Names of LAFAN1's 40 clips as retargeted to the G1."""

@@ -4,7 +4,6 @@ Every set depends on clip names and motions only, never on their order in the
 corpus: the same library gives the same set however it was ingested.
 """
 
-import hashlib
 import math
 import re
 from collections import Counter
@@ -16,21 +15,14 @@ from tqdm import tqdm
 
 from spectral_skills.motion import kinds
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.kinds import LAFAN1_CLIPS
 from spectral_skills.robot import g1
 
 MIN_FRAMES, MAX_FRAMES = 100, 1500
-EASIEST_DROPPED = 4
-"""One clip in this many is dropped as too easy."""
-EVALUATION_SIZE = 4096
 CAPABILITY_SIZE = 124
 CAPABILITY_QUOTAS = {
-    "locomotion": 30,
-    "gesture": 15,
-    "dance": 5,
-    "jump or kick": 5,
-    "injured": 5,
-    "ground": 4,
-    "boxing": 1,
+    **{"locomotion": 30, "gesture": 15, "dance": 5, "jump or kick": 5},
+    **{"injured": 5, "ground": 4, "boxing": 1},
 }
 """Least clips of each group among CAPABILITY_SIZE."""
 
@@ -46,8 +38,9 @@ class Difficulty:
     min_pelvis_height_m: np.ndarray
     peak_root_speed_m_s: np.ndarray
     joint_speed_p99_rad_s: np.ndarray
+    """Over all joints of all steps together."""
     peak_foot_height_m: np.ndarray
-    """Of the ankle roll links' origins."""
+    """Of the ankle roll links."""
 
     def select(self, indices: np.ndarray) -> "Difficulty":
         """The measures of some clips."""
@@ -56,12 +49,11 @@ class Difficulty:
     def percentile(self) -> np.ndarray:
         """Mean percentile of each clip among these, 0 easiest to 1 hardest.
 
-        Equal values share the middle of their ranks. Ranks are added as integers:
-        what is equal stays equal.
+        Equal values share the middle of their ranks; integers keep them equal.
         """
-        low_is_hard = -self.min_pelvis_height_m
-        values = (low_is_hard, *list(vars(self).values())[1:])
-        return sum(map(_twice_rank, values)) / (2 * len(values) * max(1, len(low_is_hard)))
+        height, *others = vars(self).values()
+        total = sum(map(_twice_rank, (-height, *others)))  # a low pelvis is hard
+        return total / (8 * max(1, len(height)))
 
 
 def _twice_rank(values: np.ndarray) -> np.ndarray:
@@ -72,19 +64,13 @@ def _twice_rank(values: np.ndarray) -> np.ndarray:
 
 def measure_difficulty(corpus: Corpus, device: str = "cpu") -> Difficulty:
     """Measure every clip; speeds are differences of neighbouring frames at 50 Hz."""
-    # Imported here so that naming a set does not wait for torch.
+    # Imported here so that splitting a corpus does not wait for torch.
     from spectral_skills.motion.kinematics import Kinematics
 
     feet = Kinematics(links=g1.FEET, device=device)
     parts = [np.empty((4, 0))]
-    bar = tqdm(
-        total=corpus.frames,
-        unit="frame",
-        unit_scale=True,
-        desc="difficulty",
-        disable=None,  # silent when the output is no terminal
-    )
-    with bar:
+    # disable=None: silent when the output is no terminal.
+    with tqdm(total=corpus.frames, desc="difficulty", disable=None) as bar:
         for clips in corpus.shards(_GROUP_FRAMES):
             parts.append(_measure(clips, feet, device))
             bar.update(clips.frames)
@@ -98,24 +84,20 @@ def _measure(clips: Corpus, feet: Callable, device: str) -> np.ndarray:
     rows = np.concatenate([clips.qpos(i) for i in range(len(clips))])
     ends = np.cumsum(clips.lengths)
     starts = ends - clips.lengths
-    positions = feet(torch.as_tensor(rows, device=device)).position
-    foot_height = positions[..., 2].amax(dim=-1).cpu().numpy()
+    foot_position = feet(torch.as_tensor(rows, device=device)).position
+    foot_height = foot_position[..., 2].amax(dim=-1).cpu().numpy()
     velocity = np.diff(rows, axis=0, prepend=rows[:1]) * FPS
-    velocity[starts] = 0.0  # the step from another clip's last frame
+    velocity[starts] = 0.0  # that step came from another clip's last frame
     root_speed = np.linalg.norm(velocity[:, :3], axis=1)
     joint_speed = np.abs(velocity[:, 7:])
-    p99 = [
-        # All joints of all steps together; a clip of one frame has no step.
-        np.percentile(joint_speed[start + 1 : end], 99) if end > start + 1 else 0.0
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-    ]
-    return np.stack(
-        (
+    steps = zip((starts + 1).tolist(), ends.tolist(), strict=True)
+    return np.array(
+        [
             np.minimum.reduceat(rows[:, 2], starts),
             np.maximum.reduceat(root_speed, starts),
-            np.array(p99),
+            [np.percentile(joint_speed[first:end], 99) for first, end in steps],
             np.maximum.reduceat(foot_height, starts),
-        )
+        ]
     )
 
 
@@ -131,8 +113,7 @@ def of_usable_length(corpus: Corpus) -> np.ndarray:
 
 def above_floor(corpus: Corpus, difficulty: Difficulty | None = None) -> np.ndarray:
     """Filter (ii), second half: which clips never have the pelvis under the floor."""
-    difficulty = difficulty or measure_difficulty(corpus)
-    return difficulty.min_pelvis_height_m >= 0.0
+    return (difficulty or measure_difficulty(corpus)).min_pelvis_height_m >= 0.0
 
 
 def harder_part(corpus: Corpus, difficulty: Difficulty | None = None) -> np.ndarray:
@@ -141,36 +122,26 @@ def harder_part(corpus: Corpus, difficulty: Difficulty | None = None) -> np.ndar
     by_name = name_order(corpus)
     easiest_first = by_name[np.argsort(percentile[by_name], kind="stable")]
     keep = np.ones(len(corpus), bool)
-    keep[easiest_first[: len(corpus) // EASIEST_DROPPED]] = False
+    keep[easiest_first[: len(corpus) // 4]] = False
     return keep
 
 
 @dataclass(frozen=True)
 class Filtered:
-    """What the three filters leave, and how many clips each dropped."""
+    """What the three filters leave, and how many clips each of them dropped."""
 
     keep: np.ndarray
-    absent_objects: int
-    length: int
-    under_floor: int
-    easiest: int
+    dropped: dict[str, int]
 
-    def lines(self) -> list[str]:
-        """The count of each filter, in the order they are applied."""
-        return [
-            f"clips              {len(self.keep):,}",
-            f"absent objects     -{self.absent_objects:,}",
-            f"not {MIN_FRAMES}-{MAX_FRAMES} frames -{self.length:,}",
-            f"under the floor    -{self.under_floor:,}",
-            f"easiest quarter    -{self.easiest:,}",
-            f"kept               {int(self.keep.sum()):,}",
-        ]
+    def __str__(self) -> str:
+        dropped = ", ".join(f"{n:,} {reason}" for reason, n in self.dropped.items())
+        return f"{self.keep.sum():,} of {len(self.keep):,} clips kept, {dropped}"
 
 
 def apply_filters(corpus: Corpus, difficulty: Difficulty | None = None) -> Filtered:
     """Apply the paper's three filters one after the other.
 
-    Without a `difficulty` of the corpus, only clips that pass (i) and the length
+    Without the `difficulty` of the corpus, only clips that pass (i) and the length
     limits are measured.
     """
     no_objects, fits = free_of_absent_objects(corpus), of_usable_length(corpus)
@@ -181,13 +152,13 @@ def apply_filters(corpus: Corpus, difficulty: Difficulty | None = None) -> Filte
     hard = harder_part(clips.select(above), measured.select(above))
     keep = np.zeros(len(corpus), bool)
     keep[left[above[hard]]] = True
-    return Filtered(
-        keep=keep,
-        absent_objects=int((~no_objects).sum()),
-        length=int((no_objects & ~fits).sum()),
-        under_floor=len(left) - len(above),
-        easiest=int((~hard).sum()),
-    )
+    dropped = {
+        "need absent objects or terrain": int((~no_objects).sum()),
+        f"not of {MIN_FRAMES} to {MAX_FRAMES} frames": int((no_objects & ~fits).sum()),
+        "under the floor": len(left) - len(above),
+        "easiest": int((~hard).sum()),
+    }
+    return Filtered(keep, dropped)
 
 
 def name_order(corpus: Corpus) -> np.ndarray:
@@ -212,39 +183,30 @@ class MotionSet:
 
     indices: np.ndarray
     requested: int
-    notes: tuple[str, ...]
-    """How the set came about."""
+    note: str
+    """How the set came about, and whether it is smaller than requested."""
 
     @property
     def complete(self) -> bool:
-        """Whether the library had as many clips as were asked for."""
         return len(self.indices) == self.requested
 
 
 def evaluation_set(
     corpus: Corpus,
-    size: int = EVALUATION_SIZE,
+    size: int = 4096,
     seed: int = 0,
     difficulty: Difficulty | None = None,
 ) -> MotionSet:
     """Draw clips that pass the three filters; all of them where there are fewer."""
     filtered = apply_filters(corpus, difficulty)
-    pool = _in_name_order(corpus, filtered.keep)
-    if len(pool) < size:
-        note = f"only {len(pool):,} clips pass, {size:,} were asked for: all are taken"
-    else:
-        note = f"{size:,} of {len(pool):,} clips drawn with seed {seed}"
-    indices = _draw(pool, min(size, len(pool)), np.random.default_rng(seed))
-    return MotionSet(indices, size, (*filtered.lines(), note))
-
-
-def _in_name_order(corpus: Corpus, keep: np.ndarray) -> np.ndarray:
     order = name_order(corpus)
-    return order[keep[order]]
-
-
-def _draw(pool: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    return pool[np.sort(rng.choice(len(pool), size, replace=False))]
+    pool = order[filtered.keep[order]]
+    taken = min(size, len(pool))
+    drawn = np.random.default_rng(seed).choice(len(pool), taken, replace=False)
+    note = f"{filtered}; {taken:,} drawn with seed {seed}"
+    if taken < size:
+        note = f"{filtered}; all taken, fewer than the {size:,} requested"
+    return MotionSet(pool[np.sort(drawn)], size, note)
 
 
 def capability_set(
@@ -258,52 +220,79 @@ def capability_set(
 
     The pool is every clip that passes filter (i) and the length limits. For other
     sizes the quotas of 124 clips are scaled and rounded up. `accept` gets the
-    indices of a subset; the paper asked it whether SONIC tracks the subset well.
+    indices of a subset; the paper asked whether SONIC tracks the subset well.
     """
-    keep = free_of_absent_objects(corpus) & of_usable_length(corpus)
-    pool = _in_name_order(corpus, keep)
-    groups = np.array([_group_number(corpus, i) for i in pool.tolist()], np.int64)
-    need = np.zeros(len(kinds.GROUPS), np.int64)
-    for name, quota in CAPABILITY_QUOTAS.items():
-        need[kinds.GROUPS.index(name)] = math.ceil(quota * size / CAPABILITY_SIZE)
-    _check_quotas(np.bincount(groups, minlength=len(need)), need, size)
-    rng = np.random.default_rng(seed)
-    missed, refused = np.zeros(len(need), np.int64), 0
+    order = name_order(corpus)
+    pool = order[(free_of_absent_objects(corpus) & of_usable_length(corpus))[order]]
+    entries = map(corpus.entry, pool.tolist())
+    groups = [kinds.group(kinds.kind(entry.name, entry.text)) for entry in entries]
+    numbers = np.array([kinds.GROUPS.index(group) for group in groups], np.int64)
+    quotas = [CAPABILITY_QUOTAS.get(group, 0) for group in kinds.GROUPS]
+    need = np.array([math.ceil(quota * size / CAPABILITY_SIZE) for quota in quotas])
+    _check_possible(np.bincount(numbers, minlength=len(need)), need, size)
+    rng, met = np.random.default_rng(seed), 0
     for number in range(1, max_tries + 1):
-        chosen = _draw(np.arange(len(pool)), size, rng)
-        short = np.bincount(groups[chosen], minlength=len(need)) < need
-        missed += short
-        if short.any():
+        chosen = np.sort(rng.choice(len(pool), size, replace=False))
+        if (np.bincount(numbers[chosen], minlength=len(need)) < need).any():
             continue
+        met += 1
         if accept is None or accept(pool[chosen]):
-            note = f"subset {number:,} of {len(pool):,} clips, seed {seed}"
-            return MotionSet(pool[chosen], size, (note,))
-        refused += 1
-    rarest = kinds.GROUPS[int(missed.argmax())]
+            return MotionSet(pool[chosen], size, f"draw {number:,}, seed {seed}")
     raise ValueError(
-        f"no subset of {size} clips in {max_tries:,} tries: {refused:,} met the quotas "
-        f"but were not accepted; the quota most often missed is {rarest}, by "
-        f"{int(missed.max()):,}"
+        f"{met:,} of {max_tries:,} random subsets meet the quotas, none is accepted"
     )
 
 
-def _group_number(corpus: Corpus, index: int) -> int:
-    name = corpus.names[index]
-    found = kinds.kind(name)
-    if found == kinds.OTHER:
-        found = kinds.kind(name, corpus.entry(index).text)
-    return kinds.GROUPS.index(kinds.group(found))
-
-
-def _check_quotas(have: np.ndarray, need: np.ndarray, size: int) -> None:
-    if have.sum() < size:
-        raise ValueError(
-            f"{int(have.sum()):,} clips have no absent objects and {MIN_FRAMES} to "
-            f"{MAX_FRAMES} frames; a capability set needs {size:,}"
-        )
+def _check_possible(have: np.ndarray, need: np.ndarray, size: int) -> None:
+    names = (*(f"{group} clips" for group in kinds.GROUPS), "usable clips in all")
+    numbers = zip(names, (*have, have.sum()), (*need, size), strict=True)
+    if lack := [f"{name} (have {h}, need {n})" for name, h, n in numbers if h < n]:
+        raise ValueError(f"this library has not enough {', '.join(lack)}")
     if need.sum() > size:
         raise ValueError(f"{size} clips cannot meet quotas of {need.sum()} in all")
-    numbers = zip(kinds.GROUPS, have.tolist(), need.tolist(), strict=True)
-    short = [f"{name} (have {h}, need {n})" for name, h, n in numbers if h < n]
-    if short:
-        raise ValueError(f"the library cannot meet the quota of {', '.join(short)}")
+
+
+def lafan1(corpus: Corpus) -> np.ndarray:
+    """Indices of LAFAN1's clips, in the order of LAFAN1_CLIPS."""
+    if missing := sorted(set(LAFAN1_CLIPS) - set(corpus.names)):
+        raise ValueError(f"LAFAN1 clips are missing: {', '.join(missing)}")
+    return np.array([corpus.index(name) for name in LAFAN1_CLIPS])
+
+
+def lafan1_windows(
+    corpus: Corpus, per_clip: int = 20, seconds: float = 10.0, seed: int = 0
+) -> np.ndarray:
+    """(40 * per_clip, 2) clip indices and uniformly drawn start frames."""
+    frames = round(seconds * FPS)
+    windows = []
+    for number, clip in enumerate(lafan1(corpus).tolist()):
+        last = int(corpus.lengths[clip]) - frames
+        if last < 0:
+            raise ValueError(f"{corpus.names[clip]} is shorter than {seconds:g} s")
+        # A stream for each clip: what one clip gets does not depend on the others.
+        rng = np.random.default_rng((seed, number))
+        windows += [(clip, start) for start in rng.integers(0, last + 1, per_clip)]
+    return np.array(windows, dtype=np.int64)
+
+
+def split(
+    corpus: Corpus,
+    held_out_fraction: float | None = None,
+    held_out_clips: int | None = None,
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Indices to train on and to hold out, by a hash of names, twins together.
+
+    With a fraction, clips that are added later never move others between sides.
+    `held_out_clips` are the so many base names of lowest hash, with all their twins.
+    """
+    hashes = np.array([kinds.name_hash(name, seed) for name in corpus.names])
+    if held_out_fraction is not None and held_out_clips is None:
+        held_out = hashes < held_out_fraction
+    elif held_out_clips is not None and held_out_fraction is None:
+        held_out = np.unique(hashes, return_inverse=True)[1] < held_out_clips
+    else:
+        raise ValueError("give either held_out_fraction or held_out_clips")
+    if held_out.all() or not held_out.any():
+        raise ValueError(f"{held_out.sum()} of {len(corpus)} clips would be held out")
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)

@@ -65,6 +65,7 @@ def motions() -> list[Clip]:
     legs = {**_fold("left", stand), **_fold("right", stand)}
     crouch = stand + 0.6 * once
     bow = 0.5 * once
+    swing = np.sin(2 * np.pi * 1.4 * t)
     lift = 0.55 * np.sin(2 * np.pi * 0.8 * t)
     drawn = {
         "idle": ("stand still", {**legs, **_pose(waist_pitch=0.02 * breath)}),
@@ -85,9 +86,9 @@ def motions() -> list[Clip]:
             {
                 **legs,
                 **_pose(
-                    right_shoulder_roll=-0.2 - 1.3 * once,
-                    right_elbow=0.6 - 1.0 * once,
-                    right_shoulder_yaw=0.5 * once * np.sin(2 * np.pi * 1.4 * t),
+                    right_shoulder_pitch=0.2 - 2.6 * once,
+                    right_shoulder_roll=-0.2 - once * (0.2 + 0.3 * swing),
+                    right_elbow=0.6 + 0.5 * once,
                 ),
             },
         ),

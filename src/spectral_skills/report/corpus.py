@@ -54,7 +54,7 @@ def print_info(folder: Path, *, as_json: bool) -> None:
     for group in ("sources", "licences", "kinds"):
         print(f"\n{group}")
         for name, counts in facts[group].items():
-            print(f"  {counts['hours']:8.2f} h {counts['clips']:7,} clips  {name}")
+            print(f"  {counts['hours']:8.3f} h {counts['clips']:7,} clips  {name}")
     if facts["noted"]:
         print(f"\n{facts['noted']:,} clips have notes: spectral corpus list --notes")
 

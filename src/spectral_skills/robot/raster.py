@@ -159,15 +159,16 @@ def _splat(buffer, width, size, ids, corners, origin):
     (x, y, level), (left, top) = corners, origin
     grid = np.arange(size, dtype=np.float32) + 0.5
     gain = 1.0 / ((x[1] - x[0]) * (y[2] - y[0]) - (x[2] - x[0]) * (y[1] - y[0]))
-    inside, z = True, 0.0
+    inside = np.ones((len(ids), size, size), dtype=bool)
+    z = np.zeros(inside.shape, dtype=np.float32)
     for i in range(3):
         a, b = (i + 1) % 3, (i + 2) % 3
         # Barycentric weight of corner i, split into its row and column parts.
         row = ((x[b] - x[a]) * gain)[:, None] * (grid - y[a][:, None])
         column = ((y[b] - y[a]) * gain)[:, None] * (grid - x[a][:, None])
         weight = row[:, :, None] - column[:, None, :]
-        inside = inside & (weight >= 0)
-        z = z + weight * level[i][:, None, None]
+        inside &= weight >= 0
+        z += weight * level[i][:, None, None]
     which, row, column = np.nonzero(inside)
     row, column = row + top[which], column + left[which]
     # Boxes are as large as their class, so some hang over the picture's edge.
@@ -211,11 +212,11 @@ class LightMap:
     def lit(self, point_w: np.ndarray, spin: np.ndarray) -> np.ndarray:
         """Share of the light that reaches points of the robots."""
         xy, height_m = self._texels(point_w)
-        radius, bias_m, total = 2.5, 2.5 * self.texel_m, 0.0
+        radius, bias_m, total = 2.5, 2.5 * self.texel_m, np.zeros(len(point_w))
         for tap in DISC:
             column, row = (xy + radius * spun(tap, spin)).astype(int).T
             column, row = column.clip(0, self.size - 1), row.clip(0, self.size - 1)
-            total = total + (self.height_m[row, column] <= height_m + bias_m)
+            total += self.height_m[row, column] <= height_m + bias_m
         return total / len(DISC)
 
     def floor_shadow(self) -> np.ndarray:

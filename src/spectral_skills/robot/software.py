@@ -191,7 +191,8 @@ def _weights(corner_px: np.ndarray, at_px: np.ndarray) -> np.ndarray:
 
 def _checker(at: np.ndarray) -> np.ndarray:
     """Checkerboard of unit squares, averaged over each pixel's footprint."""
-    width = sum(np.abs(np.gradient(at, axis=i)) for i in (0, 1)).clip(1e-4)
+    down, across = np.gradient(at, axis=(0, 1))
+    width = (np.abs(down) + np.abs(across)).clip(1e-4)
 
     def wave(x):
         return np.abs(x / 2 - np.floor(x / 2) - 0.5)

@@ -10,6 +10,8 @@ from spectral_skills.robot import g1
 
 LIMIT_BYTES = 2 * 1024**3
 """Files, and what they expand to, are refused above this size."""
+NAME_LENGTH = 255
+TEXT_LENGTH = 4000
 PADDED = "wrists padded with zeros (23-joint source)"
 
 
@@ -103,7 +105,7 @@ def build(
 
 
 def plain(value: object, limit: int = 80) -> str:
-    """Untrusted text on one short printable line."""
+    """Untrusted text on one printable line, which any encoding can write."""
     shown = (c if c.isprintable() else " " for c in str(value)[: 4 * limit])
     text = " ".join("".join(shown).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -7,6 +7,8 @@ import numpy as np
 from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.motion.readers import unpickle
 from spectral_skills.motion.readers.assemble import (
+    NAME_LENGTH,
+    TEXT_LENGTH,
     ReadOptions,
     build,
     frame_rate,
@@ -48,7 +50,8 @@ def _library(
     found: list[Clip | ClipError] = []
     used = 0
     for key, entry in root.items():
-        name = plain(key) if isinstance(key, str | int) else "entry"
+        named = isinstance(key, str | int)
+        name = (plain(key, NAME_LENGTH) if named else "") or "unnamed"
         try:
             used += sum(a.nbytes for a in _arrays(entry))
             # A thousand names for one array would fill the memory with copies.
@@ -56,7 +59,7 @@ def _library(
                 raise ClipError("too large", "entries repeat each other's arrays")
             found.append(_clip(entry, name, options))
         except ClipError as error:
-            reason = f"{name}: {error.reason}"
+            reason = f"{plain(name)}: {error.reason}"
             found.append(ClipError(error.kind, reason, error.frame))
             if used > limit_bytes:
                 break
@@ -95,7 +98,7 @@ def _clip(entry: object, name: str, options: ReadOptions) -> Clip:
 
 def _text(entry: dict, key: str) -> str:
     value = entry.get(key)
-    return value if isinstance(value, str) else ""
+    return plain(value, TEXT_LENGTH) if isinstance(value, str) else ""
 
 
 def _keys(entry: dict) -> str:

@@ -9,10 +9,12 @@ from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.motion.readers import tables
 from spectral_skills.motion.readers.assemble import (
     LIMIT_BYTES,
+    NAME_LENGTH,
     ReadOptions,
     build,
     frame_rate,
     from_isaaclab,
+    plain,
 )
 
 RATE_HZ = 50.0
@@ -56,7 +58,7 @@ def read(folder: Path, options: ReadOptions) -> Clip:
         quaternion[:, :4],
         from_isaaclab(joints),
         options,
-        name=folder.resolve().name,
+        name=plain(folder.resolve().name, NAME_LENGTH),
         fps=frame_rate(RATE_HZ, options),
         source="sonic reference",
     )

@@ -65,6 +65,8 @@ def _is_number(cell: str) -> bool:
 
 
 def _refuse_prose(header: tuple[str, ...]) -> None:
+    if not header:
+        return
     first = " ".join(header)
     if first.startswith("version https://git-lfs"):
         raise ClipError("unknown format", "a Git LFS pointer; run git lfs pull")

@@ -21,13 +21,16 @@ MAX_OPCODES = 20_000_000
 """Some twenty seconds; a clip takes about 300, so 2 GiB of motion needs fewer."""
 
 
+_DAMAGE = (pickle.UnpicklingError, LookupError, TypeError, ValueError, ArithmeticError)
+
+
 def load(stream: Stream) -> object:
     """The value a pickle describes, or a ClipError."""
     try:
         return _Unpickler(stream).load()
     except ClipError:
         raise
-    except (pickle.UnpicklingError, LookupError, TypeError, ValueError) as error:
+    except _DAMAGE as error:
         raise damaged(f"{type(error).__name__} {plain(error)}") from None
 
 

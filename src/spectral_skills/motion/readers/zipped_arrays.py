@@ -15,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 
 from spectral_skills.motion.clip import ClipError
-from spectral_skills.motion.readers.assemble import LIMIT_BYTES, plain
+from spectral_skills.motion.readers.assemble import LIMIT_BYTES, TEXT_LENGTH, plain
 
 MAX_DIRECTORY_BYTES = 1 << 20
 MAX_HEADER_BYTES = 1 << 16
@@ -25,6 +25,9 @@ _HEADER = re.compile(
     r"\{'descr': '([<>|=]?)(f[248]|[iu][1248]|b1|[US]\d{1,6})', "
     r"'fortran_order': (True|False), 'shape': \(((?:\d{1,12}L?,? ?){0,8})\),? *\}\s*"
 )
+
+# All that zipfile raises for a damaged, encrypted or strangely packed member.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
 class ZippedArrays:
@@ -57,7 +60,7 @@ class ZippedArrays:
         value = self.get(name)
         if value is None or value.dtype.kind != "U" or value.size != 1:
             return ""
-        return str(value.item())
+        return plain(value.item(), TEXT_LENGTH)
 
     def __getitem__(self, name: str) -> np.ndarray:
         member = self._members[name]
@@ -66,16 +69,9 @@ class ZippedArrays:
         try:
             with self._zip.open(member) as data:
                 return _read_array(name, data, member.file_size)
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            NotImplementedError,
-            RuntimeError,
-            ValueError,
-        ) as error:
-            if isinstance(error, ClipError):
-                raise
+        except ClipError:
+            raise
+        except _DAMAGE as error:
             raise ClipError("unreadable", f"{name}: {plain(error)}") from None
 
 

@@ -1,0 +1,168 @@
+"""Mixed folders in, one corpus out, whatever happens on the way."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spectral_skills.motion.clip import ClipError
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.ingest import ingest
+from spectral_skills.motion.synthetic import motions
+
+
+def save(folder: Path, name: str, rows: np.ndarray, **facts) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / f"{name}.npz", qpos=rows, fps=facts.pop("fps", 50.0), **facts)
+
+
+@pytest.fixture(scope="module")
+def rows() -> np.ndarray:
+    return motions()[1].qpos()
+
+
+@pytest.fixture
+def library(tmp_path, rows) -> Path:
+    """Four good files, among them one at 30 Hz, and three bad ones."""
+    folder = tmp_path / "library"
+    save(folder / "a", "squat", rows, text="squat", licence="CC0")
+    save(folder / "b", "squat", rows[:200])
+    save(folder / "b", "slowWalk2_subject1", rows, fps=30.0)
+    save(folder, "described", rows)
+    (folder / "described.txt").write_text("go down\nand come up\n")
+    jump = rows.copy()
+    jump[77:, 0] += 5
+    save(folder, "teleport", jump)
+    nan = rows.copy()
+    nan[12, 20] = np.nan
+    save(folder, "hole", nan)
+    (folder / "empty.csv").write_bytes(b"")
+    return folder
+
+
+def corpus_bytes(folder: Path) -> dict[str, bytes]:
+    """Everything a corpus consists of."""
+    files = [p for p in folder.rglob("*") if p.is_file() and p.name != ".lock"]
+    return {str(p.relative_to(folder)): p.read_bytes() for p in files}
+
+
+def test_the_rest_loads(library, tmp_path, capsys):
+    """Good files are taken, bad ones named with frame and reason, one line each."""
+    summary = ingest([library], tmp_path / "corpus", workers=1)
+    assert summary.clips == 4
+    assert summary.refused == {"jump": 1, "not finite": 1, "empty": 1}
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 3
+    assert any("teleport.npz: frame 77: pelvis moves" in line for line in lines)
+    assert any("hole.npz: frame 12:" in line for line in lines)
+    text = "\n".join(summary.lines())
+    assert "4 clips" in text and "1 jump" in text
+
+
+def test_texts_rates_and_licences(library, tmp_path):
+    """Text from sidecar, file or name; everything at 50 Hz; licence kept."""
+    ingest([library], tmp_path / "corpus", workers=1)
+    corpus = Corpus.open(tmp_path / "corpus")
+    assert sorted(corpus.names) == ["described", "slowWalk2_subject1", "squat", "squat~2"]
+    by_name = {name: corpus.entry(i) for i, name in enumerate(corpus.names)}
+    assert by_name["squat"].text == "squat" and by_name["squat"].licence == "CC0"
+    assert by_name["described"].text == "go down\nand come up"
+    assert by_name["slowWalk2_subject1"].text == "slow walk"
+    assert by_name["slowWalk2_subject1"].length == 499  # 299 steps of 1/30 s
+
+
+def test_workers_give_the_same_bytes(library, tmp_path):
+    """The number of processes changes nothing."""
+    ingest([library], tmp_path / "one", workers=1)
+    ingest([library], tmp_path / "two", workers=2)
+    assert corpus_bytes(tmp_path / "one") == corpus_bytes(tmp_path / "two")
+
+
+def test_strict_stops_and_keeps_the_old_corpus(library, tmp_path, rows):
+    """The first refusal raises; what was there before is untouched."""
+    save(tmp_path / "old", "only", rows)
+    ingest([tmp_path / "old"], tmp_path / "corpus", workers=1)
+    with pytest.raises(ClipError, match="empty"):
+        ingest([library], tmp_path / "corpus", strict=True, workers=1)
+    assert Corpus.open(tmp_path / "corpus").names == ["only"]
+
+
+def test_nothing_usable_keeps_the_old_corpus(tmp_path, rows):
+    """A run without a single good file does not replace a corpus."""
+    save(tmp_path / "old", "only", rows)
+    ingest([tmp_path / "old"], tmp_path / "corpus", workers=1)
+    (tmp_path / "bad.npz").write_text("not a motion")
+    summary = ingest([tmp_path / "bad.npz"], tmp_path / "corpus", workers=1)
+    assert summary.clips == 0
+    assert Corpus.open(tmp_path / "corpus").names == ["only"]
+
+
+def test_killed_at_any_moment(tmp_path, rows):
+    """SIGKILL leaves the old corpus whole; the next run finishes the job."""
+    save(tmp_path / "old", "only", rows)
+    out = tmp_path / "corpus"
+    ingest([tmp_path / "old"], out, workers=1)
+    for i in range(150):
+        save(tmp_path / "new", f"clip{i:03d}", rows[: 100 + i])
+    code = (
+        "import sys; from pathlib import Path; "
+        "from spectral_skills.motion.ingest import ingest; print('go', flush=True); "
+        "ingest([Path(sys.argv[1])], Path(sys.argv[2]), workers=1)"
+    )
+    for delay in (0.02, 0.1, 0.2):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "new"), str(out)],
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        assert len(Corpus.open(out)) in (1, 150)
+    ingest([tmp_path / "new"], out, workers=1)
+    ingest([tmp_path / "new"], tmp_path / "fresh", workers=1)
+    assert corpus_bytes(out) == corpus_bytes(tmp_path / "fresh")
+
+
+def test_a_resumed_run_skips_what_is_done(library, tmp_path, monkeypatch):
+    """After an interruption only the remaining files are read."""
+    from spectral_skills.motion import ingest as module
+
+    seen = []
+    read = module.read
+
+    def until_third(path, options):
+        seen.append(path.name)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return read(path, options)
+
+    monkeypatch.setattr(module, "read", until_third)
+    with pytest.raises(KeyboardInterrupt):
+        ingest([library], tmp_path / "corpus", workers=1)
+    ingest([library], tmp_path / "corpus", workers=1)
+    assert len(seen) == 3 + 5  # seven files, two of them done before
+
+
+def test_published_motions(motions_folder, tmp_path):
+    """LAFAN1 gives 441,120 frames at 50 Hz; every other library loads whole."""
+    summary = ingest([motions_folder / "lafan1"], tmp_path / "lafan1")
+    assert summary.clips == 40
+    assert abs(summary.frames - 441_120) <= 100
+    assert not summary.refused
+    others = [p for p in motions_folder.iterdir() if p.is_dir() and p.name != "lafan1"]
+    summary = ingest(sorted(others), tmp_path / "others", pad_wrists=True)
+    assert not summary.refused
+    padded = [
+        entry
+        for entry in map(Corpus.open(tmp_path / "others").entry, range(summary.clips))
+        if "wrists" in entry.notes
+    ]
+    assert len(padded) == 2

@@ -1,0 +1,114 @@
+"""The command line as a newcomer meets it."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spectral_skills.cli import VERBS, main
+from spectral_skills.motion.synthetic import motions
+
+
+def spectral(*arguments: str) -> subprocess.CompletedProcess:
+    code = "from spectral_skills.cli import main; main()"
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("cli")
+    for clip in motions()[:2]:
+        np.savez(folder / f"{clip.name}.npz", qpos=clip.qpos(), fps=clip.fps)
+    done = spectral("ingest", str(folder), "--out", str(folder / "corpus"))
+    assert done.returncode == 0, done.stderr
+    assert "accepted  2 clips" in done.stdout
+    return folder / "corpus"
+
+
+def test_help_is_instant():
+    """`spectral --help` answers in under 0.3 s and names every verb."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        done = spectral("--help")
+        times.append(time.perf_counter() - start)
+        assert done.returncode == 0
+        assert all(verb in done.stdout for verb in VERBS)
+    assert min(times) < 0.3
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb, capsys):
+    """`spectral VERB --help` explains each option."""
+    with pytest.raises(SystemExit) as stop:
+        main([*verb.split(), "--help"])
+    assert stop.value.code == 0
+    assert "usage: spectral" in capsys.readouterr().out
+
+
+def test_unknown_verbs_are_named(capsys):
+    """A typo gets the list of verbs and exit code 2."""
+    with pytest.raises(SystemExit) as stop:
+        main(["ingset"])
+    assert stop.value.code == 2
+    assert "unknown verb 'ingset'" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        main(["corpus"])
+    assert "corpus needs one of: info, list, show" in capsys.readouterr().err
+
+
+def test_ingest_exit_codes(tmp_path):
+    """2 when nothing was usable, 1 when --strict stopped or a path is missing."""
+    bad = tmp_path / "bad.npz"
+    bad.write_text("a text file named npz")
+    done = spectral("ingest", str(bad), "--out", str(tmp_path / "c"))
+    assert done.returncode == 2
+    assert len([x for x in done.stderr.splitlines() if str(bad) in x]) == 1
+    done = spectral("ingest", str(bad), "--out", str(tmp_path / "c"), "--strict")
+    assert done.returncode == 1 and "stopped by --strict" in done.stderr
+    done = spectral("ingest", str(tmp_path / "no"), "--out", str(tmp_path / "c"))
+    assert done.returncode == 1 and "no such file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_corpus_info_and_list(corpus, capsys):
+    """`info --json` counts clips, frames and hours; `list` finds by name."""
+    with pytest.raises(SystemExit):
+        main(["corpus", "info", str(corpus), "--json"])
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["clips"] == 2 and facts["frames"] == 600
+    assert facts["hours"] == pytest.approx(600 / 50 / 3600, abs=1e-4)
+    with pytest.raises(SystemExit):
+        main(["corpus", "list", str(corpus), "--match", "squat"])
+    out = capsys.readouterr().out
+    assert "squat" in out and "idle" not in out
+
+
+def test_corpus_show_names_close_matches(corpus, capsys):
+    """A misspelt clip is answered with what there is."""
+    with pytest.raises(SystemExit) as stop:
+        main(["corpus", "show", str(corpus), "squatt"])
+    assert stop.value.code == 1
+    assert "close to it: squat" in capsys.readouterr().err
+
+
+def test_doctor_is_content_here():
+    """The installation that runs the tests is in order."""
+    done = spectral("doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for word in ("torch", "mujoco", "mjlab", "rendering", "29 joints", "ready"):
+        assert word in done.stdout
+
+
+def test_doctor_says_what_is_missing(monkeypatch, capsys):
+    """A missing required package gives exit code 1 and the command to install it."""
+    from spectral_skills import doctor
+
+    monkeypatch.setattr(doctor, "_REQUIRED", (*doctor._REQUIRED, "no-such-package"))
+    assert doctor.examine() == 1
+    assert "pip install -c constraints.txt no-such-package" in capsys.readouterr().err
