@@ -68,9 +68,7 @@ def test_many_shards_keep_their_order(tmp_path):
 def test_slices_and_gradients_are_saved_as_plain_tensors(tmp_path):
     """Transposed views and parameters are what training has at hand."""
     parameter = torch.nn.Parameter(torch.randn(3, 5))
-    artifact.save(
-        tmp_path / "model", Config(), {"w": parameter.T}, Provenance("skill")
-    )
+    artifact.save(tmp_path / "model", Config(), {"w": parameter.T}, Provenance("skill"))
     loaded = artifact.load(tmp_path / "model", Config)[1]["w"]
     assert torch.equal(loaded, parameter.detach().T) and not loaded.requires_grad
 

@@ -63,8 +63,6 @@ runs = st.builds(
 SMALL = Run(layers=(Layer(3),), pair=(1, "a"))
 
 
-
-
 @given(runs)
 def test_round_trip_is_lossless(run):
     """Every field, with its type; the text itself is stable."""

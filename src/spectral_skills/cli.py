@@ -155,7 +155,7 @@ def usage() -> str:
     """What `spectral --help` prints."""
     width = max(map(len, VERBS))
     lines = [
-        "Spectral Skills: a skill space, a controller and knobs that add, for humanoids.",
+        "Spectral Skills: a skill space for humanoids, with knobs that add.",
         "",
         "usage: spectral VERB [options]        spectral VERB --help",
         "",

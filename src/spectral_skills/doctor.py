@@ -22,8 +22,6 @@ def examine() -> int:
     problems: list[str] = []
     _line("spectral-skills", _version("spectral-skills") or "not installed")
     _line("python", f"{platform.python_version()} on {platform.platform()}")
-    if sys.version_info < (3, 11):
-        problems.append("Python 3.11 or newer is needed")
     for name in _REQUIRED:
         found = _version(name)
         module = _MODULE_OF.get(name, name)

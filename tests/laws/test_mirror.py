@@ -15,7 +15,8 @@ def random_rows(count: int) -> torch.Tensor:
     position = random.uniform(-3, 3, (count, 3))
     quaternion = random.normal(size=(count, 4))
     quaternion /= np.linalg.norm(quaternion, axis=1, keepdims=True)
-    joints = random.uniform(*g1.JOINT_LIMITS.T, (count, 29))
+    low, high = g1.JOINT_LIMITS.T
+    joints = random.uniform(low, high, (count, 29))
     rows = np.concatenate((position, quaternion, joints), axis=1)
     return torch.from_numpy(rows)
 

@@ -9,8 +9,10 @@ import gzip
 import io
 import lzma
 import pickle
+import struct
 import sys
 import types
+import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -109,10 +111,29 @@ def bones_seed(qpos: np.ndarray) -> bytes:
     return csv(np.column_stack([root, angles]), ",".join(header))
 
 
-def npz(**arrays: object) -> bytes:
+def npz(**arrays: Any) -> bytes:
     buffer = io.BytesIO()
-    np.savez(buffer, **{k: np.asarray(v) for k, v in arrays.items()})
+    np.savez(buffer, **arrays)
     return buffer.getvalue()
+
+
+def npz_member(header: str, content: bytes) -> bytes:
+    """An archive whose qpos says about itself what it likes."""
+    text = header.encode() + b"\n"
+    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("qpos.npy", start + text + content)
+    return buffer.getvalue()
+
+
+def zip_bomb(size: int) -> bytes:
+    """An archive whose directory promises `size` bytes of deflated zeros."""
+    data = bytearray(npz_member("", zlib.compress(bytes(1 << 20))))
+    entry = data.index(b"PK\x01\x02")
+    struct.pack_into("<H", data, entry + 10, zipfile.ZIP_DEFLATED)
+    struct.pack_into("<I", data, entry + 24, size)
+    return bytes(data)
 
 
 def own(qpos: np.ndarray) -> bytes:

@@ -1,6 +1,7 @@
 """A corpus gives back what was put in, by views, at once, whatever its size."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -239,7 +240,7 @@ def huge(tmp_path_factory, make_clip) -> Path:
     np.save(generation / "spans.npy", np.stack((ends[:-1], np.diff(ends)), axis=1))
     for column in COLUMNS:
         Strings.write(generation / column, [f"{column}{i}" for i in range(CLIPS)])
-    start, end = ends[77_777 : 77_779].tolist()
+    start, end = ends[77_777:77_779].tolist()
     with (generation / "frames.f32").open("wb") as file:
         file.truncate(FRAMES * 36 * 4)
         file.seek(start * 36 * 4)
@@ -253,7 +254,7 @@ def huge(tmp_path_factory, make_clip) -> Path:
 def resident_bytes() -> int:
     """Memory of this process that is in RAM."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def measure(folder: str) -> dict:

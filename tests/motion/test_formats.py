@@ -6,7 +6,6 @@ import lzma
 import os
 import struct
 import time
-import zipfile
 import zlib
 from pathlib import Path
 
@@ -70,6 +69,7 @@ def test_every_format_gives_the_motion_back(name: str, tmp_path: Path):
     clip = read_one(put(tmp_path, name, write(TRUTH)))
     assert (clip.fps, clip.source) == (fps, source)
     assert clip.name == ("wave" if name.startswith("library") else Path(name).stem)
+    assert any("w x y z" in note for note in clip.notes) == (name == "kimodo.csv")
     same_motion(clip, TRUTH)
 
 
@@ -130,11 +130,6 @@ def test_23_joints_only_when_padding_is_asked_for(write, tmp_path: Path):
 
 def kept_columns() -> list[int]:
     return [7 + int(i) for i in g1.WITHOUT_WRISTS]
-
-
-def test_kimodo_is_noted(tmp_path: Path):
-    clip = read_one(put(tmp_path, "k.csv", samples.csv(TRUTH)))
-    assert any("w x y z" in note for note in clip.notes)
 
 
 def test_a_tie_goes_to_unitree(tmp_path: Path):
@@ -248,14 +243,11 @@ def test_words_in_the_table(tmp_path: Path):
     assert "column 3 is empty" in error.reason
 
 
-@pytest.mark.parametrize("width", [7, 29, 35, 39, 50])
+# 37 and 38 could hold a motion, but columns of ones do not tell where.
+@pytest.mark.parametrize("width", [7, 29, 35, 37, 38, 39, 50])
 def test_wrong_column_count(width: int, tmp_path: Path):
     data = samples.csv(np.ones((10, width)))
     assert str(width) in refused(put(tmp_path, "a.csv", data), "columns").reason
-
-
-def test_38_columns_that_cannot_be_told_apart(tmp_path: Path):
-    refused(put(tmp_path, "a.csv", samples.csv(np.zeros((10, 38)))), "columns")
 
 
 def test_zero_and_long_quaternions(tmp_path: Path):
@@ -270,9 +262,6 @@ def test_missing_frame_rate(fps, tmp_path: Path):
     path = put(tmp_path, "a.pkl", samples.library(TRUTH, fps=fps))
     assert "--fps" in refused(path, "frame rate").reason
     assert read_one(path, fps=30).fps == 30
-
-
-def test_missing_frame_rate_in_npz(tmp_path: Path):
     path = put(tmp_path, "a.npz", samples.npz(qpos=TRUTH))
     assert "--fps" in refused(path, "frame rate").reason
 
@@ -332,19 +321,7 @@ def test_truncated_archives(tmp_path: Path):
 
 
 def test_zip_bomb(tmp_path: Path):
-    """Three gigabytes of zeros, deflated to three megabytes."""
-    path = tmp_path / "bomb.npz"
-    member = zlib.compressobj(9, wbits=-15)
-    block = member.compress(bytes(1 << 20)) + member.flush()
-    info = zipfile.ZipInfo("qpos.npy")
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(info, block)
-    data = bytearray(path.read_bytes())
-    directory = data.index(b"PK\x01\x02")
-    struct.pack_into("<H", data, directory + 10, zipfile.ZIP_DEFLATED)
-    struct.pack_into("<I", data, directory + 24, 3 * 1024**3)
-    path.write_bytes(data)
-    refused(path, "too large")
+    refused(put(tmp_path, "bomb.npz", samples.zip_bomb(3 * 1024**3)), "too large")
 
 
 def test_compressed_pickle_bomb(tmp_path: Path, monkeypatch):
@@ -357,27 +334,15 @@ def test_compressed_pickle_bomb(tmp_path: Path, monkeypatch):
         refused(put(tmp_path, "bomb.pkl", data), "too large")
 
 
-def archive_with(member: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("qpos.npy", member)
-    return buffer.getvalue()
-
-
-def npy(header: str, content: bytes) -> bytes:
-    text = header.encode() + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content
-
-
 def test_lying_array_header(tmp_path: Path):
     form = "{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}"
-    claim = npy(form.format("<f8", (10**9, 36)), bytes(288))
-    error = refused(put(tmp_path, "a.npz", archive_with(claim)), "truncated")
+    claim = samples.npz_member(form.format("<f8", (10**9, 36)), bytes(288))
+    error = refused(put(tmp_path, "a.npz", claim), "truncated")
     assert "288" in error.reason
-    code = npy(form.format("<f8", "__import__('os').abort()"), bytes(288))
-    refused(put(tmp_path, "b.npz", archive_with(code)), "unreadable")
-    objects = npy(form.format("|O", (1,)), b"cos\nabort\n(tR.")
-    refused(put(tmp_path, "c.npz", archive_with(objects)), "code in pickle")
+    code = samples.npz_member(form.format("<f8", "__import__('os').abort()"), b"")
+    refused(put(tmp_path, "b.npz", code), "unreadable")
+    objects = samples.npz_member(form.format("|O", (1,)), b"cos\nabort\n(tR.")
+    refused(put(tmp_path, "c.npz", objects), "code in pickle")
 
 
 def test_archive_with_a_million_entries_is_not_listed(tmp_path: Path):

@@ -59,7 +59,7 @@ def remove(data: bytearray, rng: random.Random) -> None:
 
 
 def swap(data: bytearray, rng: random.Random) -> None:
-    size = rng.randrange(1, 1 + len(data) // 4)
+    size = rng.randrange(1, 2 + len(data) // 4)
     a, b = (rng.randrange(len(data) - size + 1) for _ in range(2))
     data[a : a + size], data[b : b + size] = data[b : b + size], data[a : a + size]
 

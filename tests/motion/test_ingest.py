@@ -68,7 +68,8 @@ def test_texts_rates_and_licences(library, tmp_path):
     """Text from sidecar, file or name; everything at 50 Hz; licence kept."""
     ingest([library], tmp_path / "corpus", workers=1)
     corpus = Corpus.open(tmp_path / "corpus")
-    assert sorted(corpus.names) == ["described", "slowWalk2_subject1", "squat", "squat~2"]
+    names = ["described", "slowWalk2_subject1", "squat", "squat~2"]
+    assert sorted(corpus.names) == names
     by_name = {name: corpus.entry(i) for i, name in enumerate(corpus.names)}
     assert by_name["squat"].text == "squat" and by_name["squat"].licence == "CC0"
     assert by_name["described"].text == "go down\nand come up"

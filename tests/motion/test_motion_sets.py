@@ -340,6 +340,14 @@ def test_capability_set_meets_the_quotas(plenty, size):
         assert found[name] >= quota * size / 124
 
 
+def test_the_only_boxing_clip_is_always_chosen(tmp_path):
+    corpus = build(tmp_path / "c", library({**PLENTY, "boxing": 1}))
+    chosen = [motion_sets.capability_set(corpus, 31, seed=s) for s in range(8)]
+    for draw in chosen:
+        assert "shadow_boxing_000__A000" in names_of(corpus, draw.indices)
+    assert any(draw.note != f"draw 1, seed {s}" for s, draw in enumerate(chosen))
+
+
 def test_capability_set_takes_the_first_accepted_subset(plenty):
     offered = []
 

@@ -249,22 +249,30 @@ def test_floor_is_optional():
         assert planes == int(floor)
 
 
-def test_soles_touch_the_floor_at_the_sole_offset(plain):
-    """SOLE_OFFSET is the lowest point of the foot's collision geometry."""
-    data = mujoco.MjData(plain)
-    data.qpos[:7] = [0, 0, 1, 1, 0, 0, 0]
-    mujoco.mj_forward(plain, data)
+def test_sole_points_are_the_ends_of_the_foot_capsules(plain):
+    """As a set and for both feet; with their radius they give the sole's height."""
     for foot in g1.FEET:
         body = plain.body(foot).id
-        feet = [
-            i
-            for i in range(plain.ngeom)
-            if plain.geom_bodyid[i] == body and plain.geom_contype[i]
-        ]
-        assert feet
-        lowest = min(data.geom_xpos[i, 2] - plain.geom_size[i, 0] for i in feet)
-        offset = lowest - data.xpos[body, 2]
-        assert offset == pytest.approx(g1.SOLE_OFFSET, abs=1e-3)
+        ends = []
+        for geom in np.flatnonzero(plain.geom_bodyid == body):
+            if not plain.geom_contype[geom]:
+                continue
+            assert plain.geom_type[geom] == mujoco.mjtGeom.mjGEOM_CAPSULE
+            radius, half = plain.geom_size[geom, :2]
+            assert radius == pytest.approx(g1.SOLE_RADIUS)
+            matrix = np.zeros(9)
+            mujoco.mju_quat2Mat(matrix, plain.geom_quat[geom])
+            axis = half * matrix.reshape(3, 3)[:, 2]
+            ends += [plain.geom_pos[geom] + axis, plain.geom_pos[geom] - axis]
+        gap = np.linalg.norm(np.array(ends)[:, None] - g1.SOLE_POINTS, axis=2)
+        # One end of the left foot's capsules is 1 mm wider than the others.
+        assert gap.min(axis=0).max() < 1.1e-3, "a sole point is no capsule end"
+        lowest = g1.SOLE_POINTS[:, 2].min()
+        assert lowest == pytest.approx(min(end[2] for end in ends), abs=1e-4)
+        for extent in (np.min, np.max):
+            np.testing.assert_allclose(
+                extent(g1.SOLE_POINTS, axis=0), extent(ends, axis=0), atol=1.1e-3
+            )
 
 
 def test_building_never_imports_mjlab():

@@ -12,6 +12,8 @@ import numpy as np
 from spectral_skills.robot import g1
 
 MIN_FRAMES = 2
+MAX_HEIGHT_M = 5.0
+MAX_DISTANCE_M = 1000.0
 MAX_ROOT_SPEED_M_S = 10.0
 MAX_ROOT_TURN_RAD_S = 40.0
 MAX_JOINT_STEP_RAD = 2.0
@@ -158,14 +160,17 @@ def _check_values(clip: Clip) -> None:
         frame = int(low.argmax())
         height = clip.root_position[frame, 2]
         raise ClipError("under floor", f"pelvis at height {height:.3f} m", frame)
-    far = np.abs(clip.joints) > 2 * np.pi
+    far = (np.abs(clip.root_position) > MAX_DISTANCE_M).any(axis=1)
+    far |= clip.root_position[:, 2] > MAX_HEIGHT_M
     if far.any():
-        frame, joint = map(int, np.argwhere(far)[0])
-        raise ClipError(
-            "units",
-            f"{g1.JOINTS[joint]} is {clip.joints[frame, joint]:.4g}; are these degrees?",
-            frame,
-        )
+        frame = int(far.argmax())
+        where = ", ".join(f"{x:.4g}" for x in clip.root_position[frame])
+        raise ClipError("units", f"pelvis at ({where}); are these centimetres?", frame)
+    wide = np.abs(clip.joints) > 2 * np.pi
+    if wide.any():
+        frame, joint = map(int, np.argwhere(wide)[0])
+        angle = f"{g1.JOINTS[joint]} is {clip.joints[frame, joint]:.4g}"
+        raise ClipError("units", f"{angle}; are these degrees?", frame)
 
 
 def _check_steps(clip: Clip) -> None:

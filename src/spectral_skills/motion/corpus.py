@@ -54,7 +54,7 @@ class Entry:
     hash: str
 
 
-class Strings(Sequence[str]):
+class Strings:
     """A memory-mapped column of strings."""
 
     def __init__(self, stem: Path):
@@ -66,9 +66,7 @@ class Strings(Sequence[str]):
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+    def __getitem__(self, index: int) -> str:
         start, end = self._offsets[index], self._offsets[index + 1]
         return bytes(self._bytes[start:end]).decode()
 
@@ -101,7 +99,9 @@ class Corpus:
         self._spans = np.load(folder / SPANS, mmap_mode="r")
         self._columns = {name: Strings(folder / name) for name in COLUMNS}
         self._ids = np.arange(len(self._spans)) if ids is None else ids
-        self._mirrored = np.zeros(len(self._ids), bool) if mirrored is None else mirrored
+        self._mirrored = (
+            np.zeros(len(self._ids), bool) if mirrored is None else mirrored
+        )
 
     @classmethod
     def open(cls, folder: Path | str) -> "Corpus":

@@ -69,7 +69,8 @@ class CorpusWriter:
 
     def _resume(self, first_line: str) -> None:
         journal = self._building / _JOURNAL
-        lines = journal.read_text().splitlines(keepends=True) if journal.exists() else []
+        text = journal.read_text() if journal.exists() else ""
+        lines = text.splitlines(keepends=True)
         if not lines or lines[0] != first_line + "\n":
             shutil.rmtree(self._building, ignore_errors=True)
             self._building.mkdir()

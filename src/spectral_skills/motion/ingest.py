@@ -37,7 +37,7 @@ class Summary:
             f"{hours:.2f} h, from {self.files:,} files"
         ]
         if self.noted:
-            lines.append(f"          {self.noted:,} of them with a note: see corpus list")
+            lines.append(f"          {self.noted:,} with a note: corpus list --notes")
         total = sum(self.refused.values())
         lines.append(f"refused   {total:,}")
         lines += [f"          {n:,} {kind}" for kind, n in self.refused.most_common()]

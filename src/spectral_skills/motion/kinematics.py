@@ -105,7 +105,8 @@ class Kinematics:
         # Planes of shape (links of the level, frames).
         position: rotation.Planes = columns[:3, None].unbind(0)
         quaternion: rotation.Planes = columns[3:7, None].unbind(0)
-        positions, quaternions = [position], [quaternion]
+        positions: list[rotation.Planes] = [position]
+        quaternions: list[rotation.Planes] = [quaternion]
         for level in self._levels:
             parent = [p.index_select(0, level.parents) for p in position]
             turn = [q.index_select(0, level.parents) for q in quaternion]

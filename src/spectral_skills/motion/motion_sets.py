@@ -52,8 +52,8 @@ class Difficulty:
         Equal values share the middle of their ranks; integers keep them equal.
         """
         height, *others = vars(self).values()
-        total = sum(map(_twice_rank, (-height, *others)))  # a low pelvis is hard
-        return total / (8 * max(1, len(height)))
+        ranks = [_twice_rank(v) for v in (-height, *others)]  # a low pelvis is hard
+        return np.sum(ranks, axis=0) / (8 * max(1, len(height)))
 
 
 def _twice_rank(values: np.ndarray) -> np.ndarray:

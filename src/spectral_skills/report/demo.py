@@ -24,9 +24,10 @@ def build(out: Path) -> Path:
     pictures.mkdir(parents=True, exist_ok=True)
     summary = ingest([inputs], out / "corpus", workers=1)
     corpus = Corpus.open(out / "corpus")
-    rows = [(corpus.entry(i).text, np.array(corpus.qpos(i))) for i in range(len(corpus))]
+    clips = range(len(corpus))
+    rows = [(corpus.entry(i).text, np.array(corpus.qpos(i))) for i in clips]
     motion_grid(rows, pictures / "overview.png")
-    for index in tqdm(range(len(corpus)), desc="drawing", unit="clip", disable=None):
+    for index in tqdm(clips, desc="drawing", unit="clip", disable=None):
         sheet(corpus, index, pictures / f"{corpus.names[index]}.png")
     refusals = [
         f"{item.name}: {error}"
@@ -39,12 +40,12 @@ def build(out: Path) -> Path:
             "read back into one corpus. Nothing was downloaded.",
             "lead",
         ),
-        html.figure("pictures/overview.png", "Every clip of the corpus, left to right."),
+        html.figure("pictures/overview.png", "Every clip, left to right in time."),
         html.heading("What was read"),
         html.terminal("\n".join([*refusals, "", *summary.lines()])),
         html.heading("Clip by clip"),
     ]
-    for index in range(len(corpus)):
+    for index in clips:
         entry = corpus.entry(index)
         caption = f"{entry.text} (from {entry.file}, {entry.source})"
         parts.append(html.figure(f"pictures/{entry.name}.png", caption))
@@ -76,8 +77,14 @@ def _write_inputs(folder: Path) -> list[Path]:
 
 
 def _write_npz(clip: Clip, path: Path) -> None:
-    facts = {"text": clip.text, "source": clip.source, "licence": clip.licence}
-    np.savez(path, qpos=clip.qpos(), fps=clip.fps, **facts)
+    np.savez(
+        path,
+        qpos=clip.qpos(),
+        fps=clip.fps,
+        text=clip.text,
+        source=clip.source,
+        licence=clip.licence,
+    )
 
 
 def _write_csv(clip: Clip, path: Path) -> None:

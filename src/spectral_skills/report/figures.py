@@ -28,7 +28,7 @@ _GROUPS = {
 }
 _NAMED = 4
 """Joints of a group that get a colour and a name; the others stay grey."""
-_WIDEST_M = 1.38
+_WIDEST_M = 1.55
 """Width of a panel at the robot: a G1 lying on its side fits."""
 
 
@@ -137,13 +137,14 @@ def _pictures(qpos, frames, width: int, height: int) -> list[np.ndarray]:
     fovy_deg = 24.0
     tall_m = _WIDEST_M * height / width
     # Wide panels are bounded by the robot's height, jumps and raised arms included.
-    distance_m = 0.5 * max(tall_m, 1.70) / np.tan(np.radians(fovy_deg) / 2)
+    distance_m = 0.5 * max(tall_m, 1.98) / np.tan(np.radians(fovy_deg) / 2)
     with RobotRenderer(width, height) as renderer:
         return [
             renderer.draw(
                 qpos[i],
                 Camera.following(
                     qpos[i],
+                    height_m=0.75,
                     distance=distance_m,
                     azimuth_deg=heading_deg + 145.0,
                     fovy_deg=fovy_deg,

@@ -33,8 +33,10 @@ a { color: var(--accent) }
 
 def paragraph(text: str, kind: str = "") -> str:
     """A paragraph of plain text."""
-    return f'<p class="{escape(kind)}">{escape(text)}</p>' if kind else (
-        f"<p>{escape(text)}</p>"
+    return (
+        f'<p class="{escape(kind)}">{escape(text)}</p>'
+        if kind
+        else (f"<p>{escape(text)}</p>")
     )
 
 

@@ -47,9 +47,7 @@ def build_spec(*, meshes: bool, floor: bool = True) -> mujoco.MjSpec:
         spec.worldbody.add_geom(
             name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 0.05]
         )
-    spec.add_key(
-        name="default", qpos=g1.DEFAULT_QPOS, ctrl=g1.DEFAULT_JOINTS, time=0.0
-    )
+    spec.add_key(name="default", qpos=g1.DEFAULT_QPOS, ctrl=g1.DEFAULT_JOINTS, time=0.0)
     return spec
 
 
