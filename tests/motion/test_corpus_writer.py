@@ -313,6 +313,35 @@ def test_nothing_to_finish(folder):
     assert contents(folder) == before
 
 
+def test_discarding(folder, expected):
+    """What was added is forgotten; the corpus stays as it was, and can be rebuilt."""
+    build(folder)
+    writer = CorpusWriter(folder, JOB, KEYS[:3])
+    add(writer, KEYS[1])
+    writer.discard()
+    assert contents(folder) == expected
+    assert build(folder, KEYS[:3]) == KEYS[:3]
+
+
+def test_discarding_happens_under_the_lock(folder, monkeypatch):
+    """Once the lock is free another writer may be building: hands off its work."""
+    writer = CorpusWriter(folder, JOB, KEYS)
+    remove, lock_was_held = shutil.rmtree, []
+
+    def watched(path, *arguments, **options):
+        try:
+            CorpusWriter(folder, JOB, KEYS).close()
+            lock_was_held.append(False)
+        except ValueError:
+            lock_was_held.append(True)
+        remove(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus_writer.shutil, "rmtree", watched)
+        writer.discard()
+    assert lock_was_held == [True]
+
+
 def test_wrong_rate_is_refused(folder):
     """A corpus has one rate; the clip is named."""
     writer = CorpusWriter(folder, JOB, ["a"])
