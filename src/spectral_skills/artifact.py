@@ -7,6 +7,7 @@ so a reader sees the old model or the new one, never half of either.
 import hashlib
 import json
 import platform
+import re
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -86,8 +87,8 @@ def load(folder: Path, config_class: type[T]) -> tuple[T, dict[str, Tensor]]:
     config_path = folder / _CONFIG
     if not config_path.is_file():
         raise FileNotFoundError(f"{folder}: no model here ({_CONFIG} is missing)")
-    config = configs.loads(config_class, config_path.read_text(), str(config_path))
     recorded = load_provenance(folder).weights_hash
+    config = configs.loads(config_class, config_path.read_text(), str(config_path))
     if recorded != _hash_weights(folder):
         raise ValueError(
             f"{folder}: the weights are not those of provenance.json; "
@@ -104,13 +105,15 @@ def load_provenance(folder: Path) -> Provenance:
     path = folder / _PROVENANCE
     if not path.is_file():
         raise FileNotFoundError(f"{folder}: no model here ({_PROVENANCE} is missing)")
-    provenance = configs.loads(Provenance, path.read_text(), str(path))
-    if provenance.format_version > VERSION:
+    text = path.read_text()
+    # Asked before anything else: a newer format may have keys unknown here.
+    found = re.search(r'"format_version": (\d+)', text)
+    if found and int(found[1]) > VERSION:
         raise ValueError(
-            f"{path}: format {provenance.format_version} is newer than this "
-            f"package understands ({VERSION}); upgrade spectral-skills"
+            f"{path}: format {found[1]} is newer than this package understands "
+            f"({VERSION}); upgrade spectral-skills"
         )
-    return provenance
+    return configs.loads(Provenance, text, str(path))
 
 
 def _shards(weights: dict[str, Tensor], limit: int | None) -> list[dict[str, Tensor]]:

@@ -20,7 +20,11 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
             # A folder with content cannot be replaced in one step: move it aside.
             aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
             os.replace(folder, aside)
-            os.replace(temporary, folder)
+            try:
+                os.replace(temporary, folder)
+            except BaseException:
+                os.replace(aside, folder)
+                raise
             shutil.rmtree(aside)
         else:
             os.replace(temporary, folder)

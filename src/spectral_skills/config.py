@@ -60,14 +60,19 @@ def _coerce(hint: Any, value: Any, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         return _first_that_fits(arguments, value, where)
     if origin is typing.Literal:
-        if value not in arguments:
+        if not any(value == a and type(value) is type(a) for a in arguments):
             raise ValueError(f"{where}: {value!r} is not one of {arguments}")
         return value
     if dataclasses.is_dataclass(hint):
         return from_dict(hint, value, where)  # type: ignore[arg-type]
     if origin is tuple and isinstance(value, list | tuple):
         return _coerce_tuple(arguments, value, where)
+    if origin is list and isinstance(value, list):
+        pairs = enumerate(value)
+        return [_coerce(arguments[0], v, f"{where}[{i}]") for i, v in pairs]
     if origin is dict and isinstance(value, dict):
+        if arguments[0] is not str:
+            raise TypeError(f"{where}: keys of a JSON object are strings")
         return {k: _coerce(arguments[1], v, f"{where}.{k}") for k, v in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

@@ -87,7 +87,8 @@ def exp(v: Tensor) -> Tensor:
 def log(q: Tensor) -> Tensor:
     """Rotation vector of a quaternion, the short way round (angle at most pi)."""
     w, x, y, z = q.unbind(-1)
-    sine = torch.sqrt(x * x + y * y + z * z)
+    # The floor keeps the gradient at the identity finite.
+    sine = torch.sqrt((x * x + y * y + z * z).clamp_min(1e-30))
     small = sine < 1e-7
     angle = 2 * torch.atan2(sine, w.abs())
     scale = torch.where(small, 2.0, angle / torch.where(small, 1.0, sine))

@@ -16,7 +16,7 @@ MAX_HEIGHT_M = 5.0
 MAX_DISTANCE_M = 1000.0
 MAX_ROOT_SPEED_M_S = 10.0
 MAX_ROOT_TURN_RAD_S = 40.0
-MAX_JOINT_STEP_RAD = 2.0
+MAX_JOINT_STEP_RAD = 2.4
 MAX_JOINT_SPEED_RAD_S = 120.0
 """Three times the fastest motor. Published motions have single-frame spikes of
 104 rad/s; those pass with a note, teleports do not."""
@@ -97,7 +97,7 @@ class Clip:
         of SONIC's motion library; a clip already at the rate is kept as it is.
         """
         if math.isclose(self.fps, fps, rel_tol=1e-6):
-            return self
+            return self if self.fps == fps else replace(self, fps=float(fps))
         # Imported here so that listing a corpus does not wait for torch.
         import torch
 

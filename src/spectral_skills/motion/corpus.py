@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.mirror import mirror_rows, mirror_text
+from spectral_skills.motion.mirror import mirror_name, mirror_rows, mirror_text
 from spectral_skills.robot import g1
 
 if TYPE_CHECKING:
@@ -80,48 +80,57 @@ class Strings:
         stem.with_suffix(".bin").write_bytes(b"".join(encoded))
 
 
+@dataclass(frozen=True)
+class _Files:
+    """The memory-mapped arrays of one generation, shared by all views of it."""
+
+    rows: np.ndarray
+    spans: np.ndarray
+    columns: dict[str, Strings]
+
+    @classmethod
+    def open(cls, folder: Path, frames: int) -> "_Files":
+        return cls(
+            # Copy-on-write keeps torch from warning about read-only memory; nothing
+            # is ever written, so no page is ever copied.
+            rows=np.memmap(
+                folder / FRAMES, np.float32, "c", shape=(frames, g1.QPOS_SIZE)
+            ),
+            spans=np.load(folder / SPANS, mmap_mode="r"),
+            columns={name: Strings(folder / name) for name in COLUMNS},
+        )
+
+
 class Corpus:
     """A set of clips at 50 Hz; subsets and mirror images are views, not copies."""
 
-    def __init__(
-        self,
-        header: dict,
-        folder: Path,
-        ids: np.ndarray | None = None,
-        mirrored: np.ndarray | None = None,
-    ):
+    def __init__(self, header: dict, files: _Files, ids: np.ndarray, mirrored):
         self.header = header
-        self._folder = folder
-        # Copy-on-write keeps torch from warning about read-only memory; nothing
-        # is ever written, so no page is ever copied.
-        shape = (header["frames"], g1.QPOS_SIZE)
-        self.rows = np.memmap(folder / FRAMES, np.float32, "c", shape=shape)
-        self._spans = np.load(folder / SPANS, mmap_mode="r")
-        self._columns = {name: Strings(folder / name) for name in COLUMNS}
-        self._ids = np.arange(len(self._spans)) if ids is None else ids
-        self._mirrored = (
-            np.zeros(len(self._ids), bool) if mirrored is None else mirrored
-        )
+        self._files = files
+        self._ids = ids
+        self._mirrored = mirrored
 
     @classmethod
     def open(cls, folder: Path | str) -> "Corpus":
         """Open a corpus folder."""
         folder = Path(folder)
-        path = folder / HEADER
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"{folder}: no corpus here; make one with `spectral ingest`"
-            )
-        header = json.loads(path.read_text())
-        if header["version"] != VERSION:
-            raise ValueError(
-                f"{path}: corpus version {header['version']}, this package reads "
-                f"{VERSION}; ingest the motions again"
-            )
-        return cls(header, folder / header["generation"])
+        header = _read_header(folder)
+        try:
+            files = _Files.open(folder / header["generation"], header["frames"])
+        except FileNotFoundError:
+            # A new corpus may have taken its place since: ask once more.
+            header = _read_header(folder)
+            files = _Files.open(folder / header["generation"], header["frames"])
+        ids = np.arange(len(files.spans))
+        return cls(header, files, ids, np.zeros(len(ids), bool))
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(frames, 36) float32 of the whole folder, whatever this view selects."""
+        return self._files.rows
 
     @property
     def hash(self) -> str:
@@ -131,12 +140,12 @@ class Corpus:
     @cached_property
     def starts(self) -> np.ndarray:
         """First row of every clip."""
-        return np.asarray(self._spans[self._ids, 0])
+        return np.asarray(self._files.spans[self._ids, 0])
 
     @cached_property
     def lengths(self) -> np.ndarray:
         """Frames of every clip."""
-        return np.asarray(self._spans[self._ids, 1])
+        return np.asarray(self._files.spans[self._ids, 1])
 
     @property
     def mirrored(self) -> np.ndarray:
@@ -154,9 +163,9 @@ class Corpus:
     @cached_property
     def names(self) -> list[str]:
         """Names of all clips; a mirror image has `_mirror` appended."""
-        column = self._columns["name"]
+        column = self._files.columns["name"]
         pairs = zip(self._ids.tolist(), self._mirrored.tolist(), strict=True)
-        return [column[i] + ("_mirror" if m else "") for i, m in pairs]
+        return [mirror_name(column[i]) if m else column[i] for i, m in pairs]
 
     @cached_property
     def _index_of_name(self) -> dict[str, int]:
@@ -173,16 +182,16 @@ class Corpus:
     def entry(self, index: int) -> Entry:
         """Index row of a clip; `start` and `length` are rows of `rows`."""
         base = int(self._ids[index])
-        start, length = self._spans[base].tolist()
-        fields = {name: column[base] for name, column in self._columns.items()}
+        start, length = self._files.spans[base].tolist()
+        fields = {name: column[base] for name, column in self._files.columns.items()}
         if self._mirrored[index]:
-            fields["name"] += "_mirror"
+            fields["name"] = mirror_name(fields["name"])
             fields["text"] = mirror_text(fields["text"])
         return Entry(start=start, length=length, **fields)
 
     def qpos(self, index: int) -> np.ndarray:
         """(T, 36) rows of a clip; a view of the file unless mirrored."""
-        start, length = self._spans[int(self._ids[index])].tolist()
+        start, length = self._files.spans[int(self._ids[index])].tolist()
         rows = self.rows[start : start + length]
         return mirror_rows(rows) if self._mirrored[index] else rows
 
@@ -201,16 +210,21 @@ class Corpus:
 
     def select(self, indices: Sequence[int] | np.ndarray) -> "Corpus":
         """A view of some clips, in the given order."""
-        indices = np.asarray(indices, dtype=np.int64)
+        indices = np.asarray(indices)
+        if indices.dtype == bool:
+            indices = np.flatnonzero(indices)
+        indices = indices.astype(np.int64)
         return Corpus(
-            self.header, self._folder, self._ids[indices], self._mirrored[indices]
+            self.header, self._files, self._ids[indices], self._mirrored[indices]
         )
 
     def with_mirror(self) -> "Corpus":
         """A view that has every clip and its left-right mirror image."""
+        if self._mirrored.any():
+            raise ValueError("these clips include mirror images already")
         return Corpus(
             self.header,
-            self._folder,
+            self._files,
             np.concatenate((self._ids, self._ids)),
             np.concatenate((self._mirrored, ~self._mirrored)),
         )
@@ -234,3 +248,18 @@ class Corpus:
         from spectral_skills.motion.windows import MotionTensors
 
         return MotionTensors.load(self, device)
+
+
+def _read_header(folder: Path) -> dict:
+    path = folder / HEADER
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{folder}: no corpus here; make one with `spectral ingest`"
+        )
+    header = json.loads(path.read_text())
+    if header["version"] != VERSION:
+        raise ValueError(
+            f"{path}: corpus version {header['version']}, this package reads "
+            f"{VERSION}; ingest the motions again"
+        )
+    return header

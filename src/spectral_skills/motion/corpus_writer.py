@@ -28,6 +28,7 @@ from spectral_skills.motion.corpus import (
     VERSION,
     Strings,
 )
+from spectral_skills.motion.mirror import mirror_name
 from spectral_skills.robot import g1
 
 _BUILDING, _JOURNAL, _LOCK = ".building", "journal.jsonl", ".lock"
@@ -71,12 +72,13 @@ class CorpusWriter:
         journal = self._building / _JOURNAL
         text = journal.read_text() if journal.exists() else ""
         lines = text.splitlines(keepends=True)
-        if not lines or lines[0] != first_line + "\n":
+        frames_file = self._building / FRAMES
+        if not frames_file.exists() or lines[:1] != [first_line + "\n"]:
             shutil.rmtree(self._building, ignore_errors=True)
             self._building.mkdir()
-            (self._building / FRAMES).touch()
+            frames_file.touch()
             lines = [first_line + "\n"]
-        on_file = (self._building / FRAMES).stat().st_size // _ROW_BYTES
+        on_file = frames_file.stat().st_size // _ROW_BYTES
         kept, frames = lines[:1], 0
         for line in lines[1:]:
             try:
@@ -92,7 +94,7 @@ class CorpusWriter:
             kept.append(line)
             self._remember(record)
         write_file(journal, "".join(kept))
-        self._frames = (self._building / FRAMES).open("r+b")
+        self._frames = frames_file.open("r+b")
         self._frames.truncate(frames * _ROW_BYTES)
         self._frames.seek(0, os.SEEK_END)
         self._journal = journal.open("a")
@@ -100,29 +102,30 @@ class CorpusWriter:
     def _remember(self, record: dict) -> None:
         self.done.add(record["input"])
         self.clips.extend(record["clips"])
-        self._names.update(clip["name"] for clip in record["clips"])
+        for clip in record["clips"]:
+            self._names |= {clip["name"], mirror_name(clip["name"])}
         self.refused.extend(Refusal(**r) for r in record["refused"])
 
     def add(self, key: str, file: str, clips: list[Clip], refused: list[Refusal]):
         """Put one input's clips on file."""
-        records = []
         for clip in clips:
             if clip.fps != FPS:
                 raise ValueError(f"{clip.name}: {clip.fps} Hz; a corpus has {FPS} Hz")
+        records = []
+        for clip in clips:
             data = clip.qpos().astype("<f4").tobytes()
             self._frames.write(data)
-            records.append(
-                {
-                    "name": self._unique(clip.name),
-                    "text": clip.text,
-                    "length": clip.frames,
-                    "source": clip.source,
-                    "file": file,
-                    "licence": clip.licence,
-                    "notes": "\n".join(clip.notes),
-                    "hash": hashlib.blake2b(data, digest_size=16).hexdigest(),
-                }
-            )
+            facts = {
+                "name": self._unique(_plain(clip.name)),
+                "text": clip.text,
+                "source": clip.source,
+                "file": file,
+                "licence": clip.licence,
+                "notes": "\n".join(clip.notes),
+                "hash": hashlib.blake2b(data, digest_size=16).hexdigest(),
+            }
+            record = {key: _plain(value) for key, value in facts.items()}
+            records.append(record | {"length": clip.frames})
         self._frames.flush()
         refusals = [asdict(r) for r in refused]
         record = {"input": key, "clips": records, "refused": refusals}
@@ -131,10 +134,11 @@ class CorpusWriter:
         self._remember(record)
 
     def _unique(self, name: str) -> str:
+        """A name that neither a clip nor a clip's mirror image has."""
         candidate, number = name, 2
-        while candidate in self._names:
+        while {candidate, mirror_name(candidate)} & self._names:
             candidate, number = f"{name}~{number}", number + 1
-        self._names.add(candidate)
+        self._names |= {candidate, mirror_name(candidate)}
         return candidate
 
     def finish(self) -> None:
@@ -153,9 +157,11 @@ class CorpusWriter:
         os.fsync(self._frames.fileno())
         generation = digest.hexdigest()
         place = self.folder / generation
-        if place.exists():
+        if self._live_generation() == generation:
             shutil.rmtree(self._building)  # the very same corpus is already there
         else:
+            if place.exists():
+                shutil.rmtree(place)  # an old corpus, perhaps half removed
             os.replace(self._building, place)
         frames = int(lengths.sum())
         header = {
@@ -173,13 +179,22 @@ class CorpusWriter:
                 shutil.rmtree(old)
         self.close()
 
+    def _live_generation(self) -> str:
+        header = self.folder / HEADER
+        return json.loads(header.read_text())["generation"] if header.exists() else ""
+
     def discard(self) -> None:
         """Forget what was added; the corpus of the folder stays as it was."""
-        self.close()
         shutil.rmtree(self._building)
+        self.close()
 
     def close(self) -> None:
         """Close the files; unfinished work stays for the next run."""
         self._frames.close()
         self._journal.close()
         self._lock.close()
+
+
+def _plain(text: str) -> str:
+    """Text that can be written: names of files may hold bytes that are no text."""
+    return text.encode("utf-8", "replace").decode()

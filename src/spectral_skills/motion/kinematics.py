@@ -56,6 +56,13 @@ class Kinematics:
         depth = np.zeros(len(g1.LINKS), dtype=int)
         for link in range(1, len(g1.LINKS)):
             depth[link] = depth[parents[link]] + 1
+        unknown = sorted(set(links) - set(g1.LINKS))
+        if unknown:
+            raise ValueError(f"no link {unknown[0]!r}; there are {', '.join(g1.LINKS)}")
+        # Only the links asked for and what carries them are computed.
+        needed = np.isin(g1.LINKS, links)
+        for link in range(len(g1.LINKS) - 1, 0, -1):
+            needed[parents[link]] |= needed[link]
 
         def tensor(array: np.ndarray) -> Tensor:
             return torch.as_tensor(array, dtype=dtype, device=device)
@@ -67,8 +74,8 @@ class Kinematics:
         self._levels: list[_Level] = []
         order = [0]
         previous = np.array([0])
-        for level in range(1, depth.max() + 1):
-            members = np.flatnonzero(depth == level)
+        for level in range(1, depth[needed].max(initial=0) + 1):
+            members = np.flatnonzero((depth == level) & needed)
             turn, axis = model.body_quat[members + 1], model.jnt_axis[members]
             # turn * (cos, sin axis) is linear in cos and sin of the half angle.
             half_turn = np.concatenate((np.zeros((len(axis), 1)), axis), axis=1)

@@ -12,7 +12,7 @@ Rows = TypeVar("Rows", bound=Any)
 _ORDER = [*range(7), *(7 + g1.MIRROR_JOINTS)]
 # Reflection in y = 0 negates y, and the turns about x and z.
 _SIGNS = np.array([1, -1, 1, 1, -1, 1, -1, *g1.MIRROR_SIGNS], dtype=np.float32)
-_OTHER_SIDE = {"left": "right", "right": "left", "Left": "Right", "Right": "Left"}
+_OTHER_SIDE = {"left": "right", "right": "left"}
 
 
 def mirror_rows(rows: Rows) -> Rows:
@@ -22,8 +22,20 @@ def mirror_rows(rows: Rows) -> Rows:
     return rows[..., _ORDER] * rows.new_tensor(_SIGNS)
 
 
+def mirror_name(name: str) -> str:
+    """Name of a clip's mirror image."""
+    return f"{name}_mirror"
+
+
 def mirror_text(text: str) -> str:
-    """Swap left and right in a description."""
-    words = "|".join(_OTHER_SIDE)
-    pattern = rf"(?<![A-Za-z])({words})(?![A-Za-z])"  # not the right in upright
-    return re.sub(pattern, lambda match: _OTHER_SIDE[match[0]], text)
+    """Swap left and right in a description, upper and lower case kept."""
+
+    def swap(match: re.Match[str]) -> str:
+        word = _OTHER_SIDE[match[0].lower()]
+        if match[0].isupper():
+            return word.upper()
+        return word.capitalize() if match[0][0].isupper() else word
+
+    # Whole words and leftward(s): not the right in upright.
+    pattern = r"(?i)(?<![a-z])(left|right)(?=(wards?)?(?![a-z]))"
+    return re.sub(pattern, swap, text)

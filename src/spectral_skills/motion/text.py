@@ -38,7 +38,7 @@ class Sidecars:
             found = Description()
         note = path.parent / f"{name}.txt"
         if note.is_file():
-            lines = note.read_text(errors="replace").splitlines()
+            lines = note.read_text("utf-8-sig", "replace").splitlines()
             sentences = [line.strip() for line in lines if line.strip()]
             found = Description("\n".join(sentences), found.source, found.licence)
         return found
