@@ -47,7 +47,7 @@ def build(out: Path) -> Path:
     ]
     for index in clips:
         entry = corpus.entry(index)
-        caption = f"{entry.text} (from {entry.file}, {entry.source})"
+        caption = f"{entry.text} (read from {entry.file})"
         parts.append(html.figure(f"pictures/{entry.name}.png", caption))
     parts.append(html.paragraph(f"Pictures drawn by: {backend()}."))
     page = out / "index.html"
@@ -62,12 +62,16 @@ def _write_inputs(folder: Path) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     clips = motions()
+    texts = ["name,text,source,licence"]
     for index, clip in enumerate(clips):
         if index % 2:
             _write_csv(clip, folder / f"{clip.name}_50hz.csv")
-            write_file(folder / f"{clip.name}_50hz.txt", clip.text + "\n")
+            # A CSV cannot say what it is: a table beside it does.
+            about = (f"{clip.name}_50hz", clip.text, clip.source, clip.licence)
+            texts.append(",".join(about))
         else:
             _write_npz(clip, folder / f"{clip.name}.npz")
+    write_file(folder / "metadata.csv", "\n".join(texts) + "\n")
     jump = clips[0].qpos()
     jump[150:, 0] += 3.0
     broken = [folder / "teleport.npz", folder / "not_a_motion.npz"]

@@ -184,6 +184,13 @@ def _axes(figure: Figure, cell, title: str, marks_s) -> Axes:
     return axes
 
 
+def _widen(axes: Axes, least: float) -> None:
+    """Show at least this much of the y axis, so that rounding looks like nothing."""
+    low, high = axes.get_ylim()
+    missing = max(0.0, least - (high - low))
+    axes.set_ylim(low - missing / 2, high + missing / 2)
+
+
 def _legend(axes: Axes, columns: int = 4) -> None:
     axes.legend(
         loc="lower right",
@@ -203,6 +210,7 @@ def _feet(axes: Axes, time_s, heights_m) -> None:
     axes.text(time_s[-1], 0.0, "floor ", size=9, color=_INK, ha="right", va="top")
     for column, name, colour in ((0, "left", _LEFT), (1, "right", _RIGHT)):
         axes.plot(time_s, heights_m[:, column], color=colour, linewidth=1.5, label=name)
+    _widen(axes, 0.1)
     _legend(axes)
 
 
@@ -211,11 +219,13 @@ def _path(axes: Axes, time_s, qpos) -> None:
         axes.plot(
             time_s, qpos[:, column], color=_COLOURS[column], linewidth=1.5, label=name
         )
+    _widen(axes, 0.2)
     _legend(axes)
 
 
 def _heading(axes: Axes, time_s, qpos) -> None:
     axes.plot(time_s, np.degrees(_yaw_rad(qpos)), color=_COLOURS[3], linewidth=1.5)
+    _widen(axes, 20.0)
 
 
 def _speed(axes: Axes, time_s, qpos, fps: float) -> None:
@@ -225,6 +235,7 @@ def _speed(axes: Axes, time_s, qpos, fps: float) -> None:
         axes.fill_between(time_s, ground, color=_LEFT, alpha=0.12, linewidth=0)
         axes.plot(time_s, ground, color=_LEFT, linewidth=1.5, label="along the floor")
         axes.plot(time_s, rise, color=_COLOURS[2], linewidth=1.0, label="upward")
+        _widen(axes, 0.2)
         _legend(axes)
 
 
@@ -237,6 +248,7 @@ def _joints(axes: Axes, time_s, joints, parts: tuple[str, ...]) -> None:
     for i, colour in zip(members[:_NAMED], _COLOURS, strict=False):
         name = g1.JOINTS[i].replace("_", " ")
         axes.plot(time_s, joints[:, i], color=colour, linewidth=1.3, label=name)
+    _widen(axes, 0.2)
     axes.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -0.22),

@@ -38,7 +38,7 @@ def parse(data: bytes) -> Table:
         start += 1
     lines = lines[start:] if start else lines
     if not lines:
-        _refuse_prose(header)
+        _refuse_prose(header, words=separator is None)
         raise ClipError("empty", "a header row and no frames")
     try:
         values = np.loadtxt(lines, delimiter=separator, comments=None, ndmin=2)
@@ -64,13 +64,13 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _refuse_prose(header: tuple[str, ...]) -> None:
+def _refuse_prose(header: tuple[str, ...], words: bool = False) -> None:
     if not header:
         return
     first = " ".join(header)
     if first.startswith("version https://git-lfs"):
         raise ClipError("unknown format", "a Git LFS pointer; run git lfs pull")
-    if len(header) < 4 or first.startswith("<"):
+    if words or len(header) < 4 or first.startswith("<"):
         raise ClipError("unknown format", f"text, not a table: {plain(first, 40)!r}")
 
 
