@@ -31,7 +31,7 @@ def library(tmp_path, rows) -> Path:
     """Four good files, among them one at 30 Hz, and three bad ones."""
     folder = tmp_path / "library"
     save(folder / "a", "squat", rows, text="squat", licence="CC0")
-    save(folder / "b", "squat", rows[:200])
+    save(folder / "b", "squat", rows[:200], text=["go down", "come up"])
     save(folder / "b", "slowWalk2_subject1", rows, fps=30.0)
     save(folder, "described", rows)
     (folder / "described.txt").write_text("go down\nand come up\n")
@@ -72,6 +72,7 @@ def test_texts_rates_and_licences(library, tmp_path):
     assert sorted(corpus.names) == names
     by_name = {name: corpus.entry(i) for i, name in enumerate(corpus.names)}
     assert by_name["squat"].text == "squat" and by_name["squat"].licence == "CC0"
+    assert by_name["squat~2"].text == "go down\ncome up"
     assert by_name["described"].text == "go down\nand come up"
     assert by_name["slowWalk2_subject1"].text == "slow walk"
     assert by_name["slowWalk2_subject1"].length == 499  # 299 steps of 1/30 s

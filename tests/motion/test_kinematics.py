@@ -223,3 +223,18 @@ def test_one_frame_has_no_velocity(kinematics):
     found = link_velocities(poses, FPS)
     assert not found.linear.any() and not found.angular.any()
     assert not joint_velocities(torch.ones(1, 29), FPS).any()
+
+
+def test_clips_side_by_side_do_not_mix():
+    """Velocities of a batch of clips are those of each clip alone."""
+    generator = torch.Generator().manual_seed(3)
+    clips = torch.randn((3, 40, 36), generator=generator, dtype=torch.float64)
+    clips[..., 3:7] = rotation.normalize(clips[..., 3:7])
+    forward = Kinematics(g1.TRACKED_LINKS, dtype=torch.float64)
+    together = link_velocities(forward(clips), 50)
+    joints = joint_velocities(clips[..., 7:], 50)
+    for index, clip in enumerate(clips):
+        alone = link_velocities(forward(clip), 50)
+        assert torch.allclose(together.linear[index], alone.linear)
+        assert torch.allclose(together.angular[index], alone.angular)
+        assert torch.equal(joints[index], joint_velocities(clip[:, 7:], 50))

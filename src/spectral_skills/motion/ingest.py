@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import sys
+import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -29,12 +30,13 @@ class Summary:
     noted: int
     """Clips taken with a note about their quality or origin."""
     refused: Counter[str]
+    seconds: float
 
     def lines(self) -> list[str]:
         hours = self.frames / FPS / 3600
         lines = [
             f"accepted  {self.clips:,} clips, {self.frames:,} frames at {FPS} Hz, "
-            f"{hours:.2f} h, from {self.files:,} files"
+            f"{hours:.2f} h, from {self.files:,} files in {self.seconds:.1f} s"
         ]
         if self.noted:
             lines.append(f"          {self.noted:,} with a note: corpus list --notes")
@@ -58,6 +60,7 @@ def ingest(
     With `strict` the first refusal raises ClipError. Then, and if nothing was
     usable, an older corpus at `out` stays as it was.
     """
+    start = time.perf_counter()
     files = find(paths)
     options = ReadOptions(fps=fps, pad_wrists=pad_wrists)
     keys = {_key(path): path for path in files}
@@ -88,18 +91,19 @@ def ingest(
                 clips = [_described(c, path, sidecars) for c in clips]
                 writer.add(key, path.name, clips, refused)
                 bar.update()
-        return _finish(writer, files=len(keys))
+        return _finish(writer, len(keys), time.perf_counter() - start)
     finally:
         writer.close()
 
 
-def _finish(writer: CorpusWriter, files: int) -> Summary:
+def _finish(writer: CorpusWriter, files: int, seconds: float) -> Summary:
     summary = Summary(
         files=files,
         clips=len(writer.clips),
         frames=sum(clip["length"] for clip in writer.clips),
         noted=sum(bool(clip["notes"]) for clip in writer.clips),
         refused=Counter(refusal.kind for refusal in writer.refused),
+        seconds=seconds,
     )
     if summary.clips:
         writer.finish()

@@ -32,12 +32,12 @@ class LinkPoses:
 
 @dataclass(frozen=True)
 class LinkVelocities:
-    """World velocities of links over a clip."""
+    """World velocities of links over time."""
 
     linear: Tensor
-    """(T, links, 3), m/s."""
+    """(..., T, links, 3), m/s."""
     angular: Tensor
-    """(T, links, 3), rad/s."""
+    """(..., T, links, 3), rad/s."""
 
 
 class Kinematics:
@@ -153,42 +153,46 @@ def sole_heights(feet: LinkPoses) -> Tensor:
 
 
 def link_velocities(poses: LinkPoses, fps: float) -> LinkVelocities:
-    """Velocities of one clip (T, links), smoothed as SONIC's motion library does.
+    """Velocities over time (..., T, links), smoothed as SONIC's motion library does.
 
     Linear: central differences (one-sided at the ends). Angular: forward
     differences of orientation, zero at the last frame. Both then pass a Gaussian
     of two frames along time that repeats the edge values.
     """
     position, quaternion = poses.position, poses.quaternion
-    if len(position) < 2:
+    frames = position.shape[-3]
+    if frames < 2:
         zero = torch.zeros_like(position)
         return LinkVelocities(zero, zero)
-    linear = torch.gradient(position, spacing=1.0 / fps, dim=0)[0]
-    turn = rotation.multiply(quaternion[1:], rotation.conjugate(quaternion[:-1]))
+    linear = torch.gradient(position, spacing=1.0 / fps, dim=-3)[0]
+    before = quaternion.narrow(-3, 0, frames - 1)
+    after = quaternion.narrow(-3, 1, frames - 1)
+    turn = rotation.multiply(after, rotation.conjugate(before))
     angular = rotation.log(turn) * fps
-    angular = torch.cat((angular, torch.zeros_like(angular[:1])))
+    angular = torch.cat((angular, torch.zeros_like(angular[..., :1, :, :])), dim=-3)
     return LinkVelocities(smooth(linear), smooth(angular))
 
 
 def joint_velocities(joints: Tensor, fps: float) -> Tensor:
-    """Forward differences of one clip (T, joints); the last one repeats."""
-    if len(joints) < 2:
+    """Forward differences over time (..., T, joints); the last one repeats."""
+    if joints.shape[-2] < 2:
         return torch.zeros_like(joints)
-    velocity = joints.diff(dim=0) * fps
-    return torch.cat((velocity, velocity[-1:]))
+    velocity = joints.diff(dim=-2) * fps
+    return torch.cat((velocity, velocity[..., -1:, :]), dim=-2)
 
 
 def smooth(values: Tensor) -> Tensor:
-    """Gaussian filter of two frames along the first axis; edges repeat."""
-    radius, frames = _FILTER_RADIUS, len(values)
+    """Gaussian filter of two frames over time (..., T, links, 3); edges repeat."""
+    radius, frames = _FILTER_RADIUS, values.shape[-3]
     weights = np.exp(-0.5 * (np.arange(radius + 1) / FILTER_SIGMA_FRAMES) ** 2)
     weights /= 2 * weights.sum() - weights[0]
-    flat = values.reshape(frames, -1)
-    first, last = flat[:1].expand(radius, -1), flat[-1:].expand(radius, -1)
-    padded = torch.cat((first, flat, last))
+    flat = values.flatten(-2)
+    first = flat[..., :1, :].expand(*flat.shape[:-2], radius, -1)
+    last = flat[..., -1:, :].expand(*flat.shape[:-2], radius, -1)
+    padded = torch.cat((first, flat, last), dim=-2)
     total = flat * weights[0]
     for shift in range(1, radius + 1):
-        before = padded[radius - shift :][:frames]
-        after = padded[radius + shift :][:frames]
+        before = padded.narrow(-2, radius - shift, frames)
+        after = padded.narrow(-2, radius + shift, frames)
         total = torch.add(total, before + after, alpha=weights[shift])
     return total.view(values.shape)

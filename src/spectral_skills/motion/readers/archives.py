@@ -92,7 +92,7 @@ def _mjlab(
 def _described(arrays: ZippedArrays, label: str, options: ReadOptions) -> dict:
     return {
         "fps": frame_rate(arrays.get("fps"), options),
-        "text": arrays.text("text"),
+        "text": arrays.sentences("text"),
         "source": arrays.text("source") or label,
         "licence": arrays.text("licence") or arrays.text("license") or "unknown",
     }

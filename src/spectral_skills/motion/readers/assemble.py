@@ -1,7 +1,9 @@
 """From what a file holds to a clip: the last step all readers share."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -12,6 +14,7 @@ LIMIT_BYTES = 2 * 1024**3
 """Files, and what they expand to, are refused above this size."""
 NAME_LENGTH = 255
 TEXT_LENGTH = 4000
+MAX_SENTENCES = 64
 PADDED = "wrists padded with zeros (23-joint source)"
 
 
@@ -109,3 +112,10 @@ def plain(value: object, limit: int = 80) -> str:
     shown = (c if c.isprintable() else " " for c in str(value)[: 4 * limit])
     text = " ".join("".join(shown).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def sentences(values: Iterable[object]) -> str:
+    """Untrusted descriptions of a clip, one a line."""
+    lines = (line for value in values for line in str(value).splitlines())
+    shown = (plain(line, TEXT_LENGTH) for line in islice(lines, MAX_SENTENCES))
+    return "\n".join(filter(None, shown))

@@ -7,6 +7,7 @@ import numpy as np
 from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.motion.readers import unpickle
 from spectral_skills.motion.readers.assemble import (
+    MAX_SENTENCES,
     NAME_LENGTH,
     TEXT_LENGTH,
     ReadOptions,
@@ -14,6 +15,7 @@ from spectral_skills.motion.readers.assemble import (
     frame_rate,
     numbers,
     plain,
+    sentences,
     wxyz,
 )
 from spectral_skills.motion.readers.stream import Stream
@@ -90,7 +92,7 @@ def _clip(entry: object, name: str, options: ReadOptions) -> Clip:
         options,
         name=name,
         fps=frame_rate(entry.get("fps"), options),
-        text=_text(entry, "text"),
+        text=_sentences(entry.get("text")),
         source=_text(entry, "source") or layout,
         licence=_text(entry, "licence") or _text(entry, "license") or "unknown",
     )
@@ -99,6 +101,11 @@ def _clip(entry: object, name: str, options: ReadOptions) -> Clip:
 def _text(entry: dict, key: str) -> str:
     value = entry.get(key)
     return plain(value, TEXT_LENGTH) if isinstance(value, str) else ""
+
+
+def _sentences(value: object) -> str:
+    texts = [value] if isinstance(value, str) else value
+    return sentences(texts[:MAX_SENTENCES]) if isinstance(texts, list) else ""
 
 
 def _keys(entry: dict) -> str:

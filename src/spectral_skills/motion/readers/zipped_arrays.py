@@ -15,7 +15,13 @@ from typing import BinaryIO
 import numpy as np
 
 from spectral_skills.motion.clip import ClipError
-from spectral_skills.motion.readers.assemble import LIMIT_BYTES, TEXT_LENGTH, plain
+from spectral_skills.motion.readers.assemble import (
+    LIMIT_BYTES,
+    MAX_SENTENCES,
+    TEXT_LENGTH,
+    plain,
+    sentences,
+)
 
 MAX_DIRECTORY_BYTES = 1 << 20
 MAX_HEADER_BYTES = 1 << 16
@@ -61,6 +67,13 @@ class ZippedArrays:
         if value is None or value.dtype.kind != "U" or value.size != 1:
             return ""
         return plain(value.item(), TEXT_LENGTH)
+
+    def sentences(self, name: str) -> str:
+        """One text with a sentence a line, or an array of sentences."""
+        value = self.get(name)
+        if value is None or value.dtype.kind != "U":
+            return ""
+        return sentences(value.reshape(-1)[:MAX_SENTENCES])
 
     def __getitem__(self, name: str) -> np.ndarray:
         member = self._members[name]
