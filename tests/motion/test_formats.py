@@ -98,7 +98,7 @@ def test_names_and_texts_can_be_written_again(tmp_path: Path):
     said = {"text": "a \ud800 robot\nwaves", "source": "x" * 300}
     data = samples.npz(qpos=TRUTH, fps=50, **said)
     clip = read_one(put(tmp_path, name, data))
-    assert (clip.name, clip.text, clip.source) == ("wave", "a robot waves", "x" * 300)
+    assert (clip.name, clip.text, clip.source) == ("wave", "a robot\nwaves", "x" * 300)
     key = "0-motions_raw_tairantestbed_smpl_video_" * 4
     data = samples.joblib({key: samples.library_dict(TRUTH)})
     assert read_one(put(tmp_path, "long.pkl", data)).name == key
