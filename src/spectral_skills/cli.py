@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 NOTHING_USABLE = 2
+INTERRUPTED = 130
 
 
 def doctor() -> int:
@@ -56,6 +57,9 @@ def ingest(
         )
     except ClipError as error:
         raise ValueError(f"stopped by --strict: {error}") from None
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
     print("\n".join(summary.lines()))
     if not summary.clips:
         print("nothing was usable; no corpus was written", file=sys.stderr)
@@ -209,5 +213,5 @@ def _run(verb: str, arguments: list[str]) -> int:
         return 0
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     return code or 0

@@ -4,6 +4,7 @@ A reader turns any file into clips of this shape; whatever is wrong with the
 numbers is said once, here, with the frame where it happens.
 """
 
+import copy
 import math
 from dataclasses import dataclass, field, replace
 
@@ -89,6 +90,13 @@ class Clip:
             joints=qpos[:, 7:],
             **fields,
         )
+
+    def described(self, text: str, source: str, licence: str) -> "Clip":
+        """The same motion under other words; the numbers are not checked again."""
+        clip = copy.copy(self)
+        for name, value in (("text", text), ("source", source), ("licence", licence)):
+            object.__setattr__(clip, name, value)
+        return clip
 
     def resampled(self, fps: float) -> "Clip":
         """The same motion at another rate: linear, and slerp for the root.
@@ -176,16 +184,17 @@ def _check_values(clip: Clip) -> None:
 def _check_steps(clip: Clip) -> None:
     """Refuse what no robot can do between two frames; note what no motor can."""
     step = np.linalg.norm(np.diff(clip.root_position, axis=0), axis=1)
-    _refuse_jump(step * clip.fps, MAX_ROOT_SPEED_M_S, "pelvis moves at {:.3g} m/s")
+    _refuse_jump("pelvis moves at {:.3g} m/s", step * clip.fps, MAX_ROOT_SPEED_M_S)
     dot = np.abs((clip.root_quaternion[1:] * clip.root_quaternion[:-1]).sum(axis=1))
     turn = 2 * np.arccos(np.clip(dot, 0.0, 1.0))
-    _refuse_jump(turn * clip.fps, MAX_ROOT_TURN_RAD_S, "pelvis turns at {:.3g} rad/s")
+    _refuse_jump("pelvis turns at {:.3g} rad/s", turn * clip.fps, MAX_ROOT_TURN_RAD_S)
     joint_step = np.abs(np.diff(clip.joints, axis=0))
     limit = min(MAX_JOINT_STEP_RAD, MAX_JOINT_SPEED_RAD_S / clip.fps)
-    names = [g1.JOINTS[j] for j in joint_step.argmax(axis=1)]
-    _refuse_jump(
-        joint_step.max(axis=1), limit, "{name} moves {:.3g} rad in one frame", names
-    )
+    over = joint_step > limit
+    if over.any():
+        joint = g1.JOINTS[joint_step[over.any(axis=1).argmax()].argmax()]
+        message = f"{joint} moves {{:.3g}} rad in one frame"
+        _refuse_jump(message, joint_step.max(axis=1), limit)
     excess = joint_step * clip.fps / g1.VELOCITY_LIMIT
     if excess.max() > 1.5 and not any("motor" in note for note in clip.notes):
         frame, joint = np.unravel_index(int(excess.argmax()), excess.shape)
@@ -197,14 +206,12 @@ def _check_steps(clip: Clip) -> None:
         object.__setattr__(clip, "notes", (*clip.notes, note))
 
 
-def _refuse_jump(
-    value: np.ndarray, limit: float, message: str, names: list[str] | None = None
-) -> None:
+def _refuse_jump(message: str, value: np.ndarray, limit: float) -> None:
     over = value > limit
     if over.any():
         step = int(over.argmax())
-        reason = message.format(value[step], name=names[step] if names else "")
-        raise ClipError("jump", f"{reason}; no robot can", step + 1)
+        reason = f"{message.format(value[step])}; no robot can"
+        raise ClipError("jump", reason, step + 1)
 
 
 def _unit(q: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -128,8 +128,7 @@ def _refusal(path: Path, error: ClipError) -> Refusal:
 
 def _described(clip: Clip, path: Path, sidecars: Sidecars) -> Clip:
     found = sidecars.describe(path, clip.name)
-    return replace(
-        clip,
+    return clip.described(
         text=found.text or clip.text or text_from_name(clip.name),
         source=found.source or clip.source,
         licence=found.licence or clip.licence,
