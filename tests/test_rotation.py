@@ -259,19 +259,6 @@ def test_heading_is_not_the_euler_angle():
     assert abs(euler - 0.3) > 3.0
 
 
-@given(quaternions(), quaternions(), vectors())
-def test_mirror_is_an_automorphism(a, b, v):
-    """Respects products and is M R M with the reflection M in y = 0."""
-    product = rotation.mirror(rotation.multiply(a, b))
-    close(product, rotation.multiply(rotation.mirror(a), rotation.mirror(b)))
-    close(rotation.mirror(rotation.mirror(a)), a)
-    reflection = torch.diag(torch.tensor([1.0, -1, 1], dtype=torch.float64))
-    matrix = reflection @ rotation.to_matrix(a) @ reflection
-    close(rotation.to_matrix(rotation.mirror(a)), matrix)
-    reflected = reflection @ rotation.rotate(a, v)
-    close(rotation.rotate(rotation.mirror(a), reflection @ v), reflected, 1e-8)
-
-
 def test_planes_equal_stacked():
     """The plane versions are the stacked ones, component by component."""
     a, b = random_quaternions(2, 5, 7)

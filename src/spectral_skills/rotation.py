@@ -194,9 +194,3 @@ def from_yaw(angle: Tensor) -> Tensor:
     """Quaternion of a turn about the vertical."""
     zero = torch.zeros_like(angle)
     return torch.stack(((0.5 * angle).cos(), zero, zero, (0.5 * angle).sin()), dim=-1)
-
-
-def mirror(q: Tensor) -> Tensor:
-    """Reflect in the sagittal plane y = 0."""
-    w, x, y, z = q.unbind(-1)
-    return torch.stack((w, -x, y, -z), dim=-1)
