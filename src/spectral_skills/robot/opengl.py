@@ -12,11 +12,13 @@ import numpy as np
 
 from spectral_skills.robot import studio
 from spectral_skills.robot.model import build_spec
+from spectral_skills.robot.raster import CELLS_M, robot_mesh, visual_model
 
 MAX_ROBOTS = 64
 _KEY_STRENGTH = 0.46
 _LAMP_M = 4.0
 _FLOOR_M = 12.0
+_LARGE_PX = 512
 _KEY_JITTER = 0.025 * np.array([[0.0, 1.0], [-0.9, -0.5], [0.9, -0.5]])
 
 
@@ -34,8 +36,8 @@ def _quiet():
         os.close(sink)
 
 
-@lru_cache(maxsize=1)
-def _stage() -> mujoco.MjModel:
+@lru_cache(maxsize=2)
+def _stage(cell_m: float) -> mujoco.MjModel:
     """The G1 on the same floor, under the same light as the software pictures."""
     spec = build_spec(meshes=True, floor=False)
     for light in list(spec.lights):
@@ -78,6 +80,7 @@ def _stage() -> mujoco.MjModel:
             specular=[0.5 * strength] * 3,
         )
     model = spec.compile()
+    _thin(model, cell_m)
     # Fixed-function light is summed in display colours, so the same paint looks darker.
     paint = [i for i in range(model.nmat) if model.material(i).name != "floor"]
     model.mat_rgba[paint, :3] = (1.3 * model.mat_rgba[paint, :3]).clip(0, 0.93)
@@ -91,15 +94,41 @@ def _stage() -> mujoco.MjModel:
     return model
 
 
+def _thin(model: mujoco.MjModel, cell_m: float) -> None:
+    """Put thinned meshes in the place of the robot's: without a GPU, drawing takes
+    as long as there are triangles, and most are smaller than a pixel."""
+    thin, source = robot_mesh(cell_m), visual_model()
+    for geom in np.unique(thin.face_geom):
+        mesh = source.geom_dataid[geom]
+        faces = np.flatnonzero(thin.face_geom == geom)
+        vertices = np.flatnonzero(thin.vertex_geom == geom)
+        normals, corner = np.unique(
+            thin.normal[faces].reshape(-1, 3), axis=0, return_inverse=True
+        )
+        if len(normals) > model.mesh_normalnum[mesh]:
+            continue  # it would not fit
+        v0, n0 = model.mesh_vertadr[mesh], model.mesh_normaladr[mesh]
+        f0 = model.mesh_faceadr[mesh]
+        model.mesh_vert[v0 : v0 + len(vertices)] = thin.vertex[vertices]
+        model.mesh_normal[n0 : n0 + len(normals)] = normals
+        model.mesh_face[f0 : f0 + len(faces)] = thin.face[faces] - vertices[0]
+        model.mesh_facenormal[f0 : f0 + len(faces)] = corner.reshape(-1, 3)
+        model.mesh_vertnum[mesh] = len(vertices)
+        model.mesh_normalnum[mesh] = len(normals)
+        model.mesh_facenum[mesh] = len(faces)
+
+
 class GlScene:
     """MuJoCo's OpenGL renderer on an offscreen context."""
 
     def __init__(self, platform: str, width: int, height: int):
-        self.model, self.size = _stage(), (width, height)
+        large = max(width, height) > _LARGE_PX
+        self.model = _stage(CELLS_M[-1] if large else CELLS_M[0])
+        self.size = width, height
         self.data = mujoco.MjData(self.model)
         self.model.vis.global_.offwidth = width
         self.model.vis.global_.offheight = height
-        self.model.vis.quality.shadowsize = 4096 if max(width, height) > 512 else 2048
+        self.model.vis.quality.shadowsize = 4096 if large else 2048
         with _quiet():
             self.context = importlib.import_module(f"mujoco.{platform}").GLContext(
                 width, height
