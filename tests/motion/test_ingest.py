@@ -153,6 +153,20 @@ def test_a_resumed_run_skips_what_is_done(library, tmp_path, monkeypatch):
     assert len(seen) == 3 + 5  # seven files, two of them done before
 
 
+def test_a_killed_worker_is_explained(library, tmp_path, monkeypatch):
+    """The message says how to go on; an older corpus would be untouched."""
+    from spectral_skills.motion import ingest as module
+
+    monkeypatch.setattr(module, "read_at_corpus_rate", die)
+    with pytest.raises(ValueError, match="a reading process was killed"):
+        ingest([library], tmp_path / "corpus", workers=2)
+
+
+def die(*_, **__):
+    """Runs in a worker: what the kernel does to one that eats all memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_published_motions(motions_folder, tmp_path):
     """LAFAN1 gives 441,120 frames at 50 Hz; every other library loads whole."""
     summary = ingest([motions_folder / "lafan1"], tmp_path / "lafan1")

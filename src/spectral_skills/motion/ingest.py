@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -167,9 +168,19 @@ def _read_all(
         for path in paths:
             pending.append(pool.submit(job, path))
             if len(pending) >= 8 * workers:
-                yield pending.popleft().result()
+                yield _result(pending.popleft())
         while pending:
-            yield pending.popleft().result()
+            yield _result(pending.popleft())
+
+
+def _result(future: Future[Found]) -> Found:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise ValueError(
+            "a reading process was killed, perhaps for want of memory; the same "
+            "command goes on from here, and --workers 1 needs the least"
+        ) from None
 
 
 def _one_thread() -> None:

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 
 from spectral_skills.atomic import write_file
 from spectral_skills.robot import g1
-from spectral_skills.robot.render import Camera, RobotRenderer
+from spectral_skills.robot.render import Camera, RobotRenderer, backend
 from spectral_skills.rotation import yaw
 
 _DPI = 100
@@ -138,20 +139,26 @@ def _pictures(qpos, frames, width: int, height: int) -> list[np.ndarray]:
     tall_m = _WIDEST_M * height / width
     # Wide panels are bounded by the robot's height, jumps and raised arms included.
     distance_m = 0.5 * max(tall_m, 1.98) / np.tan(np.radians(fovy_deg) / 2)
-    with RobotRenderer(width, height) as renderer:
-        return [
-            renderer.draw(
+    renderer = _renderer(width, height, backend())
+    return [
+        renderer.draw(
+            qpos[i],
+            Camera.following(
                 qpos[i],
-                Camera.following(
-                    qpos[i],
-                    height_m=0.75,
-                    distance=distance_m,
-                    azimuth_deg=heading_deg + 145.0,
-                    fovy_deg=fovy_deg,
-                ),
-            )
-            for i in frames
-        ]
+                height_m=0.75,
+                distance=distance_m,
+                azimuth_deg=heading_deg + 145.0,
+                fovy_deg=fovy_deg,
+            ),
+        )
+        for i in frames
+    ]
+
+
+@lru_cache(maxsize=2)
+def _renderer(width: int, height: int, backend: str) -> RobotRenderer:
+    """Kept from sheet to sheet: a GL context takes longer to make than a picture."""
+    return RobotRenderer(width, height, backend)
 
 
 def _strip(figure: Figure, pictures, labels, left, right, top, gap) -> None:
