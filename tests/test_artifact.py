@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from spectral_skills import artifact
+from spectral_skills import artifact, atomic
 from spectral_skills.artifact import Provenance
 from spectral_skills.atomic import replacing_folder, write_file
 
@@ -215,6 +215,7 @@ def test_failed_swap_keeps_the_old_model(sharded, monkeypatch):
         replace(source, target)
 
     with monkeypatch.context() as patch:
+        patch.setattr(atomic, "_exchange", lambda *_: False)
         patch.setattr(os, "replace", refuse_the_new)
         with pytest.raises(OSError, match="disk trouble"):
             artifact.save(sharded, Config(9), {}, Provenance("skill"))

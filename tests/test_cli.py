@@ -52,10 +52,10 @@ def test_every_verb_has_help(verb, capsys):
 
 
 def test_unknown_verbs_are_named(capsys):
-    """A typo gets the list of verbs and exit code 2."""
+    """A typo gets the list of verbs and exit code 1."""
     with pytest.raises(SystemExit) as stop:
         main(["ingset"])
-    assert stop.value.code == 2
+    assert stop.value.code == 1
     assert "unknown verb 'ingset'" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:
         main(["corpus"])
@@ -74,6 +74,26 @@ def test_ingest_exit_codes(tmp_path):
     done = spectral("ingest", str(tmp_path / "no"), "--out", str(tmp_path / "c"))
     assert done.returncode == 1 and "no such file" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_mistakes_get_one_line(tmp_path):
+    """A file for a folder, a wrong number, an empty folder: no traceback."""
+    good = tmp_path / "idle.npz"
+    clip = motions()[0]
+    np.savez(good, qpos=clip.qpos(), fps=clip.fps)
+    (tmp_path / "nothing").mkdir()
+    out = str(tmp_path / "c")
+    for arguments, code in (
+        ([str(good), "--out", str(good)], 1),
+        ([str(good), "--out", out, "--fps", "abc"], 1),
+        ([str(good), "--out", out, "--fps", "nan"], 1),
+        ([str(good), "--out", out, "--workers", "0"], 1),
+        ([str(tmp_path / "nothing"), "--out", out], 2),
+    ):
+        done = spectral("ingest", *arguments)
+        assert done.returncode == code, arguments
+        assert done.stderr and "Traceback" not in done.stderr
+    assert not Path(out).exists()
 
 
 def test_corpus_info_and_list(corpus, capsys):

@@ -3,6 +3,7 @@ instant."""
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,9 @@ def ingest(
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
+    if not summary.files:
+        print("no motion files there: csv, npz, pkl, joblib", file=sys.stderr)
+        return NOTHING_USABLE
     print("\n".join(summary.lines()))
     if not summary.clips:
         print("nothing was usable; no corpus was written", file=sys.stderr)
@@ -106,7 +110,8 @@ def corpus_show(corpus: Path, name: str, /, *, out: Path | None = None) -> None:
     """
     from spectral_skills.report.corpus import draw_clip
 
-    draw_clip(corpus, name, out or Path(f"{name}.png"))
+    file_name = re.sub(r"[^\w.~ -]", "_", name)
+    draw_clip(corpus, name, out or Path(f"{file_name}.png"))
 
 
 def demo(*, out: Path = Path("demo")) -> None:
@@ -138,6 +143,7 @@ def bench(
     from spectral_skills.motion import bench as benches
     from spectral_skills.report.tables import publish, show
 
+    benches.hardware(device)  # says so if there is no such device
     results = getattr(benches, what)(device)
     show(results)
     if record is not None:
@@ -193,7 +199,7 @@ def main(arguments: list[str] | None = None) -> None:
             print(usage())
             return
     print(f"{asked}\n\n{usage()}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(1)
 
 
 def _run(verb: str, arguments: list[str]) -> int:
@@ -201,16 +207,19 @@ def _run(verb: str, arguments: list[str]) -> int:
 
     try:
         code = tyro.cli(VERBS[verb], args=arguments, prog=f"spectral {verb}")
-    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+    except SystemExit as stop:
+        # 2 means that nothing was usable; a mistyped option is another matter.
+        return 1 if stop.code == 2 else int(stop.code or 0)
+    except BrokenPipeError:
+        # The reader of our output, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         # These are written for users; anything else is a bug and shows its trace.
         if os.environ.get("SPECTRAL_DEBUG"):
             raise
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        # The reader of our output, such as `head`, has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return INTERRUPTED

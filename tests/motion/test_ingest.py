@@ -167,6 +167,65 @@ def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def test_what_cannot_be_looked_at_does_not_stop_the_rest(library, tmp_path, capsys):
+    """Dangling and looping links, a broken table: named, and the rest loads."""
+    (library / "gone.csv").symlink_to(tmp_path / "nowhere")
+    (library / "loop.csv").symlink_to(library / "loop.csv")
+    (library / "metadata.csv").write_text("")
+    summary = ingest([library], tmp_path / "corpus", workers=1)
+    assert summary.clips == 4
+    assert summary.refused["unreadable"] == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert sum("metadata.csv: not used" in line for line in lines) == 1
+
+
+def test_webs_of_links_are_walked_once(tmp_path, rows):
+    """Eight folders that all link to each other hold one file each."""
+    web = tmp_path / "web"
+    for i in range(8):
+        save(web / f"d{i}", f"clip{i}", rows[:60])
+    for i in range(8):
+        for j in range(8):
+            (web / f"d{i}" / f"to{j}").symlink_to(web / f"d{j}")
+    assert ingest([web], tmp_path / "corpus", workers=1).clips == 8
+
+
+def test_a_damaged_corpus_is_repaired(library, tmp_path):
+    """The same ingest again makes it whole; until then the error names the folder."""
+    out = tmp_path / "corpus"
+    ingest([library], out, workers=1)
+    whole = corpus_bytes(out)
+    frames = next(out.glob("*/frames.f32"))
+    frames.write_bytes(b"")
+    with pytest.raises(ValueError, match="corpus: damaged, ingest again"):
+        Corpus.open(out)
+    ingest([library], out, workers=1)
+    assert corpus_bytes(out) == whole
+    (out / "corpus.json").write_text("{")
+    with pytest.raises(ValueError, match="corpus.json: damaged"):
+        Corpus.open(out)
+    ingest([library], out, workers=1)
+    assert corpus_bytes(out) == whole
+
+
+def test_a_resumed_run_sees_new_words(library, tmp_path, monkeypatch):
+    """Text edited between the kill and the next run is read again."""
+    from spectral_skills.motion.corpus_writer import CorpusWriter
+
+    def killed(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CorpusWriter, "finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ingest([library], tmp_path / "corpus", workers=1)
+    (library / "described.txt").write_text("other words, longer than before\n")
+    ingest([library], tmp_path / "corpus", workers=1)
+    corpus = Corpus.open(tmp_path / "corpus")
+    text = corpus.entry(corpus.index("described")).text
+    assert text == "other words, longer than before"
+
+
 def test_published_motions(motions_folder, tmp_path):
     """LAFAN1 gives 441,120 frames at 50 Hz; every other library loads whole."""
     summary = ingest([motions_folder / "lafan1"], tmp_path / "lafan1")

@@ -104,11 +104,43 @@ def test_short_rows_are_tolerated(folder):
     assert describe(folder, "run").text == "runs"
 
 
-def test_table_without_its_columns_is_an_error(folder):
-    """It names the file and what was found."""
-    (folder / "metadata.csv").write_text("id,words\nwalk,walks\n")
-    with pytest.raises(ValueError, match=r"metadata.csv: needs .* has id, words"):
-        describe(folder)
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            "id,words\nwalk,walks\n",
+            "needs the columns name and text, and has id, words",
+        ),
+        ("", "has none"),
+        ("name,text\nwalk," + "x" * 200_000, "field larger than field limit"),
+    ],
+)
+def test_a_table_that_cannot_be_used_costs_only_its_words(folder, content, reason):
+    """It is named with the reason, once; the clip is described by other means."""
+    (folder / "metadata.csv").write_text(content)
+    sidecars = Sidecars()
+    for _ in range(2):
+        assert sidecars.describe(folder / "walk.csv", "walk") == Description()
+    (problem,) = sidecars.problems
+    assert "metadata.csv: not used: " in problem and reason in problem
+
+
+def test_a_name_that_is_a_path_leads_nowhere(folder):
+    """A library's key must not pull other files in, nor break the run."""
+    (folder / "secret.txt").write_text("secret")
+    for name in (str(folder / "secret"), "../secret", "a/b", "n" * 300):
+        assert describe(folder, name) == Description()
+
+
+def test_words_are_safe_to_print(folder):
+    """No control characters reach the terminal."""
+    (folder / "walk.txt").write_text("\033[31mred\nblue\x07\n")
+    assert describe(folder).text == "[31mred\nblue"
+
+
+def test_letters_beyond_ascii_stay():
+    """And a frame rate is no word."""
+    assert text_from_name("wälk_über_60hz") == "wälk über"
 
 
 def test_tables_are_read_once(folder):

@@ -1,5 +1,6 @@
 """A pickle is a program; none of these gets to run."""
 
+import io
 import os
 import pickle
 import struct
@@ -14,7 +15,7 @@ import samples
 from spectral_skills.motion import formats
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.formats import ReadOptions
-from spectral_skills.motion.readers import unpickle
+from spectral_skills.motion.readers import libraries, unpickle
 from spectral_skills.motion.readers.stream import Stream
 
 TRUTH = samples.motion(4)
@@ -235,3 +236,24 @@ def test_text_arrays_are_passed_over(tmp_path: Path):
     value = {"names": np.array(["pelvis", "torso"]), "name": np.str_("x"), "n": 1}
     for data in (pickle.dumps(value), samples.joblib(value)):
         assert load(data, tmp_path) == {"names": None, "name": None, "n": 1}
+
+
+def test_a_nest_of_lists_is_not_written_out():
+    """Forty levels of [l, l] are a trillion words: they are no text."""
+    nest: list = ["x"]
+    for _ in range(40):
+        nest = [nest, nest]
+    assert libraries._sentences(nest) == ""
+    assert libraries._sentences(["a", nest, "b"]) == "a\nb"
+
+
+def test_repeated_calls_cannot_fill_the_memory():
+    """One string, turned into bytes a hundred thousand times, is refused early."""
+    text = "x" * 1_000_000
+    start = pickle.dumps(text, protocol=2)[:-1]  # without its STOP, memo 0
+    encode = b"c_codecs\nencode\nq\x01" + b"X\x06\x00\x00\x00latin1q\x020"
+    again = b"h\x01h\x00h\x02\x86R0"
+    data = start + encode + again * 100_000 + b"."
+    with pytest.raises(ClipError) as refused:
+        unpickle.load(Stream(io.BytesIO(data)))
+    assert refused.value.kind == "too large"

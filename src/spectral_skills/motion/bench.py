@@ -36,6 +36,8 @@ _CLIP_FRAMES = 2000
 def hardware(device: str) -> str:
     """Name of the processor a benchmark runs on."""
     if torch.device(device).type == "cuda":
+        if not torch.cuda.is_available():
+            raise ValueError("no CUDA device here; run it with --device cpu")
         return torch.cuda.get_device_name(device)
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")

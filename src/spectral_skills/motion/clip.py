@@ -60,7 +60,7 @@ class Clip:
             object.__setattr__(self, name, array)
         _check_shapes(self)
         _check_values(self)
-        object.__setattr__(self, "root_quaternion", _unit(self.root_quaternion))
+        object.__setattr__(self, "root_quaternion", _smooth(self.root_quaternion))
         _check_steps(self)
 
     @property
@@ -214,5 +214,8 @@ def _refuse_jump(message: str, value: np.ndarray, limit: float) -> None:
         raise ClipError("jump", reason, step + 1)
 
 
-def _unit(q: np.ndarray) -> np.ndarray:
-    return q / np.linalg.norm(q, axis=1, keepdims=True)
+def _smooth(q: np.ndarray) -> np.ndarray:
+    """Unit quaternions whose signs do not flip from frame to frame."""
+    flips = np.where((q[1:] * q[:-1]).sum(axis=1) < 0, -1.0, 1.0)
+    signs = np.concatenate(([1.0], np.cumprod(flips)))
+    return q * (signs / np.linalg.norm(q, axis=1))[:, None]

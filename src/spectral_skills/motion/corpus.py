@@ -121,6 +121,8 @@ class Corpus:
             # A new corpus may have taken its place since: ask once more.
             header = _read_header(folder)
             files = _Files.open(folder / header["generation"], header["frames"])
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{folder}: damaged, ingest again ({error})") from error
         ids = np.arange(len(files.spans))
         return cls(header, files, ids, np.zeros(len(ids), bool))
 
@@ -256,7 +258,10 @@ def _read_header(folder: Path) -> dict:
         raise FileNotFoundError(
             f"{folder}: no corpus here; make one with `spectral ingest`"
         )
-    header = json.loads(path.read_text())
+    try:
+        header = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged, ingest again ({error})") from error
     if header["version"] != VERSION:
         raise ValueError(
             f"{path}: corpus version {header['version']}, this package reads "

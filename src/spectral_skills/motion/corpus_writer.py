@@ -157,11 +157,13 @@ class CorpusWriter:
         os.fsync(self._frames.fileno())
         generation = digest.hexdigest()
         place = self.folder / generation
-        if self._live_generation() == generation:
+        (self._building / _JOURNAL).unlink()
+        same = self._live_generation() == generation
+        if same and _sizes(place) == _sizes(self._building):
             shutil.rmtree(self._building)  # the very same corpus is already there
         else:
             if place.exists():
-                shutil.rmtree(place)  # an old corpus, perhaps half removed
+                shutil.rmtree(place)  # half removed, or damaged since
             os.replace(self._building, place)
         frames = int(lengths.sum())
         header = {
@@ -173,15 +175,16 @@ class CorpusWriter:
             "hours": round(frames / FPS / 3600, 4),
         }
         write_file(self.folder / HEADER, json.dumps(header, indent=2) + "\n")
-        (place / _JOURNAL).unlink(missing_ok=True)
         for old in self.folder.iterdir():
             if re.fullmatch("[0-9a-f]{32}", old.name) and old.name != generation:
                 shutil.rmtree(old)
         self.close()
 
     def _live_generation(self) -> str:
-        header = self.folder / HEADER
-        return json.loads(header.read_text())["generation"] if header.exists() else ""
+        try:
+            return json.loads((self.folder / HEADER).read_text())["generation"]
+        except (OSError, ValueError, KeyError):
+            return ""
 
     def discard(self) -> None:
         """Forget what was added; the corpus of the folder stays as it was."""
@@ -193,6 +196,11 @@ class CorpusWriter:
         self._frames.close()
         self._journal.close()
         self._lock.close()
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    files = folder.iterdir() if folder.exists() else ()
+    return {file.name: file.stat().st_size for file in files}
 
 
 def _plain(text: str) -> str:

@@ -5,6 +5,7 @@
 gives clips and, for whatever could not be read, the reasons; it does not raise.
 """
 
+import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -29,6 +30,8 @@ from spectral_skills.motion.readers.assemble import (
 __all__ = ["ReadOptions", "find", "read"]
 
 SUFFIXES = (".csv", ".npz", ".pkl", ".joblib", ".pickle")
+TEXT_LIMIT_BYTES = 512 << 20
+"""Of a CSV: its numbers take five times the room of its text while being read."""
 SIDECAR = "metadata.csv"
 """Texts of a folder's clips, not a motion."""
 
@@ -40,26 +43,33 @@ def find(paths: Iterable[Path]) -> list[Path]:
     sorted within a folder.
     """
     found: dict[Path, None] = {}
+    seen: set[str] = set()
     for path in map(Path, paths):
         if not path.exists():
             raise FileNotFoundError(f"{path}: no such file or folder")
-        found.update(dict.fromkeys(_expand(path, set()) if path.is_dir() else [path]))
+        found.update(dict.fromkeys(_expand(path, seen) if path.is_dir() else [path]))
     return list(found)
 
 
-def _expand(folder: Path, above: set[Path]) -> Iterator[Path]:
-    if sonic_folder.is_reference(folder):
+def _expand(folder: Path, seen: set[str]) -> Iterator[Path]:
+    # Links may lead round in circles: each folder is entered once.
+    here = os.path.realpath(folder)
+    if here in seen:
+        return
+    seen.add(here)
+    try:
+        reference = sonic_folder.is_reference(folder)
+        children = [] if reference else sorted(folder.iterdir())
+    except OSError:
+        yield folder  # `read` will say why
+        return
+    if reference:
         yield folder
-        return
-    # A link to a folder above would lead round for ever.
-    here = folder.resolve()
-    if here in above:
-        return
-    for child in sorted(folder.iterdir()):
+    for child in children:
         if child.name.startswith("."):
             continue
         if child.is_dir():
-            yield from _expand(child, above | {here})
+            yield from _expand(child, seen)
         elif child.suffix.lower() in SUFFIXES and child.name.lower() != SIDECAR:
             yield child
 
@@ -107,6 +117,9 @@ def _read(path: Path, options: ReadOptions) -> list[Clip | ClipError]:
             )
         if stream.is_compressed(head) or _is_pickle(head, last):
             return libraries.read(file, name, options)
+        if status.st_size > TEXT_LIMIT_BYTES:
+            size = status.st_size / 1024**2
+            raise ClipError("too large", f"{size:.0f} MiB of text; 512 MiB are read")
         return [csv_motions.read(file.read(), name, options)]
 
 

@@ -18,7 +18,7 @@ from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
 from spectral_skills.motion.formats import ReadOptions, find, read
-from spectral_skills.motion.text import Sidecars, text_from_name
+from spectral_skills.motion.text import TABLE, Sidecars, text_from_name
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,13 @@ def ingest(
     usable, an older corpus at `out` stays as it was.
     """
     start = time.perf_counter()
+    if workers is not None and workers < 1:
+        raise ValueError(f"--workers {workers}: at least 1")
+    if fps is not None and not 1.0 <= fps <= 1000.0:
+        raise ValueError(f"--fps {fps}: not in 1..1000 Hz")
     files = find(paths)
+    if not files:
+        return Summary(0, 0, 0, 0, Counter(), 0.0)
     options = ReadOptions(fps=fps, pad_wrists=pad_wrists)
     keys = {_key(path): path for path in files}
     job = {"fps": fps, "pad_wrists": pad_wrists, "strict": strict}
@@ -82,14 +88,16 @@ def ingest(
                 _tell(bar, refusal)
             results = _read_all(list(todo.values()), options, workers)
             for (key, path), found in zip(todo.items(), results, strict=True):
-                refused = [_refusal(path, e) for e in found if isinstance(e, ClipError)]
+                errors = [e for e in found if isinstance(e, ClipError)]
+                if strict and errors:
+                    raise ClipError(errors[0].kind, f"{path}: {errors[0]}")
+                refused = [Refusal(str(path), e.kind, str(e)) for e in errors]
                 for refusal in refused:
                     _tell(bar, refusal)
-                if strict and refused:
-                    first = next(e for e in found if isinstance(e, ClipError))
-                    raise ClipError(first.kind, f"{path}: {first}")
                 clips = [c for c in found if isinstance(c, Clip)]
                 clips = [_described(c, path, sidecars) for c in clips]
+                while sidecars.problems:
+                    bar.write(sidecars.problems.pop(), file=sys.stderr)
                 writer.add(key, path.name, clips, refused)
                 bar.update()
         return _finish(writer, len(keys), time.perf_counter() - start)
@@ -118,13 +126,20 @@ def _tell(bar: tqdm, refusal: Refusal) -> None:
 
 
 def _key(path: Path) -> str:
-    """Names a file and its state, so that a changed file is read again."""
-    stat = path.stat()
-    return f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}"
+    """Names a file and its state, so that what has changed is read again."""
+    inside = sorted(path.glob("*.csv")) if path.is_dir() else []
+    tables = [folder / TABLE for folder in (path.parent, path.parent.parent)]
+    note = path.parent / f"{path.stem}.txt"
+    stamps = map(_stamp, (path, note, *tables, *inside))
+    return "|".join((os.path.abspath(path), *stamps))
 
 
-def _refusal(path: Path, error: ClipError) -> Refusal:
-    return Refusal(file=str(path), kind=error.kind, reason=str(error))
+def _stamp(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError:
+        return "-"
+    return f"{status.st_size},{status.st_mtime_ns}"
 
 
 def _described(clip: Clip, path: Path, sidecars: Sidecars) -> Clip:
@@ -144,6 +159,8 @@ def read_at_corpus_rate(path: Path, options: ReadOptions) -> Found:
     found: Found = []
     for item in read(path, options):
         try:
+            if isinstance(item, Clip) and item.duration_s * FPS <= 1.0:
+                raise ClipError("empty", f"{item.name} lasts {item.duration_s:.3f} s")
             found.append(item.resampled(FPS) if isinstance(item, Clip) else item)
         except ClipError as error:
             found.append(error)

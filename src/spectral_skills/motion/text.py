@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from spectral_skills.motion.readers.assemble import plain, sentences
+
 TABLE = "metadata.csv"
 _NAME_COLUMNS = ("name", "filename", "file_name", "move_name")
 _TEXT_COLUMNS = (
@@ -28,6 +30,8 @@ class Sidecars:
 
     def __init__(self):
         self._tables: dict[Path, dict[str, Description]] = {}
+        self.problems: list[str] = []
+        """Sidecars that could not be used, and why."""
 
     def describe(self, path: Path, name: str) -> Description:
         """The description of clip `name` that was read from `path`."""
@@ -36,17 +40,28 @@ class Sidecars:
                 break
         else:
             found = Description()
-        note = path.parent / f"{name}.txt"
-        if note.is_file():
-            lines = note.read_text("utf-8-sig", "replace").splitlines()
-            sentences = [line.strip() for line in lines if line.strip()]
-            found = Description("\n".join(sentences), found.source, found.licence)
-        return found
+        text = self._note(path.parent, name) or found.text
+        return Description(text, found.source, found.licence)
+
+    def _note(self, folder: Path, name: str) -> str:
+        # A name from inside a library may look like a path: it must not lead away.
+        if Path(name).name != name:
+            return ""
+        try:
+            text = (folder / f"{name}.txt").read_text("utf-8-sig", "replace")
+        except OSError:
+            return ""
+        return sentences([text])
 
     def _table(self, folder: Path) -> dict[str, Description]:
         if folder not in self._tables:
             path = folder / TABLE
-            self._tables[folder] = read_table(path) if path.is_file() else {}
+            self._tables[folder] = {}
+            try:
+                if path.is_file():
+                    self._tables[folder] = read_table(path)
+            except (OSError, ValueError, csv.Error) as error:
+                self.problems.append(f"{path}: not used: {plain(error, 200)}")
         return self._tables[folder]
 
 
@@ -58,16 +73,14 @@ def read_table(path: Path) -> dict[str, Description]:
         keys = [c for c in _NAME_COLUMNS if c in columns]
         texts = [c for c in _TEXT_COLUMNS if c in columns]
         if not keys or not texts:
-            raise ValueError(
-                f"{path}: needs the columns name and text, has {', '.join(columns)}"
-            )
+            has = ", ".join(columns) or "none"
+            raise ValueError(f"it needs the columns name and text, and has {has}")
         table = {}
         for row in reader:
-            sentences = [(row[c] or "").strip() for c in texts]
             description = Description(
-                text="\n".join(dict.fromkeys(filter(None, sentences))),
-                source=(row.get("source") or "").strip(),
-                licence=(row.get("licence") or row.get("license") or "").strip(),
+                text=sentences(dict.fromkeys(row[c] or "" for c in texts)),
+                source=plain(row.get("source") or ""),
+                licence=plain(row.get("licence") or row.get("license") or ""),
             )
             for key in keys:
                 if row[key]:
@@ -91,8 +104,9 @@ _NOISE = {
 def text_from_name(name: str) -> str:
     """Words hidden in a file name: `fallAndGetUp1_subject4` is `fall and get up`."""
     name = re.sub(r"__A\d+", "", name)  # BONES-SEED: the actor
+    name = re.sub(r"(?i)\d+[ _-]?(hz|fps)", "", name)
     name = re.sub(r"_M$", " mirrored", name)
     name = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
-    words = [w.lower() for w in re.findall(r"[A-Za-z]+", name)]
+    words = [w.lower() for w in re.findall(r"[^\W\d_]+", name)]
     kept = [w for w in words if w not in _NOISE and len(w) > 1]
     return " ".join(dict.fromkeys(kept)) or " ".join(words)

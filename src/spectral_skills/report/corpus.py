@@ -8,6 +8,7 @@ import numpy as np
 
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinds import kind
+from spectral_skills.motion.mirror import mirror_name
 
 
 def describe(corpus: Corpus) -> dict:
@@ -81,6 +82,8 @@ def print_list(folder: Path, *, match: str, limit: int | None, notes: bool) -> N
 def draw_clip(folder: Path, name: str, picture: Path) -> None:
     """Draw the sheet of one clip."""
     corpus = Corpus.open(folder)
+    if name not in corpus.names and name.endswith(mirror_name("")):
+        corpus = corpus.with_mirror()
     sheet(corpus, corpus.index(name), picture)
     print(f"wrote {picture}")
 

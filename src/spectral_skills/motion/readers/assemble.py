@@ -15,6 +15,7 @@ LIMIT_BYTES = 2 * 1024**3
 NAME_LENGTH = 255
 TEXT_LENGTH = 4000
 MAX_SENTENCES = 64
+MAX_TEXT = 100_000
 PADDED = "wrists padded with zeros (23-joint source)"
 
 
@@ -114,8 +115,8 @@ def plain(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def sentences(values: Iterable[object]) -> str:
+def sentences(values: Iterable[str]) -> str:
     """Untrusted descriptions of a clip, one a line."""
-    lines = (line for value in values for line in str(value).splitlines())
+    lines = (line for value in values for line in str(value)[:MAX_TEXT].splitlines())
     shown = (plain(line, TEXT_LENGTH) for line in islice(lines, MAX_SENTENCES))
     return "\n".join(filter(None, shown))

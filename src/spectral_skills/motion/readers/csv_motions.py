@@ -28,7 +28,7 @@ _ROOT = r"(?:(?:root|base|pelvis)_)?(?:joint_)?"
 _POSITION = re.compile(rf"{_ROOT}(?:(?:pos|position|trans|translation)_)?([xyz])")
 _QUATERNION = re.compile(rf"{_ROOT}(?:q|quat_|quaternion_|rot_|orientation_)([wxyz])")
 _JOINT_SUFFIX = re.compile(r"(?:_joint|_dof|_pos)+$")
-_RATE_IN_NAME = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d+)?)[ _-]?(?:hz|fps)(?![a-z])")
+_RATE_IN_NAME = re.compile(r"(?<![\d.])(\d{1,6}(?:\.\d+)?)[ _-]?(?:hz|fps)(?![a-z])")
 
 
 def read(data: bytes, name: str, options: ReadOptions) -> Clip:

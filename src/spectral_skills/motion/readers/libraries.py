@@ -18,10 +18,8 @@ from spectral_skills.motion.readers.assemble import (
     sentences,
     wxyz,
 )
+from spectral_skills.motion.readers.pickled_arrays import SHARED_BYTES
 from spectral_skills.motion.readers.stream import Stream
-
-SHARED_BYTES = 64 << 20
-"""How much entries may hold by sharing arrays, beyond the size of the file."""
 
 _LAYOUTS = {
     "gmr pkl": ("root_pos", "root_rot", "dof_pos"),
@@ -104,8 +102,9 @@ def _text(entry: dict, key: str) -> str:
 
 
 def _sentences(value: object) -> str:
-    texts = [value] if isinstance(value, str) else value
-    return sentences(texts[:MAX_SENTENCES]) if isinstance(texts, list) else ""
+    texts = value[:MAX_SENTENCES] if isinstance(value, list) else [value]
+    # Strings only: a nest of lists may be endless when written out.
+    return sentences(text for text in texts if isinstance(text, str))
 
 
 def _keys(entry: dict) -> str:

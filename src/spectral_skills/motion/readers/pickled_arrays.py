@@ -17,6 +17,8 @@ from spectral_skills.motion.readers.assemble import plain
 from spectral_skills.motion.readers.stream import Stream
 
 MAX_AXES = 8
+SHARED_BYTES = 64 << 20
+"""How much may be made by using the same bytes twice, beyond the size of the file."""
 
 
 def refuse(what: str) -> NoReturn:
@@ -121,6 +123,15 @@ def from_stream(state: object, stream: Stream) -> np.ndarray | None:
     if state.get("numpy_array_alignment_bytes") is not None:
         stream.read(stream.read(1)[0])
     return _array(stream.read(size), dtype, shape, state.get("order") == "F")
+
+
+def size_of(value: object) -> int:
+    """Bytes of something a call made, roughly."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, bytes | bytearray):
+        return len(value)
+    return 100 * len(value) if isinstance(value, dict) else 0
 
 
 def _reconstruct(*_: object) -> Pending:

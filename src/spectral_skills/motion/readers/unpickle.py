@@ -42,6 +42,8 @@ class _Unpickler(_private._Unpickler):
     def __init__(self, stream: Stream):
         super().__init__(stream, encoding="latin1")
         self.stream = stream
+        self.made = 0
+        """Bytes made by calls, which a pickle may repeat at will."""
 
     def load(self) -> object:
         # The parent's loop, with a table of our own and an end.
@@ -87,7 +89,14 @@ class _Unpickler(_private._Unpickler):
             raise damaged("a call without arguments")
         if not isinstance(function, arrays.Global) or function.call is None:
             refuse(f"calls {getattr(function, 'name', type(function).__name__)}")
-        self.stack[-1] = function.call(*arguments)
+        self.stack[-1] = self._counted(function.call(*arguments))
+
+    def _counted(self, value: object) -> object:
+        """The value, unless all that was made is more than the file could hold."""
+        self.made += arrays.size_of(value)
+        if self.made > self.stream.total + arrays.SHARED_BYTES:
+            raise ClipError("too large", "the pickle makes more data than it holds")
+        return value
 
     def do_newobj(self) -> None:
         self.stack.pop()
@@ -108,7 +117,7 @@ class _Unpickler(_private._Unpickler):
             if target.joblib
             else arrays.from_state(state)
         )
-        self.stack[-1] = array
+        self.stack[-1] = self._counted(array)
         for key in target.keys:
             if self.memo.get(key) is target:
                 self.memo[key] = array

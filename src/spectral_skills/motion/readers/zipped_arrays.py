@@ -63,15 +63,23 @@ class ZippedArrays:
 
     def text(self, name: str) -> str:
         """A stored string; empty if there is none."""
-        value = self.get(name)
-        if value is None or value.dtype.kind != "U" or value.size != 1:
+        value = self._text_array(name)
+        if value is None or value.size != 1:
             return ""
         return plain(value.item(), TEXT_LENGTH)
 
+    def _text_array(self, name: str) -> np.ndarray | None:
+        """Words are optional: what is not text costs the words, not the motion."""
+        try:
+            value = self.get(name)
+        except ClipError:
+            return None
+        return value if value is not None and value.dtype.kind == "U" else None
+
     def sentences(self, name: str) -> str:
         """One text with a sentence a line, or an array of sentences."""
-        value = self.get(name)
-        if value is None or value.dtype.kind != "U":
+        value = self._text_array(name)
+        if value is None:
             return ""
         return sentences(value.reshape(-1)[:MAX_SENTENCES])
 
