@@ -10,8 +10,9 @@ from spectral_skills.results import Result
 _INTRODUCTION = """\
 # Results
 
-Every number here was printed by the command in its row; the goal or the paper's number
-stands beside it. This page is rewritten by `--record docs/results.jsonl`.
+Every number was measured with the command in its row; the goal or the paper's number
+stands beside it. The page is written from results.jsonl; `spectral bench` adds to it with
+`--record docs/results.jsonl`.
 """
 
 
