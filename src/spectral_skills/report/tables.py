@@ -11,8 +11,8 @@ _INTRODUCTION = """\
 # Results
 
 Every number was measured with the command in its row; the goal or the paper's number
-stands beside it. The page is written from results.jsonl; `spectral bench` adds to it with
-`--record docs/results.jsonl`.
+stands beside it. The page is written from results.jsonl, to which `spectral bench` adds
+with `--record docs/results.jsonl`.
 """
 
 
