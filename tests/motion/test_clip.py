@@ -248,3 +248,14 @@ def test_what_is_accepted_can_be_resampled(fps):
     rows = standing(40)
     rows[:, KNEE] = -0.9 + step * np.arange(40).clip(max=moving)
     clip_of(rows, fps).resampled(50)
+
+
+def test_joints_past_their_limits_are_noted(make_clip):
+    """Taken, but the note names joint, frame and by how much; once, resampled too."""
+    clip = make_clip(frames=60, fps=30.0)
+    rows = clip.qpos().astype(float)
+    rows[:, 7 + 3] = 3.2
+    noted = Clip.from_qpos(rows, name="knee", fps=30.0).resampled(50)
+    (note,) = noted.notes
+    assert note == "left_knee is 0.32 rad past its limit at frame 0"
+    assert not clip.notes

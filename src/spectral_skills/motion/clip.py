@@ -195,14 +195,31 @@ def _check_steps(clip: Clip) -> None:
         joint = g1.JOINTS[joint_step[over.any(axis=1).argmax()].argmax()]
         message = f"{joint} moves {{:.3g}} rad in one frame"
         _refuse_jump(message, joint_step.max(axis=1), limit)
-    excess = joint_step * clip.fps / g1.VELOCITY_LIMIT
-    if excess.max() > 1.5 and not any("motor" in note for note in clip.notes):
-        frame, joint = np.unravel_index(int(excess.argmax()), excess.shape)
-        speed = joint_step[frame, joint] * clip.fps
-        note = (
-            f"{g1.JOINTS[joint]} reaches {speed:.0f} rad/s at frame {frame + 1}, "
-            f"its motor {g1.VELOCITY_LIMIT[joint]:.0f}"
-        )
+    _note_motors(clip, joint_step * clip.fps)
+    _note_limits(clip)
+
+
+def _note_motors(clip: Clip, speed: np.ndarray) -> None:
+    excess = speed / g1.VELOCITY_LIMIT
+    frame, joint = np.unravel_index(int(excess.argmax()), excess.shape)
+    if excess[frame, joint] > 1.5:
+        reached = f"{g1.JOINTS[joint]} reaches {speed[frame, joint]:.0f} rad/s"
+        limit = f"{g1.VELOCITY_LIMIT[joint]:.0f}"
+        _note(clip, f"{reached} at frame {frame + 1}, its motor {limit}", "its motor")
+
+
+def _note_limits(clip: Clip) -> None:
+    low, high = g1.JOINT_LIMITS.T
+    excess = np.maximum(low - clip.joints, clip.joints - high)
+    frame, joint = np.unravel_index(int(excess.argmax()), excess.shape)
+    if excess[frame, joint] > 0.1:
+        past = f"{g1.JOINTS[joint]} is {excess[frame, joint]:.2f} rad past its limit"
+        _note(clip, f"{past} at frame {frame}", "past its limit")
+
+
+def _note(clip: Clip, note: str, about: str) -> None:
+    """Add a note, unless the clip came with one about the same thing."""
+    if not any(about in other for other in clip.notes):
         object.__setattr__(clip, "notes", (*clip.notes, note))
 
 

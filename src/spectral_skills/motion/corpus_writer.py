@@ -154,7 +154,9 @@ class CorpusWriter:
             Strings.write(self._building / column, values)
             digest.update(json.dumps(values).encode())
         self._frames.flush()
-        os.fsync(self._frames.fileno())
+        for path in self._building.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())  # on the disk before corpus.json points here
         generation = digest.hexdigest()
         place = self.folder / generation
         (self._building / _JOURNAL).unlink()
