@@ -7,7 +7,6 @@ so a reader sees the old model or the new one, never half of either.
 import hashlib
 import json
 import platform
-import re
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -105,15 +104,15 @@ def load_provenance(folder: Path) -> Provenance:
     path = folder / _PROVENANCE
     if not path.is_file():
         raise FileNotFoundError(f"{folder}: no model here ({_PROVENANCE} is missing)")
-    text = path.read_text()
+    values = configs.parse(path.read_text(), str(path))
     # Asked before anything else: a newer format may have keys unknown here.
-    found = re.search(r'"format_version": (\d+)', text)
-    if found and int(found[1]) > VERSION:
+    found = values.get("format_version") if isinstance(values, dict) else None
+    if isinstance(found, int) and found > VERSION:
         raise ValueError(
-            f"{path}: format {found[1]} is newer than this package understands "
+            f"{path}: format {found} is newer than this package understands "
             f"({VERSION}); upgrade spectral-skills"
         )
-    return configs.loads(Provenance, text, str(path))
+    return configs.from_dict(Provenance, values, str(path))
 
 
 def _shards(weights: dict[str, Tensor], limit: int | None) -> list[dict[str, Tensor]]:

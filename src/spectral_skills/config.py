@@ -116,8 +116,12 @@ def dumps(config: Any) -> str:
 
 def loads(cls: type[T], text: str, where: str = "") -> T:
     """Config from JSON text."""
+    return from_dict(cls, parse(text, where or cls.__name__), where)
+
+
+def parse(text: str, where: str) -> Any:
+    """Values of JSON text; says where it is none."""
     try:
-        values = json.loads(text)
+        return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{where or cls.__name__}: not JSON: {error}") from error
-    return from_dict(cls, values, where)
+        raise ValueError(f"{where}: not JSON: {error}") from error

@@ -1,6 +1,7 @@
 """Mixed folders in, one corpus out, whatever happens on the way."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -198,6 +199,11 @@ def test_a_damaged_corpus_is_repaired(library, tmp_path):
     frames = next(out.glob("*/frames.f32"))
     frames.write_bytes(b"")
     with pytest.raises(ValueError, match="corpus: damaged, ingest again"):
+        Corpus.open(out)
+    ingest([library], out, workers=1)
+    assert corpus_bytes(out) == whole
+    shutil.rmtree(frames.parent)
+    with pytest.raises(FileNotFoundError, match="corpus: damaged, ingest again"):
         Corpus.open(out)
     ingest([library], out, workers=1)
     assert corpus_bytes(out) == whole

@@ -170,3 +170,10 @@ def test_tables_are_read_once(folder):
 def test_words_of_a_name(name, words):
     """Digits, actors and file-format noise go; words stay."""
     assert text_from_name(name) == words
+
+
+def test_a_long_licence_is_kept_whole(folder):
+    """A licence cut short would be another licence."""
+    licence = "CC BY 4.0; " + "please cite everybody; " * 20
+    (folder / "metadata.csv").write_text(f'name,text,licence\nwalk,walks,"{licence}"\n')
+    assert describe(folder).licence == licence.strip()

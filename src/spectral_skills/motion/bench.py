@@ -1,6 +1,5 @@
 """`spectral bench`: speed of the motion library, against what the machine allows."""
 
-import json
 import platform
 import tempfile
 import time
@@ -11,16 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from spectral_skills.motion.corpus import (
-    COLUMNS,
-    FPS,
-    FRAMES,
-    HEADER,
-    SPANS,
-    VERSION,
-    Corpus,
-    Strings,
-)
+from spectral_skills.motion.corpus import COLUMNS, FPS, FRAMES, Corpus
+from spectral_skills.motion.corpus_writer import write_header, write_index
 from spectral_skills.motion.kinematics import (
     Kinematics,
     joint_velocities,
@@ -173,15 +164,15 @@ def write_large_index(folder: Path, clips: int, frames: int) -> None:
     """A corpus of any size without motions: its frames file is a hole."""
     generation = folder / f"{0:032x}"
     generation.mkdir(parents=True)
-    edges = np.linspace(0, frames, clips + 1).astype(np.int64)
-    np.save(generation / SPANS, np.stack((edges[:-1], np.diff(edges)), axis=1))
-    for column in COLUMNS:
-        Strings.write(generation / column, [f"{column} {i:06d}" for i in range(clips)])
+    lengths = np.diff(np.linspace(0, frames, clips + 1).astype(np.int64)).tolist()
+    index = [
+        {"length": length} | {column: f"{column} {i:06d}" for column in COLUMNS}
+        for i, length in enumerate(lengths)
+    ]
+    write_index(generation, index)
     with (generation / FRAMES).open("wb") as file:
         file.truncate(frames * 4 * g1.QPOS_SIZE)
-    header = {"version": VERSION, "generation": generation.name, "fps": FPS}
-    header |= {"clips": clips, "frames": frames, "hours": frames / FPS / 3600}
-    (folder / HEADER).write_text(json.dumps(header))
+    write_header(folder, generation.name, index)
 
 
 def corpus(device: str) -> list[Result]:

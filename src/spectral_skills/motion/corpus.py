@@ -114,15 +114,11 @@ class Corpus:
     def open(cls, folder: Path | str) -> "Corpus":
         """Open a corpus folder."""
         folder = Path(folder)
-        header = _read_header(folder)
         try:
-            files = _Files.open(folder / header["generation"], header["frames"])
+            header, files = _open_live(folder)
         except FileNotFoundError:
-            # A new corpus may have taken its place since: ask once more.
-            header = _read_header(folder)
-            files = _Files.open(folder / header["generation"], header["frames"])
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{folder}: damaged, ingest again ({error})") from error
+            # A new corpus may have taken its place meanwhile: ask once more.
+            header, files = _open_live(folder)
         ids = np.arange(len(files.spans))
         return cls(header, files, ids, np.zeros(len(ids), bool))
 
@@ -250,6 +246,18 @@ class Corpus:
         from spectral_skills.motion.windows import MotionTensors
 
         return MotionTensors.load(self, device)
+
+
+def _open_live(folder: Path) -> tuple[dict, _Files]:
+    header = _read_header(folder)
+    place = folder / header["generation"]
+    try:
+        return header, _Files.open(place, header["frames"])
+    except FileNotFoundError as error:
+        missing = f"{folder}: damaged, ingest again ({error.filename} is missing)"
+        raise FileNotFoundError(missing) from error
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{folder}: damaged, ingest again ({error})") from error
 
 
 def _read_header(folder: Path) -> dict:

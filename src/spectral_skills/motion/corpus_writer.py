@@ -43,6 +43,9 @@ class Refusal:
     kind: str
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.file}: {self.reason}"
+
 
 class CorpusWriter:
     """Appends the clips of one input after another; `finish` makes the corpus."""
@@ -145,19 +148,11 @@ class CorpusWriter:
         """Make what was added the corpus of the folder."""
         if not self.clips:
             raise ValueError("no clip was added")
-        lengths = np.array([clip["length"] for clip in self.clips], dtype=np.int64)
-        starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-        np.save(self._building / SPANS, np.stack((starts, lengths), axis=1))
-        digest = hashlib.blake2b(digest_size=16)
-        for column in COLUMNS:
-            values = [clip[column] for clip in self.clips]
-            Strings.write(self._building / column, values)
-            digest.update(json.dumps(values).encode())
+        generation = write_index(self._building, self.clips)
         self._frames.flush()
         for path in self._building.iterdir():
             with path.open("rb") as file:
                 os.fsync(file.fileno())  # on the disk before corpus.json points here
-        generation = digest.hexdigest()
         place = self.folder / generation
         (self._building / _JOURNAL).unlink()
         same = self._live_generation() == generation
@@ -167,16 +162,7 @@ class CorpusWriter:
             if place.exists():
                 shutil.rmtree(place)  # half removed, or damaged since
             os.replace(self._building, place)
-        frames = int(lengths.sum())
-        header = {
-            "version": VERSION,
-            "generation": generation,
-            "fps": FPS,
-            "clips": len(self.clips),
-            "frames": frames,
-            "hours": round(frames / FPS / 3600, 4),
-        }
-        write_file(self.folder / HEADER, json.dumps(header, indent=2) + "\n")
+        write_header(self.folder, generation, self.clips)
         for old in self.folder.iterdir():
             if re.fullmatch("[0-9a-f]{32}", old.name) and old.name != generation:
                 shutil.rmtree(old)
@@ -198,6 +184,33 @@ class CorpusWriter:
         self._frames.close()
         self._journal.close()
         self._lock.close()
+
+
+def write_index(folder: Path, clips: list[dict]) -> str:
+    """Write spans and columns of clips whose rows follow each other; returns a hash."""
+    lengths = np.array([clip["length"] for clip in clips], dtype=np.int64)
+    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    np.save(folder / SPANS, np.stack((starts, lengths), axis=1))
+    digest = hashlib.blake2b(digest_size=16)
+    for column in COLUMNS:
+        values = [clip[column] for clip in clips]
+        Strings.write(folder / column, values)
+        digest.update(json.dumps(values).encode())
+    return digest.hexdigest()
+
+
+def write_header(folder: Path, generation: str, clips: list[dict]) -> None:
+    """Make a generation the corpus of the folder, in one step."""
+    frames = sum(clip["length"] for clip in clips)
+    header = {
+        "version": VERSION,
+        "generation": generation,
+        "fps": FPS,
+        "clips": len(clips),
+        "frames": frames,
+        "hours": round(frames / FPS / 3600, 4),
+    }
+    write_file(folder / HEADER, json.dumps(header, indent=2) + "\n")
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -26,14 +26,13 @@ from spectral_skills.motion.readers.assemble import (
     ReadOptions,
     plain,
 )
+from spectral_skills.motion.text import TABLE
 
 __all__ = ["ReadOptions", "find", "read"]
 
 SUFFIXES = (".csv", ".npz", ".pkl", ".joblib", ".pickle")
 TEXT_LIMIT_BYTES = 512 << 20
 """Of a CSV: its numbers take five times the room of its text while being read."""
-SIDECAR = "metadata.csv"
-"""Texts of a folder's clips, not a motion."""
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
@@ -70,7 +69,7 @@ def _expand(folder: Path, seen: set[str]) -> Iterator[Path]:
             continue
         if child.is_dir():
             yield from _expand(child, seen)
-        elif child.suffix.lower() in SUFFIXES and child.name.lower() != SIDECAR:
+        elif child.suffix.lower() in SUFFIXES and child.name.lower() != TABLE:
             yield child
 
 

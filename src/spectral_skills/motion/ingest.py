@@ -30,8 +30,13 @@ class Summary:
     frames: int
     noted: int
     """Clips taken with a note about their quality or origin."""
-    refused: Counter[str]
+    refusals: list[Refusal]
     seconds: float
+
+    @property
+    def refused(self) -> Counter[str]:
+        """How many were refused, by kind."""
+        return Counter(refusal.kind for refusal in self.refusals)
 
     def lines(self) -> list[str]:
         hours = self.frames / FPS / 3600
@@ -41,8 +46,7 @@ class Summary:
         ]
         if self.noted:
             lines.append(f"          {self.noted:,} with a note: corpus list --notes")
-        total = sum(self.refused.values())
-        lines.append(f"refused   {total:,}")
+        lines.append(f"refused   {len(self.refusals):,}")
         lines += [f"          {n:,} {kind}" for kind, n in self.refused.most_common()]
         return lines
 
@@ -68,7 +72,7 @@ def ingest(
         raise ValueError(f"--fps {fps}: not in 1..1000 Hz")
     files = find(paths)
     if not files:
-        return Summary(0, 0, 0, 0, Counter(), 0.0)
+        return Summary(0, 0, 0, 0, [], 0.0)
     options = ReadOptions(fps=fps, pad_wrists=pad_wrists)
     keys = {_key(path): path for path in files}
     job = {"fps": fps, "pad_wrists": pad_wrists, "strict": strict}
@@ -111,7 +115,7 @@ def _finish(writer: CorpusWriter, files: int, seconds: float) -> Summary:
         clips=len(writer.clips),
         frames=sum(clip["length"] for clip in writer.clips),
         noted=sum(bool(clip["notes"]) for clip in writer.clips),
-        refused=Counter(refusal.kind for refusal in writer.refused),
+        refusals=writer.refused,
         seconds=seconds,
     )
     if summary.clips:
@@ -122,7 +126,7 @@ def _finish(writer: CorpusWriter, files: int, seconds: float) -> Summary:
 
 
 def _tell(bar: tqdm, refusal: Refusal) -> None:
-    bar.write(f"{refusal.file}: {refusal.reason}", file=sys.stderr)
+    bar.write(str(refusal), file=sys.stderr)
 
 
 def _key(path: Path) -> str:

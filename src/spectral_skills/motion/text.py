@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectral_skills.motion.readers.assemble import plain, sentences
+from spectral_skills.motion.readers.assemble import TEXT_LENGTH, plain, sentences
 
 TABLE = "metadata.csv"
 _NAME_COLUMNS = ("name", "filename", "file_name", "move_name")
@@ -79,8 +79,10 @@ def read_table(path: Path) -> dict[str, Description]:
         for row in reader:
             description = Description(
                 text=sentences(dict.fromkeys(row[c] or "" for c in texts)),
-                source=plain(row.get("source") or ""),
-                licence=plain(row.get("licence") or row.get("license") or ""),
+                source=plain(row.get("source") or "", TEXT_LENGTH),
+                licence=plain(
+                    row.get("licence") or row.get("license") or "", TEXT_LENGTH
+                ),
             )
             for key in keys:
                 if row[key]:

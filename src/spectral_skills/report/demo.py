@@ -8,7 +8,6 @@ from tqdm import tqdm
 from spectral_skills.atomic import write_file
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.formats import ReadOptions, read
 from spectral_skills.motion.ingest import ingest
 from spectral_skills.motion.synthetic import motions
 from spectral_skills.report import html
@@ -20,7 +19,7 @@ from spectral_skills.robot.render import backend
 def build(out: Path) -> Path:
     """Generate motions, ingest them, draw them; returns the page."""
     inputs, pictures = out / "motions", out / "pictures"
-    refused = _write_inputs(inputs)
+    _write_inputs(inputs)
     pictures.mkdir(parents=True, exist_ok=True)
     summary = ingest([inputs], out / "corpus", workers=1)
     corpus = Corpus.open(out / "corpus")
@@ -29,11 +28,7 @@ def build(out: Path) -> Path:
     motion_grid(rows, pictures / "overview.png")
     for index in tqdm(clips, desc="drawing", unit="clip", disable=None):
         sheet(corpus, index, pictures / f"{corpus.names[index]}.png")
-    refusals = [
-        f"{item.name}: {error}"
-        for item in refused
-        for error in read(item, ReadOptions())
-    ]
+    report = [*map(str, summary.refusals), "", *summary.lines()]
     parts = [
         html.paragraph(
             "Motions of a Unitree G1, generated here, written as files people have, "
@@ -42,7 +37,7 @@ def build(out: Path) -> Path:
         ),
         html.figure("pictures/overview.png", "Every clip, left to right in time."),
         html.heading("What was read"),
-        html.terminal("\n".join([*refusals, "", *summary.lines()])),
+        html.terminal("\n".join(report)),
         html.heading("Clip by clip"),
     ]
     for index in clips:
@@ -55,11 +50,8 @@ def build(out: Path) -> Path:
     return page
 
 
-def _write_inputs(folder: Path) -> list[Path]:
-    """Write the generated motions in two formats, and two files that are broken.
-
-    Returns the broken ones.
-    """
+def _write_inputs(folder: Path) -> None:
+    """Write the generated motions in two formats, and two files that are broken."""
     folder.mkdir(parents=True, exist_ok=True)
     clips = motions()
     texts = ["name,text,source,licence"]
@@ -74,10 +66,8 @@ def _write_inputs(folder: Path) -> list[Path]:
     write_file(folder / "metadata.csv", "\n".join(texts) + "\n")
     jump = clips[0].qpos()
     jump[150:, 0] += 3.0
-    broken = [folder / "teleport.npz", folder / "not_a_motion.npz"]
-    np.savez(broken[0], qpos=jump, fps=clips[0].fps)
-    write_file(broken[1], "this is a text file\n")
-    return broken
+    np.savez(folder / "teleport.npz", qpos=jump, fps=clips[0].fps)
+    write_file(folder / "not_a_motion.npz", "this is a text file\n")
 
 
 def _write_npz(clip: Clip, path: Path) -> None:
