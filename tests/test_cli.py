@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spectral_skills.cli import VERBS, main
-from spectral_skills.motion.synthetic import motions
+from spectral_skills.motion.synthetic import generate
 
 
 def spectral(*arguments: str) -> subprocess.CompletedProcess:
@@ -20,10 +20,11 @@ def spectral(*arguments: str) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> Path:
+def corpus(tmp_path_factory, make_clip) -> Path:
     folder = tmp_path_factory.mktemp("cli")
-    for clip in motions()[:2]:
-        np.savez(folder / f"{clip.name}.npz", qpos=clip.qpos(), fps=clip.fps)
+    for name in ("idle", "squat"):
+        clip = make_clip(name, frames=300)
+        np.savez(folder / f"{name}.npz", qpos=clip.qpos(), fps=clip.fps)
     done = spectral("ingest", str(folder), "--out", str(folder / "corpus"))
     assert done.returncode == 0, done.stderr
     assert "accepted  2 clips" in done.stdout
@@ -76,10 +77,10 @@ def test_ingest_exit_codes(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_mistakes_get_one_line(tmp_path):
+def test_mistakes_get_one_line(tmp_path, make_clip):
     """A file for a folder, a wrong number, an empty folder: no traceback."""
     good = tmp_path / "idle.npz"
-    clip = motions()[0]
+    clip = make_clip()
     np.savez(good, qpos=clip.qpos(), fps=clip.fps)
     (tmp_path / "nothing").mkdir()
     out = str(tmp_path / "c")
@@ -112,9 +113,28 @@ def test_corpus_info_and_list(corpus, capsys):
 def test_corpus_show_names_close_matches(corpus, capsys):
     """A misspelt clip is answered with what there is."""
     with pytest.raises(SystemExit) as stop:
-        main(["corpus", "show", str(corpus), "squatt"])
+        main(["corpus", "show", "squatt", str(corpus)])
     assert stop.value.code == 1
     assert "close to it: squat" in capsys.readouterr().err
+
+
+def test_the_embedded_corpus_is_the_default(tmp_path, monkeypatch, capsys):
+    """Without a folder, verbs take the corpus that is made when first asked for."""
+    folder = tmp_path / "made"
+    generate.synthesise(folder, generate.SynthConfig(clips=1), workers=1)
+    monkeypatch.setattr(generate, "embedded_corpus", lambda: folder)
+    record = tmp_path / "results.jsonl"
+    for arguments, expected in (
+        (["info"], "made: 1 clips"),
+        (["list"], "spectral-skills generator"),
+        (["show", "no-such-clip"], "no clip named"),
+        (["check", "--record", str(record)], "Embedded corpus: 1 clips"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["corpus", *arguments])
+        told = capsys.readouterr()
+        assert expected in told.out + told.err, arguments
+    assert "## Embedded corpus: plausibility" in record.with_suffix(".md").read_text()
 
 
 def test_doctor_is_content_here():

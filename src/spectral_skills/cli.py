@@ -72,61 +72,152 @@ def ingest(
     return 0
 
 
-def corpus_info(corpus: Path, /, *, json: bool = False) -> None:
+def corpus_info(corpus: Path | None = None, /, *, json: bool = False) -> None:
     """Count clips, frames and hours, by source, licence and kind.
 
     Args:
-        corpus: Folder of the corpus.
+        corpus: Folder of the corpus; by default the embedded one, made on first use.
         json: Print one JSON object instead of a table.
     """
     from spectral_skills.report.corpus import print_info
 
-    print_info(corpus, as_json=json)
+    print_info(_or_embedded(corpus), as_json=json)
 
 
 def corpus_list(
-    corpus: Path, /, *, match: str = "", limit: int | None = None, notes: bool = False
+    corpus: Path | None = None,
+    /,
+    *,
+    match: str = "",
+    limit: int | None = None,
+    notes: bool = False,
 ) -> None:
     """List clips: name, seconds, source, text.
 
     Args:
-        corpus: Folder of the corpus.
+        corpus: Folder of the corpus; by default the embedded one, made on first use.
         match: Only clips with this in their name or text.
         limit: At most so many.
         notes: Also print what is remarkable about each clip.
     """
     from spectral_skills.report.corpus import print_list
 
-    print_list(corpus, match=match, limit=limit, notes=notes)
+    print_list(_or_embedded(corpus), match=match, limit=limit, notes=notes)
 
 
-def corpus_show(corpus: Path, name: str, /, *, out: Path | None = None) -> None:
+def corpus_show(
+    name: str, corpus: Path | None = None, /, *, out: Path | None = None
+) -> None:
     """Draw a clip: contact sheet, foot heights, root and joint curves.
 
     Args:
-        corpus: Folder of the corpus.
         name: Name of the clip, as `corpus list` prints it.
+        corpus: Folder of the corpus; by default the embedded one, made on first use.
         out: Picture to write; NAME.png here by default.
     """
     from spectral_skills.report.corpus import draw_clip
 
-    file_name = re.sub(r"[^\w.~ -]", "_", name)
-    draw_clip(corpus, name, out or Path(f"{file_name}.png"))
+    file_name = re.sub(r"[^\w.~ +-]", "_", name)
+    draw_clip(_or_embedded(corpus), name, out or Path(f"{file_name}.png"))
+
+
+def corpus_check(
+    corpus: Path | None = None,
+    /,
+    *,
+    against: Path | None = None,
+    record: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Measure how plausible the motions are: soles, balance, forces, motors, gait.
+
+    Args:
+        corpus: Folder of the corpus; by default the embedded one, made on first use.
+        against: Folder of another corpus, to show the same of it.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+        json: Print one JSON object, with every clip, instead of tables.
+    """
+    from spectral_skills.report.plausibility import print_check
+
+    print_check(
+        _or_embedded(corpus),
+        as_json=json,
+        label="Embedded corpus" if corpus is None else "",
+        against=against,
+        record=record,
+    )
+
+
+def _or_embedded(corpus: Path | None) -> Path:
+    """The given corpus, or the one that is made when first asked for."""
+    if corpus is not None:
+        return corpus
+    from spectral_skills.motion.synthetic.generate import embedded_corpus
+
+    return embedded_corpus()
+
+
+def synth(
+    recipe: Literal["base", "smoke"] = "base",
+    /,
+    *,
+    out: Path,
+    clips: int | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+) -> int:
+    """Generate a corpus of G1 motion with text; nothing is downloaded.
+
+    The same recipe, size and seed give the same bytes. A killed run goes on where
+    it was. A corpus already at OUT is replaced.
+
+    Args:
+        recipe: base is the embedded corpus, about an hour; smoke takes seconds.
+        out: Folder of the corpus.
+        clips: Number of clips instead of the recipe's.
+        seed: Seed instead of the recipe's.
+        workers: Working processes; all cores by default.
+    """
+    import time
+    from dataclasses import replace
+
+    from spectral_skills import recipes
+    from spectral_skills.motion.corpus import Corpus
+    from spectral_skills.motion.synthetic.generate import synthesise
+
+    config = getattr(recipes, f"synth_{recipe}")()
+    asked = {"clips": clips, "seed": seed}
+    config = replace(config, **{k: v for k, v in asked.items() if v is not None})
+    start = time.perf_counter()
+    try:
+        synthesise(out, config, workers)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    corpus = Corpus.open(out)
+    print(
+        f"{len(corpus):,} clips, {corpus.frames:,} frames, {corpus.hours:.2f} h "
+        f"in {time.perf_counter() - start:.0f} s"
+    )
+    print(f"corpus    {out}")
+    print(f"look      spectral corpus show {corpus.names[0]} {out}")
+    return 0
 
 
 def demo(*, out: Path = Path("demo")) -> None:
-    """Run the pipeline on generated motions and write a page with pictures.
+    """Draw the embedded corpus, read motion files, write a page with pictures.
 
     Args:
         out: Folder for the page and everything it shows.
     """
     from spectral_skills.report.demo import build
 
-    print(f"open {build(out)}")
+    print(f"open {build(_or_embedded(None), out)}")
 
 
 def bench(
-    what: Literal["kinematics", "windows", "corpus"],
+    what: Literal["kinematics", "windows", "corpus", "ik", "synth"],
     /,
     *,
     device: str = "cpu",
@@ -141,10 +232,12 @@ def bench(
             is rewritten.
     """
     from spectral_skills.motion import bench as benches
+    from spectral_skills.motion import bench_ik
     from spectral_skills.report.tables import publish, show
 
     benches.hardware(device)  # says so if there is no such device
-    results = getattr(benches, what)(device)
+    measure = bench_ik.ik if what == "ik" else getattr(benches, what)
+    results = measure(device)
     show(results)
     if record is not None:
         publish(results, record)
@@ -153,9 +246,11 @@ def bench(
 VERBS: dict[str, Callable] = {
     "doctor": doctor,
     "ingest": ingest,
+    "synth": synth,
     "corpus info": corpus_info,
     "corpus list": corpus_list,
     "corpus show": corpus_show,
+    "corpus check": corpus_check,
     "demo": demo,
     "bench": bench,
 }

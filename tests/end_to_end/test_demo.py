@@ -5,23 +5,38 @@ import re
 from PIL import Image
 
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.report.demo import build
+from spectral_skills.motion.synthetic.compose import chosen
+from spectral_skills.motion.synthetic.generate import SynthConfig, synthesise
+from spectral_skills.report.demo import GRIDS, SHEETS, build, example
 from spectral_skills.robot.render import backend
 
 
 def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch):
     """Every picture the page shows exists and is a picture."""
     monkeypatch.setenv("SPECTRAL_GL", "software")
+    synthesise(tmp_path / "generated", SynthConfig(clips=16))
+    corpus = Corpus.open(tmp_path / "generated")
     backend.cache_clear()
     try:
-        page = build(tmp_path / "demo")
+        page = build(tmp_path / "generated", tmp_path / "demo")
     finally:
         backend.cache_clear()  # other tests draw as this machine can
     text = page.read_text()
     pictures = re.findall(r'src="([^"]+)"', text)
-    assert len(pictures) == 1 + len(Corpus.open(tmp_path / "demo" / "corpus"))
+    grids = [[example(corpus, w) for w in row] for row in GRIDS.values()]
+    shown = sum(any(i is not None for i in row) for row in grids)
+    sheets = sum(example(corpus, w) is not None for w in SHEETS)
+    assert len(pictures) == 1 + shown + sheets > 3
     for picture in pictures:
         with Image.open(page.parent / picture) as image:
             assert min(image.size) > 200
     assert "teleport.npz: frame 150" in text
     assert "accepted" in text and "refused   2" in text
+    assert "unexplained force" in text and "<td>all</td>" in text
+
+
+def test_the_embedded_corpus_has_every_row_of_the_demo():
+    """All factors that the page shows are among those of the 512 clips."""
+    there = {chosen(number) for number in range(SynthConfig().clips)}
+    for wanted in (*SHEETS, *(w for row in GRIDS.values() for w in row)):
+        assert frozenset(wanted.split("+")) - {""} in there, wanted

@@ -14,7 +14,6 @@ import pytest
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.ingest import ingest
-from spectral_skills.motion.synthetic import motions
 
 
 def save(folder: Path, name: str, rows: np.ndarray, **facts) -> None:
@@ -23,8 +22,8 @@ def save(folder: Path, name: str, rows: np.ndarray, **facts) -> None:
 
 
 @pytest.fixture(scope="module")
-def rows() -> np.ndarray:
-    return motions()[1].qpos()
+def rows(make_clip) -> np.ndarray:
+    return make_clip("squat", frames=300).qpos()
 
 
 @pytest.fixture
@@ -159,7 +158,7 @@ def test_a_killed_worker_is_explained(library, tmp_path, monkeypatch):
     from spectral_skills.motion import ingest as module
 
     monkeypatch.setattr(module, "read_at_corpus_rate", die)
-    with pytest.raises(ValueError, match="a reading process was killed"):
+    with pytest.raises(ValueError, match="a working process was killed"):
         ingest([library], tmp_path / "corpus", workers=2)
 
 

@@ -1,5 +1,6 @@
 """`spectral bench`: speed of the motion library, against what the machine allows."""
 
+import os
 import platform
 import tempfile
 import time
@@ -17,6 +18,7 @@ from spectral_skills.motion.kinematics import (
     joint_velocities,
     link_velocities,
 )
+from spectral_skills.motion.synthetic.generate import SynthConfig, synthesise
 from spectral_skills.motion.windows import MotionTensors, WindowConfig, WindowSampler
 from spectral_skills.results import Result
 from spectral_skills.robot import g1
@@ -197,3 +199,21 @@ def corpus(device: str) -> list[Result]:
         paper="under 50",
     )
     return _stamp([result], "corpus", device)
+
+
+def synth(device: str) -> list[Result]:
+    """Time to generate the whole embedded corpus, with all cores."""
+    config = SynthConfig()
+    with tempfile.TemporaryDirectory() as temporary:
+        start = time.perf_counter()
+        synthesise(Path(temporary), config)
+        seconds = time.perf_counter() - start
+        made = Corpus.open(Path(temporary))
+        frames, hours, name = made.frames, made.hours, made.hash[:8]
+    row = f"{config.clips} clips, {hours:.2f} h, {os.cpu_count()} processes"
+    about = {"n": frames, "seed": config.seed, "run": name}
+    results = [
+        Result("Synthesis", row, "time", seconds, "s", paper="under 120", **about),
+        Result("Synthesis", row, "speed", frames / seconds, "frames/s", **about),
+    ]
+    return _stamp(results, "synth", device)

@@ -1,13 +1,9 @@
 """`spectral ingest`: files of mixed formats in, one corpus out."""
 
-import multiprocessing
 import os
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +15,7 @@ from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
 from spectral_skills.motion.formats import ReadOptions, find, read
 from spectral_skills.motion.text import TABLE, Sidecars, text_from_name
+from spectral_skills.motion.workers import in_order
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,9 @@ def ingest(
         with bar:
             for refusal in writer.refused:
                 _tell(bar, refusal)
-            results = _read_all(list(todo.values()), options, workers)
+            reading = partial(read_at_corpus_rate, options=options)
+            few = min(workers or os.cpu_count() or 1, max(1, len(todo)))
+            results = in_order(reading, todo.values(), few)
             for (key, path), found in zip(todo.items(), results, strict=True):
                 errors = [e for e in found if isinstance(e, ClipError)]
                 if strict and errors:
@@ -169,42 +168,3 @@ def read_at_corpus_rate(path: Path, options: ReadOptions) -> Found:
         except ClipError as error:
             found.append(error)
     return found
-
-
-def _read_all(
-    paths: list[Path], options: ReadOptions, workers: int | None
-) -> Iterator[Found]:
-    """Results in the order of `paths`, read by several processes."""
-    workers = min(workers or os.cpu_count() or 1, len(paths))
-    job = partial(read_at_corpus_rate, options=options)
-    if workers <= 1:
-        yield from map(job, paths)
-        return
-    # A fork server that has imported torch once starts workers in no time, and
-    # unlike plain forking is safe whatever threads the caller runs.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "torch"])
-    with ProcessPoolExecutor(workers, context, initializer=_one_thread) as pool:
-        pending: deque[Future[Found]] = deque()
-        for path in paths:
-            pending.append(pool.submit(job, path))
-            if len(pending) >= 8 * workers:
-                yield _result(pending.popleft())
-        while pending:
-            yield _result(pending.popleft())
-
-
-def _result(future: Future[Found]) -> Found:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        raise ValueError(
-            "a reading process was killed, perhaps for want of memory; the same "
-            "command goes on from here, and --workers 1 needs the least"
-        ) from None
-
-
-def _one_thread() -> None:
-    import torch
-
-    torch.set_num_threads(1)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.kinds import kind
 from spectral_skills.motion.mirror import mirror_name
+from spectral_skills.report.groups import groups
 
 
 def describe(corpus: Corpus) -> dict:
@@ -37,7 +37,7 @@ def describe(corpus: Corpus) -> dict:
         "hash": corpus.hash,
         "sources": hours_by([e.source for e in entries]),
         "licences": hours_by([e.licence for e in entries]),
-        "kinds": hours_by([kind(e.name, e.text) for e in entries]),
+        "kinds": hours_by(groups(corpus)),
     }
 
 

@@ -1,5 +1,7 @@
-"""`spectral demo`: the pipeline from nothing to a page with pictures."""
+"""`spectral demo`: the embedded corpus in pictures and numbers, and an ingest."""
 
+import csv
+import io
 from pathlib import Path
 
 import numpy as np
@@ -7,63 +9,173 @@ from tqdm import tqdm
 
 from spectral_skills.atomic import write_file
 from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.ingest import ingest
-from spectral_skills.motion.synthetic import motions
+from spectral_skills.motion.plausibility import measure_corpus
+from spectral_skills.motion.synthetic.factors import (
+    BODY,
+    GESTURES,
+    TRAVELS,
+    factors_of,
+)
 from spectral_skills.report import html
 from spectral_skills.report.corpus import sheet
+from spectral_skills.report.coverage import coverage
 from spectral_skills.report.figures import motion_grid
+from spectral_skills.report.groups import groups
+from spectral_skills.report.plausibility import recorded_table, summarise
 from spectral_skills.robot.render import backend
 
+GRIDS: dict[str, tuple[str, ...]] = {
+    "Standing and travelling": ("", *TRAVELS),
+    "What the body does": BODY,
+    "What the arms do": GESTURES,
+    "Several at once": (
+        *("forward+raise", "forward+spread", "backward+carry", "turn+punch"),
+        *("sideways+reach", "crouch+carry", "forward+squat"),
+    ),
+}
+"""Headings and the factors of each row of pictures below them."""
+SHEETS = ("forward", "jog", "forward+raise")
+_READ = ("forward", "squat", "turn", "wave")
+_TOLD = 10
+_PANELS = 8
+_BUSY = 0.3
+"""Joint speed, rad/s, above which a clip does more than stand."""
 
-def build(out: Path) -> Path:
-    """Generate motions, ingest them, draw them; returns the page."""
-    inputs, pictures = out / "motions", out / "pictures"
-    _write_inputs(inputs)
+
+def build(folder: Path, out: Path) -> Path:
+    """Draw and measure a generated corpus, ingest a few files; returns the page."""
+    corpus, pictures = Corpus.open(folder), out / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)
-    summary = ingest([inputs], out / "corpus", workers=1)
-    corpus = Corpus.open(out / "corpus")
-    clips = range(len(corpus))
-    rows = [(corpus.entry(i).text, np.array(corpus.qpos(i))) for i in clips]
-    motion_grid(rows, pictures / "overview.png")
-    for index in tqdm(clips, desc="drawing", unit="clip", disable=None):
-        sheet(corpus, index, pictures / f"{corpus.names[index]}.png")
-    report = [*map(str, summary.refusals), "", *summary.lines()]
+    coverage(corpus, pictures / "coverage.png")
     parts = [
         html.paragraph(
-            "Motions of a Unitree G1, generated here, written as files people have, "
-            "read back into one corpus. Nothing was downloaded.",
+            f"{len(corpus):,} motions of a Unitree G1, {corpus.hours:.2f} hours, "
+            "generated on this machine. Nothing was downloaded.",
             "lead",
         ),
-        html.figure("pictures/overview.png", "Every clip, left to right in time."),
-        html.heading("What was read"),
-        html.terminal("\n".join(report)),
-        html.heading("Clip by clip"),
+        html.figure("pictures/coverage.png", _COVERAGE_CAPTION),
+        *_grids(corpus, pictures),
+        *_sheets(corpus, pictures),
+        html.heading("In words"),
+        html.paragraph("Every motion says in several ways what it does."),
+        _sentences(corpus),
+        html.heading("How plausible it is"),
+        html.paragraph(_PLAUSIBILITY),
+        html.table(*_plausibility(corpus), "numbers"),
+        html.heading("Your own motions"),
+        html.paragraph(
+            "Files people have are read into a corpus like this one, whatever their "
+            "format. Here, some good ones and two that are broken."
+        ),
+        html.terminal(_ingest(corpus, out)),
+        html.paragraph(f"Pictures drawn by: {backend()}."),
     ]
-    for index in clips:
-        entry = corpus.entry(index)
-        caption = f"{entry.text} (read from {entry.file})"
-        parts.append(html.figure(f"pictures/{entry.name}.png", caption))
-    parts.append(html.paragraph(f"Pictures drawn by: {backend()}."))
     page = out / "index.html"
-    html.write_page(page, "Spectral Skills: a first corpus", parts)
+    html.write_page(page, "Spectral Skills: the embedded corpus", parts)
     return page
 
 
-def _write_inputs(folder: Path) -> None:
-    """Write the generated motions in two formats, and two files that are broken."""
+_COVERAGE_CAPTION = (
+    "Measured from the motions. Pairs with a ring are left out on purpose: whoever "
+    "composes them does what the data has no example of."
+)
+_PLAUSIBILITY = (
+    "Forces are computed backwards from each motion with MuJoCo. What the floor cannot "
+    "give at the soles is unexplained; a real motion has none of it. The zero-moment "
+    "point (ZMP) is where the floor's force acts: in balance it is under the soles."
+)
+
+
+def example(corpus: Corpus, wanted: str) -> int | None:
+    """A clip with just these factors, if possible one that begins standing."""
+    factors = frozenset(wanted.split("+")) - {""}
+    own = [i for i, name in enumerate(corpus.names) if factors_of(name) == factors]
+    starts = [i for i in own if _first_speed(corpus.qpos(i)) < 0.05]
+    return next(iter(starts or own), None)
+
+
+def _first_speed(qpos: np.ndarray) -> float:
+    return float(np.linalg.norm(qpos[1, :2] - qpos[0, :2])) * FPS
+
+
+def action(qpos: np.ndarray) -> np.ndarray:
+    """The part of a clip in which something moves: from the first to the last of it."""
+    speed = np.abs(np.diff(qpos[:, 7:], axis=0)).max(axis=1) * FPS
+    busy = np.flatnonzero(speed > _BUSY)
+    return qpos[busy[0] : busy[-1] + 2] if len(busy) else qpos
+
+
+def _grids(corpus: Corpus, pictures: Path) -> list[str]:
+    parts = []
+    for number, (heading, wanted) in enumerate(
+        tqdm(GRIDS.items(), desc="drawing", unit="picture", disable=None)
+    ):
+        chosen = [i for i in (example(corpus, w) for w in wanted) if i is not None]
+        if not chosen:
+            continue
+        picture = f"motions_{number}.png"
+        rows = [(_sentence(corpus, i), action(corpus.qpos(i))) for i in chosen]
+        motion_grid(rows, pictures / picture, panels=_PANELS)
+        parts.append(html.heading(heading))
+        caption = f"{heading}, from left to right in time, in the clips' own words."
+        parts.append(html.figure(f"pictures/{picture}", caption))
+    return parts
+
+
+def _sheets(corpus: Corpus, pictures: Path) -> list[str]:
+    chosen = [i for i in (example(corpus, w) for w in SHEETS) if i is not None]
+    parts = [html.heading("Clips in full")]
+    for index in chosen:
+        name = corpus.names[index]
+        sheet(corpus, index, pictures / f"{name}.png")
+        parts.append(html.figure(f"pictures/{name}.png", _sentence(corpus, index)))
+    return parts
+
+
+def _sentence(corpus: Corpus, index: int) -> str:
+    """The shortest of a clip's sentences."""
+    return min(corpus.entry(index).text.split("\n"), key=len)
+
+
+def _sentences(corpus: Corpus) -> str:
+    """Texts of clips spread over the corpus."""
+    count = min(_TOLD, len(corpus))
+    chosen = np.linspace(0, len(corpus) - 1, count).round().astype(int)
+    entries = [corpus.entry(i) for i in chosen.tolist()]
+    rows = [(e.name, e.text.replace("\n", " / ")) for e in entries]
+    return html.table(("clip", "what it says it does"), rows)
+
+
+def _plausibility(corpus: Corpus) -> tuple[list[str], list[list[str]]]:
+    return recorded_table(summarise(measure_corpus(corpus), groups(corpus)))
+
+
+def _ingest(corpus: Corpus, out: Path) -> str:
+    """Read files of two formats, two of them broken; what the terminal says."""
+    chosen = [i for i in (example(corpus, w) for w in _READ) if i is not None]
+    _write_inputs([corpus.clip(i) for i in chosen], out / "motions")
+    summary = ingest([out / "motions"], out / "corpus", workers=1)
+    return "\n".join([*map(str, summary.refusals), "", *summary.lines()])
+
+
+def _write_inputs(clips: list[Clip], folder: Path) -> None:
+    """Write motions in two formats, and two files that are broken."""
     folder.mkdir(parents=True, exist_ok=True)
-    clips = motions()
-    texts = ["name,text,source,licence"]
+    about = io.StringIO()
+    table = csv.writer(about, lineterminator="\n")
+    table.writerow(("name", "text", "source", "licence"))
     for index, clip in enumerate(clips):
         if index % 2:
-            _write_csv(clip, folder / f"{clip.name}_50hz.csv")
+            name = f"{clip.name}_50hz"
+            _write_csv(clip, folder / f"{name}.csv")
             # A CSV cannot say what it is: a table beside it does.
-            about = (f"{clip.name}_50hz", clip.text, clip.source, clip.licence)
-            texts.append(",".join(about))
+            text = clip.text.split("\n")[0]
+            table.writerow((name, text, clip.source, clip.licence))
         else:
             _write_npz(clip, folder / f"{clip.name}.npz")
-    write_file(folder / "metadata.csv", "\n".join(texts) + "\n")
+    write_file(folder / "metadata.csv", about.getvalue())
     jump = clips[0].qpos()
     jump[150:, 0] += 3.0
     np.savez(folder / "teleport.npz", qpos=jump, fps=clips[0].fps)

@@ -1,6 +1,5 @@
 """Pictures for reports: one sheet per clip, one row per clip for an overview."""
 
-import io
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -8,19 +7,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from spectral_skills.atomic import write_file
+from spectral_skills.report import ink
 from spectral_skills.robot import g1
 from spectral_skills.robot.render import Camera, RobotRenderer, backend
 from spectral_skills.rotation import yaw
 
-_DPI = 100
-_INK, _MUTED, _RULE = "#1c2733", "#66727f", "#dfe4ea"
-# Okabe and Ito's palette, told apart by colour-blind readers.
-_LEFT, _RIGHT = "#0072B2", "#D55E00"
-_COLOURS = (_LEFT, _RIGHT, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _GROUPS = {
     "legs": ("hip", "knee", "ankle"),
     "waist": ("waist",),
@@ -46,16 +39,13 @@ def clip_sheet(
     """Write the sheet of one clip: pictures, feet, root and joint curves."""
     qpos = _checked(qpos)
     foot_heights_m = np.asarray(foot_heights_m, dtype=float)
-    if foot_heights_m.shape != (len(qpos), 2):
-        raise ValueError(
-            f"foot heights of shape {foot_heights_m.shape}, expected ({len(qpos)}, 2)"
-        )
+    if (shape := foot_heights_m.shape) != (len(qpos), 2):
+        raise ValueError(f"foot heights of shape {shape}, expected ({len(qpos)}, 2)")
     if panels < 1 or fps <= 0:
         raise ValueError(f"{panels} panels at {fps} frames per second")
     time_s = np.arange(len(qpos)) / fps
-    figure = Figure(figsize=(16, 11.2), dpi=_DPI, facecolor="white")
-    figure.text(0.03, 0.972, title, size=21, weight="bold", color=_INK, va="center")
-    figure.text(0.03, 0.945, subtitle, size=12.5, color=_MUTED, va="center")
+    figure = ink.sheet(1120)
+    ink.headline(figure, title, subtitle)
 
     frames = np.linspace(0, len(qpos) - 1, panels).round().astype(int)
     pictures = _pictures(qpos, frames, width=200, height=256)
@@ -66,17 +56,16 @@ def clip_sheet(
         3, 4, left=0.055, right=0.985, top=0.665, bottom=0.095, hspace=0.45, wspace=0.2
     )
     marks_s = time_s[frames]
-    _feet(
-        _axes(figure, grid[0, :2], "foot height (m)", marks_s), time_s, foot_heights_m
-    )
+    feet = _axes(figure, grid[0, :2], "foot height (m)", marks_s)
+    _feet(feet, time_s, foot_heights_m)
     _path(_axes(figure, grid[0, 2:], "root position (m)", marks_s), time_s, qpos)
     _heading(_axes(figure, grid[1, :2], "heading (deg)", marks_s), time_s, qpos)
     _speed(_axes(figure, grid[1, 2:], "root speed (m/s)", marks_s), time_s, qpos, fps)
     for i, (name, parts) in enumerate(_GROUPS.items()):
         axes = _axes(figure, grid[2, i], f"{name} (rad)", marks_s)
         _joints(axes, time_s, qpos[:, 7:], parts)
-        axes.set_xlabel("time (s)", color=_MUTED, size=10)
-    _save(figure, path)
+        axes.set_xlabel("time (s)", color=ink.MUTED, size=10)
+    ink.save(figure, path)
 
 
 def motion_grid(
@@ -85,11 +74,9 @@ def motion_grid(
     """Write one row of pictures per (label, qpos)."""
     if not rows:
         raise ValueError("no clips to draw")
-    width_px, height_px, margin_px, label_px = 1600, 246, 24, 190
+    width_px, height_px, margin_px, label_px = ink.WIDTH_PX, 246, 24, 190
     total_px = len(rows) * height_px + 2 * margin_px
-    figure = Figure(
-        figsize=(width_px / _DPI, total_px / _DPI), dpi=_DPI, facecolor="white"
-    )
+    figure = ink.sheet(total_px)
     left, right = (margin_px + label_px) / width_px, 1 - margin_px / width_px
     panel_px = int((right - left) * width_px / panels)
     for i, (label, motion) in enumerate(rows):
@@ -104,10 +91,10 @@ def motion_grid(
             _wrapped(label),
             size=12,
             weight="bold",
-            color=_INK,
+            color=ink.INK,
             va="center",
         )
-    _save(figure, path)
+    ink.save(figure, path)
 
 
 def _checked(qpos: np.ndarray) -> np.ndarray:
@@ -117,7 +104,7 @@ def _checked(qpos: np.ndarray) -> np.ndarray:
     return qpos
 
 
-def _wrapped(label: str, columns: int = 17) -> str:
+def _wrapped(label: str, columns: int = 16) -> str:
     """Break a clip's name where it has joints, so that long ones fit."""
     lines = [""]
     for word in label.replace("_", "_ ").replace("/", "/ ").split():
@@ -138,14 +125,14 @@ def _pictures(qpos, frames, width: int, height: int) -> list[np.ndarray]:
     fovy_deg = 24.0
     tall_m = _WIDEST_M * height / width
     # Wide panels are bounded by the robot's height, jumps and raised arms included.
-    distance_m = 0.5 * max(tall_m, 1.98) / np.tan(np.radians(fovy_deg) / 2)
+    distance_m = 0.5 * max(tall_m, 2.02) / np.tan(np.radians(fovy_deg) / 2)
     renderer = _renderer(width, height, backend())
     return [
         renderer.draw(
             qpos[i],
             Camera.following(
                 qpos[i],
-                height_m=0.75,
+                height_m=0.79,
                 distance=distance_m,
                 azimuth_deg=heading_deg + 145.0,
                 fovy_deg=fovy_deg,
@@ -172,21 +159,21 @@ def _strip(figure: Figure, pictures, labels, left, right, top, gap) -> None:
         axes.imshow(picture, aspect="auto", interpolation="lanczos")
         axes.set_axis_off()
         axes.text(
-            0.05, 0.955, label, transform=axes.transAxes, size=11, color=_INK, va="top"
+            0.05,
+            0.955,
+            label,
+            transform=axes.transAxes,
+            size=11,
+            color=ink.INK,
+            va="top",
         )
 
 
 def _axes(figure: Figure, cell, title: str, marks_s) -> Axes:
-    """A quiet plot: no box, light grid, faint marks where the pictures are."""
-    axes = figure.add_subplot(cell)
-    axes.set_title(title, loc="left", size=11.5, color=_INK, weight="bold", pad=7)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(_RULE)
-    axes.tick_params(colors=_MUTED, labelsize=9.5, length=0)
-    axes.grid(axis="y", color=_RULE, linewidth=0.8)
-    axes.set_axisbelow(True)
+    """A quiet plot with faint marks where the pictures are."""
+    axes = ink.quiet(figure.add_subplot(cell), title)
     for mark_s in marks_s:
-        axes.axvline(mark_s, color=_RULE, linewidth=0.8, zorder=0)
+        axes.axvline(mark_s, color=ink.RULE, linewidth=0.8, zorder=0)
     axes.margins(x=0.0, y=0.12)
     return axes
 
@@ -205,7 +192,7 @@ def _legend(axes: Axes, columns: int = 4) -> None:
         ncols=columns,
         frameon=False,
         fontsize=9.5,
-        labelcolor=_INK,
+        labelcolor=ink.INK,
         handlelength=1.2,
         columnspacing=1.2,
         borderaxespad=0.2,
@@ -213,9 +200,9 @@ def _legend(axes: Axes, columns: int = 4) -> None:
 
 
 def _feet(axes: Axes, time_s, heights_m) -> None:
-    axes.axhline(0.0, color=_INK, linewidth=1.0)
-    axes.text(time_s[-1], 0.0, "floor ", size=9, color=_INK, ha="right", va="top")
-    for column, name, colour in ((0, "left", _LEFT), (1, "right", _RIGHT)):
+    axes.axhline(0.0, color=ink.INK, linewidth=1.0)
+    axes.text(time_s[-1], 0.0, "floor ", size=9, color=ink.INK, ha="right", va="top")
+    for column, name, colour in ((0, "left", ink.LEFT), (1, "right", ink.RIGHT)):
         axes.plot(time_s, heights_m[:, column], color=colour, linewidth=1.5, label=name)
     _widen(axes, 0.1)
     _legend(axes)
@@ -224,14 +211,18 @@ def _feet(axes: Axes, time_s, heights_m) -> None:
 def _path(axes: Axes, time_s, qpos) -> None:
     for column, name in enumerate("xyz"):
         axes.plot(
-            time_s, qpos[:, column], color=_COLOURS[column], linewidth=1.5, label=name
+            time_s,
+            qpos[:, column],
+            color=ink.COLOURS[column],
+            linewidth=1.5,
+            label=name,
         )
     _widen(axes, 0.2)
     _legend(axes)
 
 
 def _heading(axes: Axes, time_s, qpos) -> None:
-    axes.plot(time_s, np.degrees(_yaw_rad(qpos)), color=_COLOURS[3], linewidth=1.5)
+    axes.plot(time_s, np.degrees(_yaw_rad(qpos)), color=ink.COLOURS[3], linewidth=1.5)
     _widen(axes, 20.0)
 
 
@@ -239,9 +230,11 @@ def _speed(axes: Axes, time_s, qpos, fps: float) -> None:
     if len(qpos) > 1:
         velocity = np.gradient(qpos[:, :3], 1.0 / fps, axis=0)
         ground, rise = np.linalg.norm(velocity[:, :2], axis=1), velocity[:, 2]
-        axes.fill_between(time_s, ground, color=_LEFT, alpha=0.12, linewidth=0)
-        axes.plot(time_s, ground, color=_LEFT, linewidth=1.5, label="along the floor")
-        axes.plot(time_s, rise, color=_COLOURS[2], linewidth=1.0, label="upward")
+        axes.fill_between(time_s, ground, color=ink.LEFT, alpha=0.12, linewidth=0)
+        axes.plot(
+            time_s, ground, color=ink.LEFT, linewidth=1.5, label="along the floor"
+        )
+        axes.plot(time_s, rise, color=ink.COLOURS[2], linewidth=1.0, label="upward")
         _widen(axes, 0.2)
         _legend(axes)
 
@@ -252,7 +245,7 @@ def _joints(axes: Axes, time_s, joints, parts: tuple[str, ...]) -> None:
     members.sort(key=lambda i: -float(joints[:, i].std()))
     for i in members[_NAMED:]:
         axes.plot(time_s, joints[:, i], color="#b4bdc7", linewidth=0.8)
-    for i, colour in zip(members[:_NAMED], _COLOURS, strict=False):
+    for i, colour in zip(members[:_NAMED], ink.COLOURS, strict=False):
         name = g1.JOINTS[i].replace("_", " ")
         axes.plot(time_s, joints[:, i], color=colour, linewidth=1.3, label=name)
     _widen(axes, 0.2)
@@ -262,14 +255,7 @@ def _joints(axes: Axes, time_s, joints, parts: tuple[str, ...]) -> None:
         ncols=2,
         frameon=False,
         fontsize=8.5,
-        labelcolor=_INK,
+        labelcolor=ink.INK,
         handlelength=1.0,
         columnspacing=1.0,
     )
-
-
-def _save(figure: Figure, path: str | Path) -> None:
-    FigureCanvasAgg(figure)
-    png = io.BytesIO()
-    figure.savefig(png, format="png", dpi=_DPI)
-    write_file(Path(path), png.getvalue())

@@ -26,7 +26,9 @@ pre { background: var(--card); border: 1px solid var(--line); border-radius: 10p
   padding: .8rem 1rem; overflow-x: auto; font-size: .88rem }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 td, th { text-align: left; padding: .35rem .9rem .35rem 0;
-  border-bottom: 1px solid var(--line) }
+  border-bottom: 1px solid var(--line); vertical-align: top }
+.numbers td + td, .numbers th + th { text-align: right }
+.numbers th { font-size: .85rem; vertical-align: bottom }
 a { color: var(--accent) }
 """
 
@@ -58,15 +60,16 @@ def figure(picture: str, caption: str) -> str:
     )
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of plain text."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
+    """A table of plain text; of the kind `numbers`, all but the first column are."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         inner = "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
         return f"<tr>{inner}</tr>"
 
     body = "".join(line(row, "td") for row in rows)
-    return f"<table>{line(header, 'th')}{body}</table>"
+    opening = f'<table class="{escape(kind)}">' if kind else "<table>"
+    return f"{opening}{line(header, 'th')}{body}</table>"
 
 
 def write_page(path: Path, title: str, parts: Sequence[str]) -> None:

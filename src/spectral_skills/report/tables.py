@@ -11,8 +11,8 @@ _INTRODUCTION = """\
 # Results
 
 Every number was measured with the command in its row; the goal or the paper's number
-stands beside it. The page is written from results.jsonl, to which `spectral bench` adds
-with `--record docs/results.jsonl`.
+stands beside it. The page is written from results.jsonl, to which `spectral bench`
+and `spectral corpus check` add with `--record docs/results.jsonl`.
 """
 
 
@@ -65,12 +65,42 @@ def page(results: list[Result]) -> str:
     for table in dict.fromkeys(r.table for r in results):
         rows = [r for r in results if r.table == table]
         parts.append(f"## {table}\n")
-        parts.append("| what | measured | paper or goal | n | command | hardware |")
-        parts.append("|---|---|---|---|---|---|")
-        for r in rows:
-            parts.append(
-                f"| {r.row}: {r.metric} | {number(r.value)} {r.unit} | {r.paper} "
-                f"| {r.n:,} | `{r.command}` | {r.hardware} |"
-            )
+        parts += _wide(rows) if _is_wide(rows) else _long(rows)
         parts.append("")
     return "\n".join(parts)
+
+
+def _long(results: list[Result]) -> list[str]:
+    """A line for every number."""
+    lines = [
+        "| what | measured | paper or goal | n | command | hardware |",
+        "|---|---|---|---|---|---|",
+    ]
+    for r in results:
+        lines.append(
+            f"| {r.row}: {r.metric} | {number(r.value)} {r.unit} | {r.paper} "
+            f"| {r.n:,} | `{r.command}` | {r.hardware} |"
+        )
+    return lines
+
+
+def _is_wide(results: list[Result]) -> bool:
+    """Whether all rows have the same metrics, more than two, and no goals."""
+    metrics = {r.metric for r in results}
+    rows = {r.row for r in results}
+    full = len(results) == len(metrics) * len(rows)
+    return full and len(metrics) > 2 and not any(r.paper for r in results)
+
+
+def _wide(results: list[Result]) -> list[str]:
+    """A line for every row, a column for every metric."""
+    units = {r.metric: r.unit for r in results}
+    heads = [f"{metric} ({unit})" if unit else metric for metric, unit in units.items()]
+    lines = [f"| what | n | {' | '.join(heads)} |", "|---|---|" + "---|" * len(heads)]
+    for row in dict.fromkeys(r.row for r in results):
+        cells = {r.metric: r for r in results if r.row == row}
+        values = [number(cells[metric].value) for metric in units]
+        n = cells[next(iter(units))].n
+        lines.append(f"| {row} | {n:,} | {' | '.join(values)} |")
+    commands = dict.fromkeys(f"`{r.command}` {r.hardware}".strip() for r in results)
+    return [*lines, "", f"Measured with {', '.join(commands)}."]

@@ -1,0 +1,118 @@
+"""`spectral synth`: a corpus of generated motion, and the one that is always there."""
+
+import fcntl
+import hashlib
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import spectral_skills.motion
+from spectral_skills.motion.clip import Clip
+from spectral_skills.motion.corpus import FPS, HEADER
+from spectral_skills.motion.corpus_writer import CorpusWriter
+from spectral_skills.motion.synthetic.compose import Piece, compose
+from spectral_skills.motion.workers import in_order
+
+SOURCE = "spectral-skills generator"
+LICENCE = "Apache-2.0"
+_SOURCES = ("ik*.py", "jacobians.py", "coupling.py", "momentum.py", "kinematics.py")
+"""Beside the generator's own files, what decides its numbers."""
+
+
+@dataclass(frozen=True)
+class SynthConfig:
+    """What to generate."""
+
+    clips: int = 512
+    """Number of clips; 512 are about an hour."""
+    seed: int = 0
+    """Another seed, another corpus."""
+
+
+@cache
+def _body():
+    from spectral_skills.motion.synthetic.body import Body
+
+    return Body()
+
+
+def perform(piece: Piece) -> Clip:
+    """The motion of a piece."""
+    rows = _body().perform(piece.score)[slice(*piece.crop)]
+    return Clip.from_qpos(
+        rows,
+        name=piece.name,
+        fps=float(FPS),
+        text=piece.text,
+        source=SOURCE,
+        licence=LICENCE,
+    )
+
+
+def clip(number: int, seed: int = 0) -> Clip:
+    """Clip `number` of the corpus of a seed, whatever its size."""
+    return perform(compose(seed, number))
+
+
+def synthesise(out: Path, config: SynthConfig, workers: int | None = None) -> None:
+    """Write a generated corpus to `out`; a killed run is continued."""
+    from tqdm import tqdm
+
+    if config.clips < 1:
+        raise ValueError(f"--clips {config.clips}: at least 1")
+    if config.seed < 0:
+        raise ValueError(f"--seed {config.seed}: not negative")
+    numbers = [str(number) for number in range(config.clips)]
+    job = asdict(config) | {"generator": fingerprint()}
+    writer = CorpusWriter(out, job, numbers)
+    try:
+        todo = [int(number) for number in numbers if number not in writer.done]
+        made = in_order(partial(clip, seed=config.seed), todo, workers)
+        bar = tqdm(
+            zip(todo, made, strict=True),
+            total=config.clips,
+            initial=config.clips - len(todo),
+            unit="clip",
+            desc="synth",
+            disable=None,
+        )
+        for number, motion in bar:
+            writer.add(str(number), "", [motion], [])
+        writer.finish()
+    finally:
+        writer.close()
+
+
+@cache
+def fingerprint() -> str:
+    """Names the code that generates: other code, other motions."""
+    folder = Path(spectral_skills.motion.__path__[0])
+    digest = hashlib.blake2b(digest_size=8)
+    for name in (*_SOURCES, "synthetic/*.py"):
+        for file in sorted(folder.glob(name)):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def embedded_corpus() -> Path:
+    """Folder of the corpus that needs no download; made when first asked for.
+
+    It is kept in the folder that SPECTRAL_CACHE names, ~/.cache/spectral-skills by
+    default.
+    """
+    usual = Path.home() / ".cache" / "spectral-skills"
+    cache_folder = Path(os.environ.get("SPECTRAL_CACHE") or usual)
+    folder = cache_folder / f"embedded-{fingerprint()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".making").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever comes second waits
+        if not (folder / HEADER).exists():
+            start = time.perf_counter()
+            told = f"making the embedded corpus in {folder}, once: about two minutes"
+            print(told, file=sys.stderr)
+            synthesise(folder, SynthConfig())
+            print(f"made in {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    return folder

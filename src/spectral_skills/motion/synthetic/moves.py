@@ -1,0 +1,181 @@
+"""The factors as acts: each draws its own curves and says what it is.
+
+To add a factor: name it in `factors.py` with its row of the table, write its act
+here and put it in TRAVEL, STANDING or MANNER, or in GESTURE of `gestures.py`.
+"""
+
+from spectral_skills.motion.synthetic.arms import LEFT, RIGHT, SIDES
+from spectral_skills.motion.synthetic.gestures import GESTURE, stroke
+from spectral_skills.motion.synthetic.sketch import Phrase, Sketch
+
+
+def _pace(speed: float, slow: float, fast: float) -> tuple[str, ...]:
+    """Words for a speed; an empty one leaves it unsaid."""
+    if speed < slow:
+        return (" slowly", " at a slow pace", " at a leisurely pace")
+    if speed > fast:
+        return (" quickly", " at a brisk pace", " fast")
+    return ("", "", " at a steady pace")
+
+
+def _ramp(speed: float) -> float:
+    return 0.9 + 0.7 * abs(speed)
+
+
+# Travel: one after the other, each with a start and a stop.
+
+
+def forward(sketch: Sketch) -> None:
+    speed = sketch.uniform(0.3, _fastest(sketch, 1.3))
+    sketch.walk(sketch.uniform(2.0, 5.0), _ramp(speed), forward=speed)
+    where = sketch.choose("forward", "straight ahead", "ahead")
+    how = sketch.choose(*_pace(speed, 0.55, 1.0))
+    sketch.acts.append(Phrase(f"walk {where}{how}", f"walking {where}{how}"))
+
+
+def backward(sketch: Sketch) -> None:
+    speed = sketch.uniform(0.3, _fastest(sketch, 0.75))
+    sketch.walk(sketch.uniform(2.0, 4.5), _ramp(speed), forward=-speed)
+    how = sketch.choose(*_pace(speed, 0.42, 0.62))
+    where = sketch.choose("backward", "backwards")
+    sketch.acts.append(Phrase(f"walk {where}{how}", f"walking {where}{how}"))
+
+
+def sideways(sketch: Sketch) -> None:
+    side, speed = sketch.choose(LEFT, RIGHT), sketch.uniform(0.3, 0.42)
+    sign = 1 if side == LEFT else -1
+    wider = max(0.0, 0.17 + 0.33 * speed - sketch.width)
+    seconds = sketch.uniform(2.0, 4.5)
+    sketch.walk(seconds, 0.9, sideways=sign * speed, width=wider)
+    how = sketch.choose(
+        f"step sideways to the {SIDES[side]}",
+        f"sidestep to the {SIDES[side]}",
+        f"walk sideways to the {SIDES[side]}",
+    )
+    doing = how.replace("step side", "stepping side").replace("walk ", "walking ")
+    doing = doing.replace("sidestep ", "sidestepping ")
+    sketch.acts.append(Phrase(how, doing))
+
+
+def turn(sketch: Sketch) -> None:
+    side, rate = sketch.choose(LEFT, RIGHT), sketch.uniform(0.45, 0.9)
+    wider = max(0.0, 0.23 - sketch.width)
+    seconds = sketch.uniform(0.8, 3.5)
+    sketch.walk(seconds, 0.9, turning=rate if side == LEFT else -rate, width=wider)
+    far = rate * (seconds + 0.9)
+    how = sketch.choose("", " on the spot", " in place")
+    if far > 2.6:
+        how = sketch.choose(" around", " around on the spot")
+    order = f"turn{how} to the {SIDES[side]}"
+    sketch.acts.append(Phrase(order, order.replace("turn", "turning", 1)))
+
+
+def arc(sketch: Sketch) -> None:
+    side = sketch.choose(LEFT, RIGHT)
+    speed = sketch.uniform(0.35, _fastest(sketch, 0.95))
+    rate = sketch.uniform(0.22, 0.55) * (1 if side == LEFT else -1)
+    seconds = sketch.uniform(3.0, 6.0)
+    sketch.walk(seconds, _ramp(speed), forward=speed, turning=rate)
+    how = sketch.choose(
+        f"in a curve to the {SIDES[side]}",
+        f"along an arc to the {SIDES[side]}",
+        f"forward while turning {SIDES[side]}",
+    )
+    sketch.acts.append(Phrase(f"walk {how}", f"walking {how}"))
+
+
+def jog(sketch: Sketch) -> None:
+    speed = sketch.uniform(1.5, 1.9)
+    narrower, higher = 0.13 - sketch.width, sketch.uniform(0.04, 0.08)
+    seconds = sketch.uniform(2.5, 4.5) / sketch.patience
+    sketch.walk(seconds, 2.8, forward=speed, width=narrower, lift=higher)
+    sketch.jogs.append(sketch.walks[-1])
+    verb, doing = sketch.choose(("jog", "jogging"), ("run", "running"))
+    if speed < 1.75:
+        verb, doing = "jog", "jogging"
+    how = sketch.choose("forward", "straight ahead", "at an easy pace")
+    sketch.acts.append(Phrase(f"{verb} {how}", f"{doing} {how}"))
+
+
+def _fastest(sketch: Sketch, usual: float) -> float:
+    """Who crouches or lifts the feet high walks slower, who uses the arms a little."""
+    if sketch.factors & set(MANNER):
+        return min(usual, 0.6)
+    return min(usual, 1.0) if sketch.factors & set(GESTURE) else usual
+
+
+# Acts on the spot, one after the other.
+
+
+def stand(sketch: Sketch) -> None:
+    sketch.width = sketch.uniform(0.19, 0.3)
+    sketch.wait(4.0, 8.0)
+    where = sketch.choose("still", "on the spot", "in place")
+    sketch.acts.append(Phrase(f"stand {where}", f"standing {where}"))
+
+
+def squat(sketch: Sketch) -> None:
+    deep = sketch.uniform(0.14, 0.28)
+    sketch.width = max(sketch.width, sketch.uniform(0.22, 0.32))
+    ramp = sketch.uniform(0.9, 1.5)
+    span = (sketch.now_s + 0.3, sketch.now_s + 0.3 + 2 * ramp + sketch.uniform(0.2, 2))
+    sketch.hold("drop", deep, span, ramp)
+    sketch.hold("lean", 2.3 * deep + 0.12, span, ramp)
+    if not sketch.factors & {"reach", "carry"}:
+        for side in (LEFT, RIGHT):
+            stroke(sketch, side, "balance", span, ramp)
+    sketch.now_s = span[1] + 0.5
+    how = sketch.choose("", " and stand up again", " and come back up")
+    deeply = " deeply" if deep > 0.23 else " a little" if deep < 0.18 else " down"
+    sketch.acts.append(Phrase(f"squat{deeply}{how}", f"squatting{deeply}"))
+
+
+def bow(sketch: Sketch) -> None:
+    deep, ramp = sketch.uniform(0.45, 0.9), sketch.uniform(0.9, 1.4)
+    span = (sketch.now_s + 0.3, sketch.now_s + 0.3 + 2 * ramp + sketch.uniform(0.3, 2))
+    sketch.hold("lean", deep, span, ramp)
+    sketch.now_s = span[1] + 0.5
+    how = "deeply" if deep > 0.7 else sketch.choose("politely", "slightly")
+    sketch.acts.append(Phrase(f"bow {how}", f"bowing {how}"))
+
+
+# How one travels, or stands.
+
+
+def high(sketch: Sketch) -> None:
+    sketch.lift, sketch.hurry = sketch.uniform(0.12, 0.18), 0.75
+    order = sketch.choose(
+        ("lift the feet high", "lifting the feet high", "with high steps"),
+        ("step high", "stepping high", "with high knees"),
+    )
+    sketch.overlays.append(Phrase(*order))
+
+
+def march(sketch: Sketch) -> None:
+    """High steps without travel."""
+    sketch.walk(sketch.uniform(2.5, 5.0), 0.5, forward=0.0)
+    how = sketch.choose("on the spot", "in place")
+    sketch.acts.append(Phrase(f"march {how}", f"marching {how}"))
+
+
+def crouch(sketch: Sketch) -> None:
+    # Short steps: far behind a bent knee the ankle could not follow.
+    sketch.hurry = 1.3
+    sketch.change("drop", sketch.uniform(0.07, 0.12), 0.1, 0.9)
+    sketch.change("lean", sketch.uniform(0.15, 0.35), 0.1, 0.9)
+    sketch.now_s += 0.5
+    sketch.overlays.append(
+        Phrase("crouch", "crouching", sketch.choose("in a crouch", "with bent knees"))
+    )
+
+
+TRAVEL = {
+    "forward": forward,
+    "backward": backward,
+    "sideways": sideways,
+    "turn": turn,
+    "arc": arc,
+    "jog": jog,
+}
+STANDING = {"squat": squat, "bow": bow}
+MANNER = {"high": high, "crouch": crouch}

@@ -1,0 +1,176 @@
+"""Where the weight is: an inverted pendulum that knows the whole way ahead.
+
+The zero-moment point p goes from foot to foot; the centre of mass c obeys
+
+    c'' = (g + z'') / z * (c - p)
+
+solved over the whole clip at once, so it leans before it steps. While both feet are
+off the floor z'' = -g and the same equation leaves c its speed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spectral_skills.motion.synthetic.curves import FPS, soften
+from spectral_skills.motion.synthetic.footsteps import (
+    LEFT,
+    SOLE_CENTRE_M,
+    Footprint,
+    Footsteps,
+)
+from spectral_skills.motion.synthetic.score import Score
+
+GRAVITY = 9.81
+_SHIFT_S = 0.5
+"""How long the weight takes to one foot before the first step, and back."""
+_LANDED_S = 0.02
+_NEAR = 0.05
+
+
+@dataclass(frozen=True)
+class Support:
+    """What carries the body, one row a frame."""
+
+    zmp: np.ndarray
+    """(T, 2) zero-moment point, m."""
+    load: np.ndarray
+    """Share of the weight on the left foot."""
+    airborne: np.ndarray
+    """Both feet are off the floor."""
+    standing: np.ndarray
+    """1 while standing on both feet, 0 in the middle of a walk."""
+
+
+def support(score: Score, steps: Footsteps) -> Support:
+    """The zero-moment point that follows the feet."""
+    t = np.arange(score.frames) / FPS
+    knots = [(-1.0, *_between(steps.prints[0], steps.prints[1]), 1.0)]
+    airborne = np.zeros(score.frames, dtype=bool)
+    for first, last in steps.walks:
+        made = steps.prints[first : last + 1]
+        feet = _standing_before(steps, first)
+        start_s = feet[made[0].side].lift_s
+        carrier = feet[1 - made[0].side]
+        knots.append((start_s - _SHIFT_S, *_between(*feet), 1.0))
+        knots.append((start_s, *_on(carrier, 0.0), 0.0))
+        for landing in made:
+            feet[landing.side] = landing
+            if landing is made[-1]:
+                knots.append((landing.touchdown_s, *_on(carrier, 0.5), 0.0))
+                end_s = landing.touchdown_s + _SHIFT_S
+                knots.append((end_s, *_between(*feet), 1.0))
+                break
+            if carrier.lift_s < landing.touchdown_s:
+                airborne |= (t > carrier.lift_s) & (t < landing.touchdown_s)
+                leave, take = (
+                    carrier.lift_s - _LANDED_S,
+                    landing.touchdown_s + _LANDED_S,
+                )
+            else:
+                leave, take = landing.touchdown_s, carrier.lift_s
+            knots.append((leave, *_on(carrier, 1.0), 0.0))
+            knots.append((take, *_on(landing, -1.0), 0.0))
+            carrier = landing
+    times, x, y, left, standing = np.array(knots).T
+    curves = [np.interp(t, times, values) for values in (x, y, left, standing)]
+    x, y, left, standing = soften(np.stack(curves, axis=1), 1.5).T
+    shift = np.stack((x, y), axis=1) + standing[:, None] * score.sway
+    return Support(shift, left, airborne, standing)
+
+
+def _standing_before(steps: Footsteps, first: int) -> list[Footprint]:
+    """Left and right print that the robot stands on before print `first`."""
+    earlier = steps.prints[:first]
+    return [[p for p in earlier if p.side == side][-1] for side in (0, 1)]
+
+
+def _on(foot: Footprint, progress: float) -> tuple[float, float, float]:
+    """Point and load of one foot: heel at progress -1, ball at 1."""
+    speed = foot.lift_speed if progress > 0 else foot.speed
+    pace = np.clip(speed / 1.2, -1.0, 1.0) * (1 - 0.5 * foot.flight)
+    # The faster, the farther ahead: the trunk passes over the ball of the foot.
+    centre = SOLE_CENTRE_M + 0.045 * max(pace, 0.0)
+    inward = -0.006 if foot.side == LEFT else 0.006
+    reach = (0.018 + 0.02 * foot.flight) * pace
+    if speed > 0 and progress > 0:
+        reach += 0.35 * max(foot.drop, 0.0)
+    x, y = foot.point(centre + reach * progress, inward)
+    return x, y, 1.0 if foot.side == LEFT else 0.0
+
+
+def _between(left: Footprint, right: Footprint) -> tuple[float, float, float]:
+    x, y = 0.5 * (left.point(SOLE_CENTRE_M) + right.point(SOLE_CENTRE_M))
+    return x, y, 0.5
+
+
+class Height:
+    """Heights near a nominal one: ballistic in the air, pushed off in between."""
+
+    def __init__(self, airborne: np.ndarray):
+        self._free = not airborne.any()
+        if self._free:
+            return
+        frames = len(airborne)
+        second = np.diff(np.eye(frames), 2, axis=0)
+        third = np.diff(second, axis=0)
+        push = _pushes(airborne)[1:-1]
+        flying, pushing = airborne[1:-1], ~np.isnan(push) & ~airborne[1:-1]
+        # Least squares; a frame binds the second difference that is centred on it.
+        parts = (
+            (_NEAR, np.eye(frames), 0.0),
+            (0.5, third[~pushing[1:] & ~pushing[:-1]], 0.0),
+            (100.0, second[flying], -GRAVITY / FPS**2),
+            (5.0, second[pushing], GRAVITY * (push[pushing] - 1.0) / FPS**2),
+        )
+        system = np.concatenate([weight * rows for weight, rows, _ in parts])
+        goals = [w * np.broadcast_to(goal, len(rows)) for w, rows, goal in parts]
+        self._inverse = np.linalg.inv(system.T @ system)
+        self._pull = system.T @ np.concatenate(goals)
+
+    def near(self, nominal: np.ndarray) -> np.ndarray:
+        if self._free:
+            return nominal
+        return self._inverse @ (self._pull + _NEAR**2 * nominal)
+
+
+def _pushes(airborne: np.ndarray) -> np.ndarray:
+    """Vertical force between two flights, in weights; not a number elsewhere."""
+    force = np.full(len(airborne), np.nan)
+    edges = np.flatnonzero(np.diff(airborne.astype(int)))
+    for landing, leaving, next_landing in zip(
+        edges[1::2], edges[2::2], edges[3::2], strict=False
+    ):
+        stance, step = leaving - landing, next_landing - landing
+        part = (np.arange(stance) + 0.5) / stance
+        # A rounded push that holds the weight through the step.
+        shape = np.sqrt(np.sin(np.pi * part))
+        force[landing + 1 : leaving + 1] = step / stance * shape / shape.mean()
+    return force
+
+
+def stiffness(mass_height: np.ndarray) -> np.ndarray:
+    """(g + z'') / z of a height over time, 1/s^2."""
+    rise = np.zeros_like(mass_height)
+    rise[1:-1] = np.diff(mass_height, 2) * FPS**2
+    return np.maximum(GRAVITY + rise, 0.0) / mass_height
+
+
+def follow(zmp: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """(T, 2) centre of mass whose zero-moment point is the given one.
+
+    Tridiagonal elimination of c[i-1] - (2 + rate dt^2) c[i] + c[i+1] = -rate dt^2 p[i];
+    at both ends the robot stands still over the point.
+    """
+    weight = rate / FPS**2
+    frames = len(zmp)
+    upper, value = np.zeros(frames), np.zeros_like(zmp)
+    value[0] = zmp[0]
+    for i in range(1, frames - 1):
+        scale = 1.0 / (2.0 + weight[i] - upper[i - 1])
+        upper[i] = scale
+        value[i] = scale * (weight[i] * zmp[i] + value[i - 1])
+    value[-1] = zmp[-1]
+    for i in range(frames - 2, 0, -1):
+        value[i] += upper[i] * value[i + 1]
+    return value

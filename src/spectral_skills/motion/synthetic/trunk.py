@@ -1,0 +1,83 @@
+"""Pelvis, shoulders and arms of a score: what the body adds to its steps."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spectral_skills import rotation
+from spectral_skills.motion.synthetic import arms
+from spectral_skills.motion.synthetic.arms import LEFT, RIGHT
+from spectral_skills.motion.synthetic.curves import FPS, soften, wander
+from spectral_skills.motion.synthetic.feet import FootMotion
+from spectral_skills.motion.synthetic.footsteps import Path
+from spectral_skills.motion.synthetic.pendulum import Support
+from spectral_skills.motion.synthetic.score import Score
+from spectral_skills.robot import g1
+
+
+class Trunk:
+    """Pelvis, torso and arms of a score, over time."""
+
+    def __init__(
+        self, score: Score, path: Path, support: Support, soles: list[FootMotion]
+    ):
+        self._score = score
+        t = np.arange(score.frames) / FPS
+        rng = np.random.default_rng(score.style.seed)
+        self.yaw = soften(path.yaw, 5.0)
+        between = soles[RIGHT].position[:, :2] - soles[LEFT].position[:, :2]
+        heading = np.stack((np.cos(self.yaw), np.sin(self.yaw)), axis=1)
+        lead = soften((between * heading).sum(axis=1), 2.0)
+        """How far the right foot is ahead of the left one."""
+        self._lead, self._pace = lead, np.clip(np.abs(score.forward) / 1.2, 0.0, 1.3)
+        pace, style, flight = self._pace, score.style, score.flight
+        side = soften(2.0 * support.load - 1.0, 4.0)
+        drift = [0.012 * wander(rng, t) for _ in range(4)]
+        # The hip of the leg ahead is ahead; the shoulders turn the other way.
+        later = _delayed(lead, 3)
+        pelvis_yaw = self.yaw + 0.18 * style.pelvis_turn * later
+        torso_yaw = self.yaw - 0.16 * style.torso_turn * lead + score.twist + drift[0]
+        tilt = 0.05 * style.pelvis_tilt * (0.3 + 0.7 * pace) * side
+        pitch = 0.02 + 0.01 * pace + 0.03 * flight + 0.5 * score.lean
+        upright = 0.03 + 0.03 * pace + 0.08 * flight + score.lean
+        self.pelvis = turned(pelvis_yaw, pitch + 0.5 * drift[1], tilt)
+        self.torso = turned(torso_yaw, upright + drift[1], -0.15 * tilt + drift[2])
+        self._rng = rng
+
+    def posture(self) -> np.ndarray:
+        """(T, 29) arms, and legs for the solver to begin with."""
+        score = self._score
+        t = np.arange(score.frames) / FPS
+        swung = arms.swing(
+            score.frames, self._lead, self._pace, score.flight, score.style
+        )
+        for arm in swung:
+            arm[:, :4] += np.stack(
+                [0.025 * wander(self._rng, t) for _ in range(4)], axis=1
+            )
+        arms.perform(swung, score.strokes)
+        return arms.as_joints(np.tile(g1.DEFAULT_JOINTS, (score.frames, 1)), swung)
+
+    def nominal_height(self) -> np.ndarray:
+        """Pelvis height that a person of this style would have."""
+        score = self._score
+        usual = 0.776 + score.style.height - 0.006 * self._pace - 0.035 * score.flight
+        return usual - score.drop
+
+
+def _delayed(values: np.ndarray, frames: int) -> np.ndarray:
+    return np.concatenate((np.repeat(values[:1], frames), values[:-frames]))
+
+
+def turned(yaw: np.ndarray, pitch: np.ndarray, roll: np.ndarray) -> Tensor:
+    """(T, 4) quaternions of roll, then pitch, then yaw."""
+
+    def about(axis: int, angle: np.ndarray) -> Tensor:
+        unit = torch.zeros(3, dtype=torch.float64)
+        unit[axis] = 1.0
+        return rotation.from_axis_angle(
+            unit.expand(len(angle), 3), torch.from_numpy(angle)
+        )
+
+    turn = rotation.multiply(about(2, yaw), about(1, pitch))
+    return rotation.multiply(turn, about(0, roll))

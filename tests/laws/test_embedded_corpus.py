@@ -1,0 +1,161 @@
+"""What the embedded corpus promises, measured on every clip with MuJoCo.
+
+The generator is built on this package's own kinematics; nothing here uses them.
+"""
+
+from collections import defaultdict
+
+import mujoco
+import numpy as np
+import pytest
+
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.plausibility import measure_corpus
+from spectral_skills.motion.synthetic import factors
+from spectral_skills.motion.synthetic.generate import embedded_corpus
+from spectral_skills.robot import g1
+from spectral_skills.robot.model import build_model
+
+pytestmark = pytest.mark.xdist_group("embedded corpus")
+
+SECOND = 50
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return Corpus.open(embedded_corpus())
+
+
+@pytest.fixture(scope="module")
+def measured(corpus):
+    return dict(zip(corpus.names, measure_corpus(corpus), strict=True))
+
+
+def worst(measured, field, keep=lambda name: True, least=False):
+    """The clip with the worst value, and the value."""
+    values = {n: getattr(m, field) for n, m in measured.items() if keep(n)}
+    name = (min if least else max)(values, key=values.__getitem__)
+    return f"{name}: {values[name]:.4f}", values[name]
+
+
+def walks(name):
+    return "jog" not in factors.factors_of(name)
+
+
+def test_soles_stay_on_the_floor(measured):
+    told, depth = worst(measured, "sole_depth_mm")
+    assert depth < 5.0, told
+
+
+def test_clips_do_not_hover(measured):
+    """Otherwise contacts, and with them sliding, could not be seen."""
+    told, gap = worst(measured, "sole_gap_mm")
+    assert gap < 1.0, told
+
+
+def test_stance_feet_do_not_slide(measured):
+    told, slide = worst(measured, "slide_max")
+    assert slide < 0.02, told
+
+
+def test_joints_keep_to_soft_limits_and_speeds(measured):
+    told, excess = worst(measured, "limit_excess")
+    assert excess < 1e-6, told
+    told, ratio = worst(measured, "speed_ratio")
+    assert ratio < 0.95, told
+
+
+def test_accelerations_are_bounded(measured):
+    told, pelvis = worst(measured, "pelvis_acceleration", walks)
+    assert pelvis < 15.0, told
+    told, pelvis = worst(measured, "pelvis_acceleration")
+    assert pelvis < 50.0, told
+    told, foot = worst(measured, "foot_acceleration")
+    assert foot < 60.0, told
+
+
+def test_the_zero_moment_point_is_inside_the_soles(measured):
+    """All but the jogs; two centimetres are allowed."""
+    told, outside = worst(measured, "balance_max", walks)
+    assert outside < 0.02, told
+
+
+def test_only_jogs_leave_the_floor(measured):
+    told, share = worst(measured, "airborne_share", walks)
+    assert share == 0.0, told
+    told, share = worst(
+        measured, "airborne_share", lambda n: factors.factors_of(n) == {"jog"}, True
+    )
+    assert share > 0.0, told
+
+
+def test_motors_can_do_it(measured):
+    """In 99 % of the frames of every kind all torques are within motor limits."""
+    able, frames = defaultdict(float), defaultdict(int)
+    for name, m in measured.items():
+        for kind in factors.factors_of(name) or {"stand"}:
+            able[kind] += m.torque_share * m.frames
+            frames[kind] += m.frames
+    shares = {kind: able[kind] / frames[kind] for kind in frames}
+    assert len(shares) == len(factors.FACTORS) + 1
+    assert min(shares.values()) >= 0.99, shares
+
+
+def test_the_floor_explains_the_motion(measured):
+    """Root forces and moments that no contact gives are small."""
+    told, force = worst(measured, "residual_force_95", walks)
+    assert force < 0.05, told
+    told, moment = worst(measured, "residual_moment_50")
+    assert moment < 1.0, told
+
+
+def test_it_is_an_hour_with_words(corpus):
+    assert len(corpus) == 512 and 0.9 < corpus.hours < 1.25
+    texts = [corpus.entry(i).text for i in range(len(corpus))]
+    assert all(2 <= len(text.split("\n")) <= 3 for text in texts)
+    assert len({line for text in texts for line in text.split("\n")}) > 400
+    licences = {corpus.entry(i).licence for i in range(len(corpus))}
+    assert licences == {"Apache-2.0"}
+
+
+@pytest.fixture(scope="module")
+def acts(corpus):
+    """Per clip and frame what the body does, seen from outside by MuJoCo."""
+    model = build_model(meshes=False, floor=False)
+    data = mujoco.MjData(model)
+    links = {n: model.body(n).id for n in g1.WRISTS}
+    shoulders = [model.body(f"{s}_shoulder_roll_link").id for s in ("left", "right")]
+    found = {}
+    for index, name in enumerate(corpus.names):
+        qpos = np.array(corpus.qpos(index), dtype=np.float64)
+        places = np.empty((len(qpos), model.nbody, 3))
+        for frame, row in enumerate(qpos):
+            data.qpos[:] = row
+            mujoco.mj_kinematics(model, data)
+            places[frame] = data.xpos
+        w, x, y, z = qpos[:, 3:7].T
+        yaw = np.unwrap(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+        # Over a second, so that the sway of single steps does not count.
+        turned, moved = (v[SECOND:] - v[:-SECOND] for v in (yaw, qpos[:, :2]))
+        middle = yaw[SECOND // 2 : len(turned) + SECOND // 2]
+        ahead = moved[:, 0] * np.cos(middle) + moved[:, 1] * np.sin(middle)
+        hands = places[:, [links[n] for n in g1.WRISTS], 2]
+        found[name] = {
+            "turning": np.abs(turned) > 0.2,
+            "backward": ahead < -0.2,
+            "jogging": ahead > 1.36,
+            "arm up": (hands > places[:, shoulders, 2] + 0.1).any(axis=1),
+        }
+    return found
+
+
+@pytest.mark.parametrize(
+    "pair", [("arm up", "turning"), ("arm up", "backward"), ("arm up", "jogging")]
+)
+def test_left_out_pairs_are_not_in_the_motion_either(acts, pair):
+    """Not only the names: no clip ever shows both, not even at different times."""
+    first, second = pair
+    seen = [sum(a[act].any() for a in acts.values()) for act in pair]
+    assert min(seen) >= 15, seen
+    both = [n for n, a in acts.items() if a[first].any() and a[second].any()]
+    assert not both

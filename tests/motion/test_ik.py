@@ -1,0 +1,267 @@
+"""Inverse kinematics meets what can be met, and keeps its limits where it cannot."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from spectral_skills import rotation
+from spectral_skills.motion.clip import Clip
+from spectral_skills.motion.formats import ReadOptions, read
+from spectral_skills.motion.ik import (
+    IkConfig,
+    InverseKinematics,
+    LinkTarget,
+    MassTarget,
+)
+from spectral_skills.motion.jacobians import CentreOfMass
+from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.robot import g1
+
+WHOLE_BODY = ("pelvis", "torso_link", *g1.END_EFFECTORS)
+LEGS_AND_WAIST = g1.JOINTS[:15]
+FPS = 50.0
+LOW, HIGH = torch.from_numpy(g1.SOFT_LIMITS.T)
+SPEED = torch.from_numpy(g1.VELOCITY_LIMIT)
+DEFAULT = torch.from_numpy(g1.DEFAULT_QPOS)
+forward = Kinematics(dtype=torch.float64)
+centre_of_mass = CentreOfMass(dtype=torch.float64)
+
+
+@pytest.fixture(scope="module")
+def walk(make_clip) -> Tensor:
+    rows = make_clip(frames=120, seed=3).qpos().astype(np.float64)
+    rows[:, 7:] = rows[:, 7:].clip(*g1.SOFT_LIMITS.T)
+    return normalized(torch.from_numpy(rows))
+
+
+def normalized(rows: Tensor) -> Tensor:
+    rows[..., 3:7] = rotation.normalize(rows[..., 3:7])
+    return rows
+
+
+def poses_of(rows: Tensor, link: str) -> tuple[Tensor, Tensor]:
+    """Position and orientation of a link."""
+    poses, index = forward(rows.double()), g1.LINKS.index(link)
+    return poses.position[..., index, :], poses.quaternion[..., index, :]
+
+
+def targets_of(rows: Tensor, links=WHOLE_BODY, **weights) -> list[LinkTarget]:
+    """Poses that these rows have."""
+    return [LinkTarget(name, *poses_of(rows, name), **weights) for name in links]
+
+
+def standing_at(rows: Tensor) -> Tensor:
+    """The default pose, upright where the root of the rows is."""
+    start = DEFAULT.expand_as(rows).clone()
+    start[..., :3] = rows[..., :3]
+    start[..., 3:7] = rotation.heading(rows[..., 3:7])
+    return start
+
+
+def assert_within_limits(qpos: Tensor) -> None:
+    joints = qpos[..., 7:]
+    assert qpos.isfinite().all()
+    assert ((joints >= LOW) & (joints <= HIGH)).all()
+    speed = joints.diff(dim=-2).abs() * FPS
+    assert (speed <= 0.9 * SPEED + 1e-9).all()
+
+
+def test_recovers_a_motion_from_its_targets(walk):
+    """From the default pose, in ten iterations, below 0.02 mm and 0.001 degrees."""
+    found = InverseKinematics().solve(standing_at(walk), targets_of(walk), fps=FPS)
+    assert found.iterations <= 10
+    assert found.position_error.max() < 2e-5
+    assert found.orientation_error.max() < np.radians(1e-3)
+    assert_within_limits(found.qpos)
+    # All links given, the joints follow too.
+    every = InverseKinematics().solve(standing_at(walk), targets_of(walk, g1.LINKS))
+    assert (every.qpos - walk)[..., 7:].abs().max() < 1e-5
+
+
+def test_legs_follow_feet_and_centre_of_mass(walk):
+    """Arms are prescribed; the solution is as smooth as the motion it comes from."""
+    start = standing_at(walk)
+    start[:, 22:] = walk[:, 22:]
+    poses = forward(walk)
+    torso = poses.quaternion[:, g1.LINKS.index("torso_link")]
+    height = torch.tensor([0.0, 0.0, 1.0])
+    targets = [
+        *targets_of(walk, g1.FEET),
+        *targets_of(walk, ("pelvis",), position_weight=height),
+        LinkTarget("torso_link", quaternion=torso),
+    ]
+    mass = MassTarget(centre_of_mass(poses), torch.tensor([1.0, 1.0, 0.0]))
+    solver = InverseKinematics(LEGS_AND_WAIST)
+    found = solver.solve(start, targets, mass)
+    assert found.iterations <= 10
+    assert found.mass_error.max() < 2e-5 and found.position_error.max() < 2e-5
+    assert torch.equal(found.qpos[:, 22:], start[:, 22:])
+    bends = [q[:, 7:].diff(n=4, dim=0).abs().max() for q in (found.qpos, walk)]
+    assert bends[0] < bends[1] + 2e-5
+    again = solver.solve(found.qpos, targets, mass)
+    assert again.iterations <= 2
+
+
+def test_real_motion(motions_folder):
+    """A dance of LAFAN1, clamped to the soft limits, comes back to below 1 mm."""
+    path = motions_folder / "lafan1" / "dance1_subject1.npz"
+    if not path.is_file():
+        pytest.skip(f"{path} is not here")
+    (clip,) = read(path, ReadOptions())
+    assert isinstance(clip, Clip)
+    rows = torch.from_numpy(clip.qpos()[1000:1300].astype(np.float64))
+    rows = normalized(rows)
+    rows[:, 7:] = rows[:, 7:].clamp(LOW, HIGH)
+    config = IkConfig(velocity_fraction=1.0)
+    solver = InverseKinematics(config=config)
+    targets = targets_of(rows, g1.TRACKED_LINKS)
+    found = solver.solve(standing_at(rows), targets, fps=clip.fps)
+    assert found.position_error.max() < 1e-3
+    assert found.orientation_error.max() < np.radians(0.5)
+
+
+@pytest.mark.parametrize("smoothness", [0.0, 1e-9])
+def test_unreachable_targets(walk, smoothness):
+    """Feet in the sky, everything far away, orientations upside down: no harm."""
+    solver = InverseKinematics(config=IkConfig(smoothness=smoothness, iterations=15))
+    idle = InverseKinematics(config=IkConfig(iterations=0))
+    start = standing_at(walk)
+    poses = {link: poses_of(walk, link) for link in WHOLE_BODY}
+    up = walk.new_tensor([0.0, 0.0, 2.0])
+    lifted = [
+        *targets_of(walk),
+        *(LinkTarget(foot, poses[foot][0] + up) for foot in g1.FEET),
+    ]
+    far = [LinkTarget(link, 10 * poses[link][0]) for link in WHOLE_BODY]
+    over = rotation.exp(torch.tensor([np.pi, 0, 0]).double())
+    turned = [
+        LinkTarget(link, position, rotation.multiply(over, quaternion))
+        for link, (position, quaternion) in poses.items()
+    ]
+    for targets in (lifted, far, turned):
+        before, found = idle.solve(start, targets), solver.solve(start, targets)
+        assert_within_limits(found.qpos)
+        errors = [
+            (s.position_error.square() + s.orientation_error.square()).sum()
+            for s in (before, found)
+        ]
+        assert errors[1] < errors[0]
+
+
+def test_limits_hold_against_targets(walk):
+    """A target motion past the limits is met up to them."""
+    beyond = walk.clone()
+    beyond[:, 7:] = DEFAULT[7:] + 2 * (walk[:, 7:] - DEFAULT[7:])
+    assert (beyond[:, 7:] > HIGH).any()
+    targets = targets_of(beyond, g1.TRACKED_LINKS)
+    found = InverseKinematics().solve(standing_at(walk), targets)
+    assert_within_limits(found.qpos)
+    assert found.position_error.mean() < 0.02
+
+
+def test_velocity_limit_holds_when_targets_jump(walk):
+    """The arm takes several frames; elsewhere the motion is met."""
+    jump = walk.clone()
+    jump[60:, 7 + g1.joint_index("left_elbow")] += 1.2
+    jump[60:, 7 + g1.joint_index("left_shoulder_pitch")] -= 1.5
+    targets = targets_of(jump, g1.TRACKED_LINKS)
+    found = InverseKinematics().solve(standing_at(walk), targets)
+    assert_within_limits(found.qpos)
+    away = torch.cat((found.position_error[:50], found.position_error[70:]))
+    assert away.max() < 1e-3
+
+
+def test_smoothness_filters_noise(walk):
+    """Accelerations from noise in the targets fall fivefold, errors stay small."""
+    generator = torch.Generator().manual_seed(0)
+    noisy = []
+    for link in g1.TRACKED_LINKS:
+        position, quaternion = poses_of(walk, link)
+        noise = torch.randn(position.shape, generator=generator, dtype=torch.float64)
+        noisy.append(LinkTarget(link, position + 5e-3 * noise, quaternion))
+    bends = []
+    for smoothness in (0.0, 1e-7):
+        config = IkConfig(smoothness=smoothness, posture=1e-4)
+        found = InverseKinematics(config=config).solve(walk, noisy)
+        assert found.position_error.mean() < 0.02
+        bends.append((found.qpos - walk)[:, 7:].diff(n=2, dim=0).square().mean().sqrt())
+    assert bends[1] < 0.2 * bends[0]
+
+
+def test_same_bytes_every_time(walk):
+    """Two solvers, the same inputs."""
+    config = IkConfig(smoothness=1e-10, posture=1e-4)
+    found = [
+        InverseKinematics(config=config).solve(standing_at(walk), targets_of(walk)).qpos
+        for _ in range(2)
+    ]
+    assert torch.equal(*found)
+
+
+def test_single_precision(walk):
+    """To a tenth of a millimetre, posture raised above the noise."""
+    config = IkConfig(posture=1e-4, tolerance=1e-4)
+    solver = InverseKinematics(dtype=torch.float32, config=config)
+    found = solver.solve(walk + 0.02, targets_of(walk))
+    assert found.qpos.dtype == torch.float32
+    assert found.position_error.max() < 1e-4
+
+
+@pytest.mark.parametrize("smoothness", [0.0, 1e-10])
+def test_clips_side_by_side_do_not_mix(make_clip, smoothness):
+    """A batch of clips, of which one needs the velocity limit, is each alone."""
+    clips = [make_clip(frames=40, seed=s).qpos().astype(np.float64) for s in range(3)]
+    rows = normalized(torch.from_numpy(np.stack(clips)))
+    rows[..., 7:] = rows[..., 7:].clamp(LOW, HIGH)
+    rows[1, 20:, 7 + g1.joint_index("right_elbow")] += 1.0
+    config = IkConfig(smoothness=smoothness, posture=1e-4, iterations=8)
+    solver = InverseKinematics(config=config)
+    together = solver.solve(standing_at(rows), targets_of(rows, g1.TRACKED_LINKS))
+    assert together.position_error.shape == (3, 40, 14)
+    for index, clip in enumerate(rows):
+        alone = solver.solve(standing_at(clip), targets_of(clip, g1.TRACKED_LINKS))
+        torch.testing.assert_close(together.qpos[index], alone.qpos, atol=1e-6, rtol=0)
+
+
+def test_posture_settles_what_targets_leave_open(walk):
+    """With the feet alone, the arms go to the posture."""
+    posture = torch.from_numpy(g1.DEFAULT_JOINTS) + 0.1
+    found = InverseKinematics().solve(
+        walk, targets_of(walk, ("pelvis", *g1.FEET)), posture=posture
+    )
+    arms = found.qpos[:, 22:]
+    torch.testing.assert_close(arms, posture[15:].expand_as(arms), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3])
+def test_very_short_clips(walk, frames):
+    """One frame has no velocity, two no acceleration."""
+    solver = InverseKinematics(config=IkConfig(smoothness=1e-10, posture=1e-5))
+    rows = walk[:frames]
+    found = solver.solve(standing_at(rows), targets_of(rows))
+    assert found.position_error.max() < 1e-3
+
+
+def test_clear_errors(walk):
+    """Names that do not exist, shapes that do not fit, nothing to do."""
+    solver = InverseKinematics()
+    with pytest.raises(ValueError, match="no joint 'tail'"):
+        InverseKinematics(("tail",))
+    with pytest.raises(ValueError, match="twice"):
+        InverseKinematics(("left_knee", "left_knee"))
+    with pytest.raises(ValueError, match="no link 'head'"):
+        solver.solve(walk, [LinkTarget("head", walk[:, :3])])
+    with pytest.raises(ValueError, match="start is"):
+        solver.solve(walk[:, :35], targets_of(walk))
+    with pytest.raises(ValueError, match="position of pelvis"):
+        solver.solve(walk, [LinkTarget("pelvis", walk[:50, :3])])
+    with pytest.raises(ValueError, match="weight of the mass"):
+        weight = torch.ones(len(walk))
+        solver.solve(walk, [], MassTarget(walk[:, :3], weight))
+    with pytest.raises(ValueError, match="negative"):
+        solver.solve(walk, targets_of(walk, position_weight=-1.0))
+    with pytest.raises(ValueError, match="posture"):
+        solver.solve(walk, targets_of(walk), posture=walk)
+    with pytest.raises(ValueError, match="no target"):
+        solver.solve(walk, [LinkTarget("pelvis")])
