@@ -9,7 +9,7 @@ READY  := $(VENV)/.ready
 .PHONY: test demo check clean
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 demo: $(READY)
 	$(BIN)/spectral demo --out demo

@@ -16,8 +16,6 @@ from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 
-pytestmark = pytest.mark.xdist_group("embedded corpus")
-
 SECOND = 50
 
 
