@@ -6,10 +6,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from typing import TypeVar
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def in_order(
@@ -20,13 +25,11 @@ def in_order(
     if workers < 1:
         raise ValueError(f"--workers {workers}: at least 1")
     if workers == 1:
-        yield from _alone(job, items)
+        yield from map(job, items)
         return
-    # A fork server that has imported torch once starts workers in no time, and
-    # unlike plain forking is safe whatever threads the caller runs.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "torch", "mujoco"])
-    with ProcessPoolExecutor(workers, context, initializer=one_thread) as pool:
+    _start_server(context)
+    with ProcessPoolExecutor(workers, context, initializer=_one_thread) as pool:
         pending: deque[Future[Answer]] = deque()
         for item in items:
             pending.append(pool.submit(job, item))
@@ -36,22 +39,40 @@ def in_order(
             yield _result(pending.popleft())
 
 
-def _alone(job: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-    """In this process, as a worker would: many small products gain no threads."""
+def _start_server(context: ForkServerContext) -> None:
+    """Start the process that all workers are copies of.
+
+    It has imported torch once, so they start in no time, and unlike plain forking it
+    is safe whatever threads the caller runs. Its libraries use one thread: sixteen
+    processes with sixteen threads each would be slower than one.
+    """
+    context.set_forkserver_preload([__name__, "torch", "mujoco"])
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        forkserver.ensure_running()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Sums of floats depend on how many threads share them; one is always the same."""
     import torch
 
     threads = torch.get_num_threads()
-    for item in items:
-        torch.set_num_threads(1)
-        try:
-            answer = job(item)
-        finally:
-            torch.set_num_threads(threads)
-        yield answer
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
-def one_thread() -> None:
-    """Let torch use one thread: the other cores have processes of their own."""
+def _one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
@@ -63,5 +84,6 @@ def _result(future: Future[Answer]) -> Answer:
     except BrokenProcessPool:
         raise ValueError(
             "a working process was killed, perhaps for want of memory; the same "
-            "command goes on from here, and --workers 1 needs the least"
+            "command goes on from here, and --workers 1 needs the least (a script of "
+            "your own needs `if __name__ == '__main__':`)"
         ) from None

@@ -44,7 +44,7 @@ POSES: dict[str, np.ndarray] = {
         shoulder_pitch=-2.1, shoulder_roll=0.35, shoulder_yaw=-0.1, elbow=1.45
     ),
     "wave": _angles(
-        shoulder_pitch=-1.5, shoulder_roll=0.75, shoulder_yaw=-0.35, elbow=-0.35
+        shoulder_pitch=-1.0, shoulder_roll=1.4, shoulder_yaw=0.6, elbow=0.57
     ),
     "guard": _angles(
         shoulder_pitch=-0.55, shoulder_roll=0.15, shoulder_yaw=-0.25, elbow=-0.6
@@ -126,7 +126,7 @@ def _beat(t: np.ndarray, stroke: Stroke) -> np.ndarray:
     if stroke.pose == "wave":
         since = t - stroke.start_s - 0.6 * stroke.ramp_s
         sideways = np.sin(2 * np.pi * stroke.beats * since) * ease(since / 0.4)
-        moved[:, 1:3] = sideways[:, None] * (0.10, 0.35)
+        moved[:, :4] = sideways[:, None] * (0.17, 0.06, 0.2, 0.23)
     elif stroke.pose == "guard":
         moved = blows(t, stroke)[:, None] * (POSES["punch"] - POSES["guard"])
     return moved

@@ -34,7 +34,7 @@ def wander(
     phases = rng.uniform(0, 2 * np.pi, 5)
     weights = rng.normal(size=5) * np.sqrt(periods)
     weights /= np.linalg.norm(weights) / np.sqrt(2)
-    return np.sin(2 * np.pi * t[:, None] / periods + phases) @ weights
+    return (weights * np.sin(2 * np.pi * t[:, None] / periods + phases)).sum(axis=1)
 
 
 def soften(values: np.ndarray, sigma_frames: float) -> np.ndarray:

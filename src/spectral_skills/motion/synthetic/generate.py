@@ -14,7 +14,7 @@ from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import FPS, HEADER
 from spectral_skills.motion.corpus_writer import CorpusWriter
 from spectral_skills.motion.synthetic.compose import Piece, compose
-from spectral_skills.motion.workers import in_order
+from spectral_skills.motion.workers import in_order, one_torch_thread
 
 SOURCE = "spectral-skills generator"
 LICENCE = "Apache-2.0"
@@ -41,7 +41,8 @@ def _body():
 
 def perform(piece: Piece) -> Clip:
     """The motion of a piece."""
-    rows = _body().perform(piece.score)[slice(*piece.crop)]
+    with one_torch_thread():
+        rows = _body().perform(piece.score)[slice(*piece.crop)]
     return Clip.from_qpos(
         rows,
         name=piece.name,

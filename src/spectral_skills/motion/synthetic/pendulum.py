@@ -11,6 +11,7 @@ off the floor z'' = -g and the same equation leaves c its speed.
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from spectral_skills.motion.synthetic.curves import FPS, soften
 from spectral_skills.motion.synthetic.footsteps import (
@@ -26,6 +27,8 @@ _SHIFT_S = 0.5
 """How long the weight takes to one foot before the first step, and back."""
 _LANDED_S = 0.02
 _NEAR = 0.05
+_FARTHEST_M = 0.1
+"""How far ahead of the ankle a push may be: farther asks too much of its motor."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,13 @@ def _standing_before(steps: Footsteps, first: int) -> list[Footprint]:
 def _on(foot: Footprint, progress: float) -> tuple[float, float, float]:
     """Point and load of one foot: heel at progress -1, ball at 1."""
     speed = foot.lift_speed if progress > 0 else foot.speed
-    pace = np.clip(speed / 1.2, -1.0, 1.0) * (1 - 0.5 * foot.flight)
-    # The faster, the farther ahead: the trunk passes over the ball of the foot.
+    pace = float(np.clip(speed / 1.2, -1.0, 1.0)) * (1 - 0.5 * foot.flight)
+    # The faster, the farther ahead: the trunk passes over the ball of the foot. Where
+    # the point stays still the body would stop and go; the ankle's torque limits it.
     centre = SOLE_CENTRE_M + 0.045 * max(pace, 0.0)
+    room = _FARTHEST_M - centre if pace > 0 else 0.04
     inward = -0.006 if foot.side == LEFT else 0.006
-    reach = (0.018 + 0.02 * foot.flight) * pace
+    reach = float(np.copysign(min(0.11 * abs(pace), 0.04, room), pace))
     if speed > 0 and progress > 0:
         reach += 0.35 * max(foot.drop, 0.0)
     x, y = foot.point(centre + reach * progress, inward)
@@ -125,13 +130,16 @@ class Height:
         )
         system = np.concatenate([weight * rows for weight, rows, _ in parts])
         goals = [w * np.broadcast_to(goal, len(rows)) for w, rows, goal in parts]
-        self._inverse = np.linalg.inv(system.T @ system)
-        self._pull = system.T @ np.concatenate(goals)
+        # By torch, whose threads are counted: NumPy's sums change with their number.
+        system, goal = torch.from_numpy(system), torch.from_numpy(np.concatenate(goals))
+        self._factor = torch.linalg.cholesky(system.T @ system)
+        self._pull = system.T @ goal
 
     def near(self, nominal: np.ndarray) -> np.ndarray:
         if self._free:
             return nominal
-        return self._inverse @ (self._pull + _NEAR**2 * nominal)
+        pull = self._pull + _NEAR**2 * torch.from_numpy(nominal)
+        return torch.cholesky_solve(pull[:, None], self._factor)[:, 0].numpy()
 
 
 def _pushes(airborne: np.ndarray) -> np.ndarray:

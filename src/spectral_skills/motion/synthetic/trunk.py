@@ -51,11 +51,12 @@ class Trunk:
         swung = arms.swing(
             score.frames, self._lead, self._pace, score.flight, score.style
         )
-        for arm in swung:
-            arm[:, :4] += np.stack(
-                [0.025 * wander(self._rng, t) for _ in range(4)], axis=1
-            )
         arms.perform(swung, score.strokes)
+        # Nobody holds an arm quite still; hands that carry stay together.
+        shared = [wander(self._rng, t) for _ in range(4)]
+        for arm in swung:
+            own = [wander(self._rng, t) for _ in range(4)]
+            arm[:, :4] += 0.02 * np.stack(shared, axis=1) + 0.01 * np.stack(own, axis=1)
         return arms.as_joints(np.tile(g1.DEFAULT_JOINTS, (score.frames, 1)), swung)
 
     def nominal_height(self) -> np.ndarray:
