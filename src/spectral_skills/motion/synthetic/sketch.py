@@ -133,6 +133,6 @@ def _style(rng: np.random.Generator) -> Style:
         pelvis_turn=rng.uniform(0.7, 1.2),
         pelvis_tilt=rng.uniform(0.7, 1.4),
         torso_turn=rng.uniform(0.6, 1.3),
-        height=-rng.uniform(0.0, 0.018),
+        height=rng.uniform(-0.012, 0.0),
         seed=int(rng.integers(2**31)),
     )

@@ -25,13 +25,15 @@ class Trunk:
         t = np.arange(score.frames) / FPS
         rng = np.random.default_rng(score.style.seed)
         self.yaw = soften(path.yaw, 5.0)
-        between = soles[RIGHT].position[:, :2] - soles[LEFT].position[:, :2]
+        apart = soles[RIGHT].position[:, :2] - soles[LEFT].position[:, :2]
         heading = np.stack((np.cos(self.yaw), np.sin(self.yaw)), axis=1)
-        lead = soften((between * heading).sum(axis=1), 2.0)
+        lead = soften((apart * heading).sum(axis=1), 2.0)
         """How far the right foot is ahead of the left one."""
         self._lead, self._pace = lead, np.clip(np.abs(score.forward) / 1.2, 0.0, 1.3)
         pace, style, flight = self._pace, score.style, score.flight
         side = soften(2.0 * support.load - 1.0, 4.0)
+        between = 1.0 - soften(np.abs(2.0 * support.load - 1.0), 3.0)
+        self._shared = between * (1.0 - support.standing)
         drift = [0.012 * wander(rng, t) for _ in range(4)]
         # The hip of the leg ahead is ahead; the shoulders turn the other way.
         later = _delayed(lead, 3)
@@ -62,8 +64,10 @@ class Trunk:
     def nominal_height(self) -> np.ndarray:
         """Pelvis height that a person of this style would have."""
         score = self._score
-        usual = 0.776 + score.style.height - 0.006 * self._pace - 0.035 * score.flight
-        return usual - score.drop
+        usual = 0.78 + score.style.height - 0.008 * self._pace - 0.035 * score.flight
+        # Highest over one leg, lowest between two steps.
+        dip = 0.016 * (1 - 0.6 * np.minimum(self._pace, 1.0)) * (1 - score.flight)
+        return usual - score.drop - dip * self._shared
 
 
 def _delayed(values: np.ndarray, frames: int) -> np.ndarray:
