@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.plausibility import measure_corpus
+from spectral_skills.motion.plausibility import measure, measure_corpus
 from spectral_skills.motion.synthetic import factors
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 
 SECOND = 50
+CONTACT_M = 0.005
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,9 @@ def corpus() -> Corpus:
 
 @pytest.fixture(scope="module")
 def measured(corpus):
-    return dict(zip(corpus.names, measure_corpus(corpus), strict=True))
+    """These soles are exact: what is 5 mm above the floor carries nothing."""
+    found = measure_corpus(corpus, contact_height_m=CONTACT_M)
+    return dict(zip(corpus.names, found, strict=True))
 
 
 def worst(measured, field, keep=lambda name: True, least=False):
@@ -47,8 +50,8 @@ def test_soles_stay_on_the_floor(measured):
 
 def test_clips_do_not_hover(measured):
     """Otherwise contacts, and with them sliding, could not be seen."""
-    told, gap = worst(measured, "sole_gap_mm")
-    assert gap < 1.0, told
+    told, gap = worst(measured, "sole_gap_mm", walks)
+    assert gap < 0.1, told
 
 
 def test_stance_feet_do_not_slide(measured):
@@ -60,16 +63,16 @@ def test_joints_keep_to_soft_limits_and_speeds(measured):
     told, excess = worst(measured, "limit_excess")
     assert excess < 1e-6, told
     told, ratio = worst(measured, "speed_ratio")
-    assert ratio < 0.95, told
+    assert ratio < 0.75, told
 
 
 def test_accelerations_are_bounded(measured):
     told, pelvis = worst(measured, "pelvis_acceleration", walks)
-    assert pelvis < 15.0, told
+    assert pelvis < 10.0, told
     told, pelvis = worst(measured, "pelvis_acceleration")
     assert pelvis < 50.0, told
     told, foot = worst(measured, "foot_acceleration")
-    assert foot < 60.0, told
+    assert foot < 50.0, told
 
 
 def test_the_zero_moment_point_is_inside_the_soles(measured):
@@ -102,9 +105,57 @@ def test_motors_can_do_it(measured):
 def test_the_floor_explains_the_motion(measured):
     """Root forces and moments that no contact gives are small."""
     told, force = worst(measured, "residual_force_95", walks)
-    assert force < 0.05, told
-    told, moment = worst(measured, "residual_moment_50")
-    assert moment < 1.0, told
+    assert force < 0.03, told
+    told, moment = worst(measured, "residual_moment_95", walks)
+    assert moment < 4.0, told
+    # In a jog the foot strikes with its edge; LAFAN1's runs have 0.83 and 37 Nm.
+    told, force = worst(measured, "residual_force_95")
+    assert force < 0.1, told
+    told, moment = worst(measured, "residual_moment_95")
+    assert moment < 60.0, told
+
+
+def hovering(rows):
+    """Lifted by 4.5 mm for two seconds, and carried off meanwhile."""
+    rows[100:200, 2] += 0.0045
+    rows[:, 0] += 0.1 * np.clip(np.arange(len(rows)) / SECOND - 2.0, 0.0, 2.0)
+    return rows
+
+
+def sunk(rows):
+    rows[:, 2] -= 0.006
+    return rows
+
+
+def sliding(rows):
+    rows[:, 1] += 0.03 * np.arange(len(rows)) / SECOND
+    return rows
+
+
+def swaying(rows):
+    """Twice a second from the waist, faster than the soles could hold."""
+    t = np.arange(len(rows)) / SECOND
+    rows[:, 7 + g1.joint_index("waist_pitch")] += 0.4 * np.sin(4 * np.pi * t)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("spoil", "field", "limit"),
+    [
+        (hovering, "sole_gap_mm", 0.1),
+        (sunk, "sole_depth_mm", 5.0),
+        (sliding, "slide_max", 0.02),
+        (swaying, "balance_max", 0.02),
+    ],
+)
+def test_a_spoiled_clip_breaks_its_law(corpus, spoil, field, limit):
+    """The laws can fail: each on a standing clip made a little wrong."""
+    index = next(i for i, name in enumerate(corpus.names) if name.startswith("stand_"))
+    rows = np.array(corpus.qpos(index), dtype=np.float64)
+    assert len(rows) > 220
+    assert getattr(measure(rows, contact_height_m=CONTACT_M), field) < limit
+    spoiled = spoil(rows.copy())
+    assert getattr(measure(spoiled, contact_height_m=CONTACT_M), field) > limit
 
 
 def test_it_is_an_hour_with_words(corpus):

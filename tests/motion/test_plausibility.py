@@ -8,6 +8,7 @@ import pytest
 
 from spectral_skills.cli import main
 from spectral_skills.motion.inverse_dynamics import (
+    _CARRYING,
     _model,
     body_weight,
     inverse_dynamics,
@@ -69,7 +70,7 @@ def test_torques_are_those_of_contact_jacobians():
     mujoco.mj_inverse(model, data)
     expected = data.qfrc_inverse.copy()
     for side, name in enumerate(g1.FEET):
-        carrying = [0, 1, 6, 7, 8, 9, 12, 13]
+        carrying = _CARRYING
         for point, force in zip(
             dynamics.soles[0, side, carrying],
             dynamics.contact_force[0, side],

@@ -264,7 +264,8 @@ def _read_header(folder: Path) -> dict:
     path = folder / HEADER
     if not path.is_file():
         raise FileNotFoundError(
-            f"{folder}: no corpus here; make one with `spectral ingest`"
+            f"{folder}: no corpus here; make one with `spectral ingest`, or with "
+            "`spectral synth`"
         )
     try:
         header = json.loads(path.read_text())

@@ -20,8 +20,8 @@ from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 
 CONTACT_HEIGHT_M = 0.01
-"""Lowest points of a sole below this may carry: feet of retargeted motions stand up
-to so high above the floor, and a swinging foot passes higher than that."""
+"""Feet of retargeted motions stand up to so high above the floor, and a swinging foot
+passes higher than that. Soles that are exact deserve less."""
 FRICTION = 0.8
 MOMENT_LENGTH_M = 0.3
 """A moment counts as its force at this arm, about the body's radius of gyration."""
@@ -29,8 +29,9 @@ REGULARISER = 1e-3
 """Weight of the squared forces, in body weights, against the squared rest: small
 enough to cost under 0.1 N, and it spreads forces evenly over what touches."""
 
-# Eight of the fourteen spheres: their hull has all of the sole to within 4 mm.
-_CARRYING = np.array([0, 1, 6, 7, 8, 9, 12, 13])
+# Ten of the fourteen spheres: their hull has all of the sole to within 4 mm, also of
+# one that stands on its ball.
+_CARRYING = np.array([0, 1, 6, 7, 8, 9, 10, 11, 12, 13])
 _CHUNK = 1024  # frames whose matrices fit the cache
 _ITERATIONS = 40
 _TOLERANCE = 1e-7  # body weights
@@ -51,13 +52,15 @@ class Dynamics:
     moment: np.ndarray
     """(T, 3) its moment about the world's origin."""
     contact_force: np.ndarray
-    """(T, 2, 8, 3) forces at the carrying points of each sole that explain it best."""
+    """(T, 2, 10, 3) forces at the carrying points of each sole that explain it best."""
     residual_force: np.ndarray
     """(T, 3) force that stays unexplained."""
     residual_moment: np.ndarray
     """(T, 3) moment that stays unexplained, about the centre of mass."""
     torque: np.ndarray
     """(T, 29) torques of the motors, given the contact forces."""
+    contact_height_m: float
+    """Lowest points of a sole below this may carry."""
 
     @cached_property
     def soles(self) -> np.ndarray:
@@ -67,7 +70,7 @@ class Dynamics:
     @cached_property
     def touching(self) -> np.ndarray:
         """(T, 2, 14) spheres near enough to the floor to carry."""
-        return self.soles[..., 2] < CONTACT_HEIGHT_M
+        return self.soles[..., 2] < self.contact_height_m
 
     @property
     def zero_moment_point(self) -> np.ndarray:
@@ -117,18 +120,26 @@ def derivatives(qpos: np.ndarray, fps: float) -> tuple[np.ndarray, np.ndarray]:
     return velocity, acceleration
 
 
-def inverse_dynamics(qpos: np.ndarray, fps: float = g1.CONTROL_HZ) -> Dynamics:
+def inverse_dynamics(
+    qpos: np.ndarray,
+    fps: float = g1.CONTROL_HZ,
+    contact_height_m: float = CONTACT_HEIGHT_M,
+) -> Dynamics:
     """Forces behind (T, 36) rows."""
     qpos = np.array(qpos, dtype=np.float64)
     qpos[:, 3:7] /= np.linalg.norm(qpos[:, 3:7], axis=1, keepdims=True)
     velocity, acceleration = derivatives(qpos, fps)
     chunks = [slice(i, i + _CHUNK) for i in range(0, len(qpos), _CHUNK)]
-    parts = [_forces(qpos[c], velocity[c], acceleration[c]) for c in chunks]
+    parts = [
+        _forces(qpos[c], velocity[c], acceleration[c], contact_height_m) for c in chunks
+    ]
     fields = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-    return Dynamics(**fields)
+    return Dynamics(**fields, contact_height_m=contact_height_m)
 
 
-def _forces(qpos: np.ndarray, qvel: np.ndarray, qacc: np.ndarray) -> dict:
+def _forces(
+    qpos: np.ndarray, qvel: np.ndarray, qacc: np.ndarray, contact_height_m: float
+) -> dict:
     model, frames = _model(), len(qpos)
     data = mujoco.MjData(model)
     bodies = [model.body(name).id for name in g1.FEET]
@@ -154,7 +165,8 @@ def _forces(qpos: np.ndarray, qvel: np.ndarray, qacc: np.ndarray) -> dict:
     moment = spin + np.cross(qpos[:, :3], force)
 
     points = _soles(feet, turn, g1.SOLE_POINTS[_CARRYING])
-    contact = _contact_forces(points, turn, centre, force, moment)
+    touching = points[..., 2] < contact_height_m
+    contact = _contact_forces(points, touching, turn, centre, force, moment)
     foot_force = contact.sum(axis=2)
     foot_moment = np.cross(points, contact).sum(axis=2)
     residual = force - foot_force.sum(axis=1)
@@ -186,6 +198,7 @@ def _soles(feet: np.ndarray, turn: np.ndarray, points: np.ndarray) -> np.ndarray
 
 def _contact_forces(
     points: np.ndarray,
+    touching: np.ndarray,
     turn: np.ndarray,
     centre: np.ndarray,
     force: np.ndarray,
@@ -200,7 +213,6 @@ def _contact_forces(
     flat = FRICTION * np.stack((ahead, -ahead, aside, -aside), axis=2)
     edges = np.concatenate((flat, np.ones((frames, 2, 4, 1))), axis=-1)
     edges = np.broadcast_to(edges[:, :, None], (frames, 2, count, 4, 3))
-    touching = points[..., 2] < CONTACT_HEIGHT_M
     edges = edges * touching[..., None, None]
     arms = points - centre[:, None, None]
     twists = np.cross(arms[..., None, :], edges) / MOMENT_LENGTH_M

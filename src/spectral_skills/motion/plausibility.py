@@ -5,6 +5,7 @@ that a generator built on the latter is measured by something independent.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from tqdm import tqdm
@@ -34,7 +35,7 @@ class Plausibility:
     sole_depth_mm: float
     """Deepest point of a sole under the floor."""
     sole_gap_mm: float
-    """Median height of the lowest sole: a clip that hovers cannot be seen to slide."""
+    """95th percentile of the lowest sole's height: who hovers is not seen to slide."""
     slide_max: float
     """Fastest motion of a touching sole along the floor, m/s."""
     slide_50: float
@@ -69,10 +70,12 @@ class Plausibility:
     residual_moment_95: float
 
 
-def measure(qpos: np.ndarray, fps: float = FPS) -> Plausibility:
-    """Measure (T, 36) rows."""
+def measure(
+    qpos: np.ndarray, fps: float = FPS, contact_height_m: float = CONTACT_HEIGHT_M
+) -> Plausibility:
+    """Measure (T, 36) rows; soles below the contact height may carry."""
     qpos = np.asarray(qpos, dtype=np.float64)
-    dynamics = inverse_dynamics(qpos, fps)
+    dynamics = inverse_dynamics(qpos, fps, contact_height_m)
     soles, joints = dynamics.soles, qpos[:, 7:]
     low, high = g1.SOFT_LIMITS.T
     lowest = soles[..., 2].min(axis=(1, 2))
@@ -85,7 +88,7 @@ def measure(qpos: np.ndarray, fps: float = FPS) -> Plausibility:
     return Plausibility(
         frames=len(qpos),
         sole_depth_mm=1e3 * max(0.0, -float(lowest.min())),
-        sole_gap_mm=1e3 * float(np.median(lowest)),
+        sole_gap_mm=1e3 * _percentile(lowest, 95),
         slide_max=float(slide.max(initial=0.0)),
         slide_50=_percentile(slide, 50),
         slide_99=_percentile(slide, 99),
@@ -96,7 +99,7 @@ def measure(qpos: np.ndarray, fps: float = FPS) -> Plausibility:
         balance_95=_percentile(outside, 95),
         balance_max=float(outside.max(initial=0.0)),
         balanced_share=float((outside < 0.01).mean()) if len(outside) else 1.0,
-        airborne_share=float((lowest > CONTACT_HEIGHT_M).mean()),
+        airborne_share=float((lowest > contact_height_m).mean()),
         torque_share=float((ratio <= 1.0).mean()),
         torque_ratio_95=_percentile(ratio, 95),
         residual_force_50=_percentile(force, 50),
@@ -156,6 +159,7 @@ def balance(dynamics: Dynamics) -> np.ndarray:
     touching = dynamics.touching.reshape(len(dynamics.force), -1)
     loaded = dynamics.force[:, 2] > LOADED_SHARE * body_weight()
     frames = loaded & touching.any(axis=1)
+    frames[[0, -1]] = False  # what a clip is cut from decides their accelerations
     points = dynamics.soles[..., :2].reshape(len(frames), -1, 2)
     return distance_outside(
         dynamics.zero_moment_point[frames], points[frames], touching[frames]
@@ -181,9 +185,14 @@ def distance_outside(
     return separation
 
 
-def measure_corpus(corpus: Corpus, workers: int | None = None) -> list[Plausibility]:
+def measure_corpus(
+    corpus: Corpus,
+    workers: int | None = None,
+    contact_height_m: float = CONTACT_HEIGHT_M,
+) -> list[Plausibility]:
     """Measure every clip of a corpus, in several processes."""
+    job = partial(measure, contact_height_m=contact_height_m)
     clips = (np.array(corpus.qpos(i)) for i in range(len(corpus)))
-    found = in_order(measure, clips, workers)
+    found = in_order(job, clips, workers)
     bar = tqdm(found, total=len(corpus), unit="clip", desc="check", disable=None)
     return list(bar)

@@ -21,7 +21,7 @@ def in_order(
     job: Callable[[Item], Answer], items: Iterable[Item], workers: int | None
 ) -> Iterator[Answer]:
     """`map` by several processes, all cores by default, each with one thread."""
-    workers = workers or os.cpu_count() or 1
+    workers = (os.cpu_count() or 1) if workers is None else workers
     if workers < 1:
         raise ValueError(f"--workers {workers}: at least 1")
     if workers == 1:

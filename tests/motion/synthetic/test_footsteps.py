@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spectral_skills.motion.synthetic import feet, pendulum
-from spectral_skills.motion.synthetic.curves import FPS, ease, levels, soften, wander
+from spectral_skills.motion.synthetic.curves import FPS, ease, soften, wander
 from spectral_skills.motion.synthetic.footsteps import (
     LEFT,
     RIGHT,
@@ -35,12 +35,6 @@ def test_ease_is_smooth_and_ends_flat():
     y = ease(x)
     assert y[0] == 0 and y[-1] == 1 and (np.diff(y) >= 0).all()
     assert np.abs(np.diff(y, 2)).max() * 1e6 < 6.0
-
-
-def test_levels_pass_through_each():
-    t = np.arange(300) / FPS
-    curve = levels(t, [(0, 1.0), (2, 3.0), (4, 2.0)], 1.0)
-    assert curve[90] == 1.0 and curve[175] == 3.0 and curve[-1] == 2.0
 
 
 def test_wandering_has_unit_size_and_no_period():

@@ -25,6 +25,7 @@ COLUMNS = tuple(
     np.array([g1.joint_index(f"{side}_{part}") for part in PARTS]) for side in SIDES
 )
 """Joint columns of the left and right arm."""
+_MARGIN = 0.01
 _MIRROR = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
 
 
@@ -34,31 +35,28 @@ def _angles(**parts: float) -> np.ndarray:
 
 POSES: dict[str, np.ndarray] = {
     "raise": _angles(
-        shoulder_pitch=-2.5, shoulder_roll=0.45, shoulder_yaw=-0.1, elbow=1.3
+        shoulder_pitch=-2.4, shoulder_roll=0.45, shoulder_yaw=-0.1, elbow=1.1
     ),
     "spread": _angles(shoulder_pitch=0.0, shoulder_roll=1.45, elbow=1.4),
     "reach_forward": _angles(
-        shoulder_pitch=-1.45, shoulder_roll=0.28, shoulder_yaw=-0.05, elbow=1.35
+        shoulder_pitch=-1.4, shoulder_roll=0.28, shoulder_yaw=-0.05, elbow=1.35
     ),
     "reach_up": _angles(
-        shoulder_pitch=-2.1, shoulder_roll=0.35, shoulder_yaw=-0.1, elbow=1.45
+        shoulder_pitch=-2.7, shoulder_roll=0.5, shoulder_yaw=-0.1, elbow=1.5
     ),
     "wave": _angles(
         shoulder_pitch=-1.0, shoulder_roll=1.4, shoulder_yaw=0.6, elbow=0.57
     ),
     "guard": _angles(
-        shoulder_pitch=-0.55, shoulder_roll=0.15, shoulder_yaw=-0.25, elbow=-0.6
+        shoulder_pitch=-0.43, shoulder_roll=0.38, shoulder_yaw=-0.15, elbow=-0.6
     ),
     "punch": _angles(
-        shoulder_pitch=-1.4,
-        shoulder_roll=0.05,
-        shoulder_yaw=-0.1,
-        elbow=1.4,
+        shoulder_pitch=-1.4, shoulder_roll=0.22, shoulder_yaw=-0.1, elbow=1.4
     ),
     "carry": _angles(
-        shoulder_pitch=-0.45, shoulder_roll=0.1, shoulder_yaw=-0.1, elbow=0.35
+        shoulder_pitch=-0.3, shoulder_roll=0.3, shoulder_yaw=-0.25, elbow=0.35
     ),
-    "balance": _angles(shoulder_pitch=-1.2, shoulder_roll=0.15, elbow=1.0),
+    "balance": _angles(shoulder_pitch=-1.2, shoulder_roll=0.32, elbow=1.0),
 }
 
 
@@ -77,29 +75,6 @@ class Stroke:
     """Swings (wave) or blows (guard) a second while the pose is held."""
     delay_s: float = 0.0
     """How long the first blow waits."""
-
-
-def swing(
-    frames: int, lead: np.ndarray, pace: np.ndarray, flight: np.ndarray, style
-) -> list[np.ndarray]:
-    """(T, 7) left and right arm that swing against the legs.
-
-    `lead` is how far the right foot is ahead of the left one, m.
-    """
-    arms = []
-    for sign in (1.0, -1.0):
-        # The left arm goes forward (negative pitch) with the right leg.
-        forward = sign * lead * style.arm_swing
-        back = 0.18 + 0.25 * flight
-        pitch = back - (0.62 + 0.2 * flight) * forward
-        elbow = style.elbow - 0.95 * flight - 0.35 * np.maximum(forward, 0.0)
-        arm = np.zeros((frames, len(PARTS)))
-        arm[:, 0] = pitch
-        arm[:, 1] = style.shoulder_roll + 0.05 * pace + 0.1 * flight
-        arm[:, 2] = 0.05 - 0.15 * flight
-        arm[:, 3] = elbow
-        arms.append(arm)
-    return arms
 
 
 def perform(arms: list[np.ndarray], strokes: tuple[Stroke, ...]) -> None:
@@ -143,7 +118,7 @@ def blows(t: np.ndarray, stroke: Stroke) -> np.ndarray:
     held = stroke.end_s - stroke.start_s - 2 * stroke.ramp_s - stroke.delay_s
     last = np.floor(held * stroke.beats)
     on = (phase > 0) & (phase < last)
-    return on * ease(part / 0.3) * ease((0.85 - part) / 0.4)
+    return on * ease(part / 0.22) * ease((0.85 - part) / 0.4)
 
 
 def as_joints(joints: np.ndarray, arms: list[np.ndarray]) -> np.ndarray:
@@ -151,4 +126,5 @@ def as_joints(joints: np.ndarray, arms: list[np.ndarray]) -> np.ndarray:
     joints = joints.copy()
     joints[:, COLUMNS[LEFT]] = arms[LEFT]
     joints[:, COLUMNS[RIGHT]] = arms[RIGHT] * _MIRROR
-    return joints
+    low, high = g1.SOFT_LIMITS.T
+    return joints.clip(low + _MARGIN, high - _MARGIN)

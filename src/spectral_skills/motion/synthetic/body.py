@@ -14,31 +14,37 @@ from spectral_skills.motion.ik import (
 )
 from spectral_skills.motion.momentum import Momentum
 from spectral_skills.motion.synthetic import feet, pendulum
+from spectral_skills.motion.synthetic.arms import PARTS, SIDES
 from spectral_skills.motion.synthetic.curves import FPS, soften
 from spectral_skills.motion.synthetic.footsteps import LEFT, RIGHT, Path, plan
 from spectral_skills.motion.synthetic.score import Score
 from spectral_skills.motion.synthetic.trunk import Trunk, turned
 from spectral_skills.robot import g1
 
-_FREE = tuple(j for j in g1.JOINTS if "shoulder" not in j and "elbow" not in j)
-_FREE = tuple(j for j in _FREE if "wrist" not in j)
-_LEG_M = 0.639
-_PASSES = 4
-_ROUGH_STEPS, _FINE_STEPS = 3, 15
-_LIMBS_M = 0.25
-_HIP_BELOW_M = 0.1027
-_HIP_OUT_M = 0.1185
+_ARMS = tuple(f"{side}_{part}" for side in SIDES for part in PARTS)
+_FREE = tuple(joint for joint in g1.JOINTS if joint not in _ARMS)
+_FIRST_STEPS, _ROUGH_STEPS, _FINE_STEPS = 4, 3, 15
+_FEWEST_PASSES, _MOST_PASSES = 3, 9
+_CLOSE_M = 0.02
+"""The zero-moment point is where it should be: no further pass."""
+_GAIN, _LIMBS_M = 0.8, 0.25
+"""Most that one pass corrects: next to a flight the point is wild."""
+# Of the robot, from pelvis to ankle; a leg is used almost, but not quite, stretched.
+_HIP_BELOW_M, _HIP_OUT_M = 0.1027, 0.1185
+_THIGH_M, _SHANK_M, _LEG_M = 0.337, 0.317, 0.639
 _ANKLE_ROLL, _ANKLE_PITCH = 0.2, 0.71
-_THIGH_M, _SHANK_M = 0.337, 0.317
+"""Where soles begin to give way to ankles that are near their limits, rad."""
 
 
 class Body:
     """Solvers that many scores share."""
 
     def __init__(self):
-        rough, fine = (IkConfig(n, posture=1e-7) for n in (_ROUGH_STEPS, _FINE_STEPS))
-        self._rough = InverseKinematics(_FREE, config=rough)
-        self._fine = InverseKinematics(_FREE, config=fine)
+        def solver(steps: int) -> InverseKinematics:
+            return InverseKinematics(_FREE, config=IkConfig(steps, posture=1e-7))
+
+        self._first, self._rough = solver(_FIRST_STEPS), solver(_ROUGH_STEPS)
+        self._fine = solver(_FINE_STEPS)
         self._momentum = Momentum()
 
     def perform(self, score: Score) -> np.ndarray:
@@ -58,9 +64,8 @@ class Body:
         start[:, :2] = pendulum.follow(support.zmp, rate) - centre[:, :2]
         start[:, 2] = nominal
         rows, limbs = torch.from_numpy(start), np.zeros((score.frames, 2))
-        flies = support.airborne.any()
-        passes = _PASSES + 2 * flies
-        for number in range(passes):
+        last = False
+        for number in range(_MOST_PASSES):
             # Before the first pass the place of the pelvis is a guess.
             length = _LEG_M if number else _LEG_M - 0.008
             legs = _legs(rows[:, :3].numpy(), trunk.pelvis, soles)
@@ -71,56 +76,68 @@ class Body:
             ]
             low = _lowered(np.minimum(nominal, reach))
             tall = heights.near(low + above)
-            if flies and number < passes - 2:
+            if support.airborne.any() and number < _FEWEST_PASSES:
                 # Landing from a flight the pelvis may still be too high: next time.
                 nominal = nominal - _around(tall - above - reach)
             rate = pendulum.stiffness(tall)
-            mass = pendulum.follow(support.zmp + limbs, rate)
-            last = number == passes - 1
-            rows = self._solve(last, rows, trunk, placed, mass, tall - above)
+            zmp = feet.kept_on_soles(support.zmp, placed, score.flight)
+            mass = pendulum.follow(zmp + limbs, rate)
+            solver = self._fine if last else self._rough if number else self._first
+            rows = _solve(solver, last, rows, trunk, placed, mass, tall - above)
+            if last:
+                break
             # What swinging limbs do to the zero-moment point, the mass makes up for.
             dynamics = self._momentum.dynamics(rows, FPS)
-            error = support.zmp - dynamics.zmp.numpy()
+            error = zmp - dynamics.zmp.numpy()
             carried = np.clip(dynamics.force.numpy() / 0.7, 0.0, 1.0)[:, None]
-            limbs += soften(carried * np.clip(error, -_LIMBS_M, _LIMBS_M), 0.45)
+            limbs += soften(_GAIN * carried * np.clip(error, -_LIMBS_M, _LIMBS_M), 0.45)
             above = (dynamics.centre[:, 2] - rows[:, 2]).numpy()
+            close = np.abs(carried * error).max() < _CLOSE_M
+            last = close and number + 2 >= _FEWEST_PASSES or number + 2 >= _MOST_PASSES
         return rows.numpy()
 
-    def _solve(self, last: bool, rows, trunk: Trunk, soles, mass, tall) -> Tensor:
-        place, goal = np.zeros((len(tall), 3)), np.zeros((len(tall), 3))
-        place[:, 2], goal[:, :2] = tall, mass
 
-        # Until the last pass every frame is a problem of its own: one that cannot be
-        # solved yet does not hold up the others.
-        def each(values: Tensor | np.ndarray) -> Tensor:
-            tensor = torch.as_tensor(values)
-            return tensor if last else tensor[:, None]
+def _solve(
+    solver: InverseKinematics,
+    whole: bool,
+    rows: Tensor,
+    trunk: Trunk,
+    soles: list[feet.FootMotion],
+    mass: np.ndarray,
+    tall: np.ndarray,
+) -> Tensor:
+    """Legs and waist under a trunk, feet on their soles, mass and pelvis in place."""
+    place, goal = np.zeros((len(tall), 3)), np.zeros((len(tall), 3))
+    place[:, 2], goal[:, :2] = tall, mass
 
-        targets = [
-            LinkTarget(
-                "pelvis",
-                position=each(place),
-                position_weight=torch.tensor((0.0, 0.0, 0.3)),
-                quaternion=each(trunk.pelvis),
-                orientation_weight=0.1,
-            ),
-            LinkTarget(
-                "torso_link", quaternion=each(trunk.torso), orientation_weight=0.1
-            ),
-        ]
-        targets += [
-            LinkTarget(
-                link,
-                position=each(sole.position),
-                quaternion=each(turned(sole.yaw, sole.pitch, sole.roll)),
-                # Where the ankle's roll ends, the sole tilts before it moves.
-                orientation_weight=0.03,
-            )
-            for link, sole in zip(g1.FEET, soles, strict=True)
-        ]
-        over_the_feet = MassTarget(each(goal), torch.tensor((1.0, 1.0, 0.0)))
-        solver = self._fine if last else self._rough
-        return solver.solve(each(rows), targets, over_the_feet).qpos.view_as(rows)
+    # Unless solved as a whole, every frame is a problem of its own: one that cannot
+    # be solved yet does not hold up the others.
+    def each(values: Tensor | np.ndarray) -> Tensor:
+        tensor = torch.as_tensor(values)
+        return tensor if whole else tensor[:, None]
+
+    targets = [
+        LinkTarget(
+            "pelvis",
+            position=each(place),
+            position_weight=torch.tensor((0.0, 0.0, 0.3)),
+            quaternion=each(trunk.pelvis),
+            orientation_weight=0.1,
+        ),
+        LinkTarget("torso_link", quaternion=each(trunk.torso), orientation_weight=0.1),
+    ]
+    targets += [
+        LinkTarget(
+            link,
+            position=each(sole.position),
+            quaternion=each(turned(sole.yaw, sole.pitch, sole.roll)),
+            # Where the ankle's roll ends, the sole tilts before it moves.
+            orientation_weight=0.03,
+        )
+        for link, sole in zip(g1.FEET, soles, strict=True)
+    ]
+    over_the_feet = MassTarget(each(goal), torch.tensor((1.0, 1.0, 0.0)))
+    return solver.solve(each(rows), targets, over_the_feet).qpos.view_as(rows)
 
 
 def _legs(pelvis: np.ndarray, turn: Tensor, soles) -> list[np.ndarray]:

@@ -1,5 +1,6 @@
 """Piece by piece: which factors a clip combines, in which order, in which words."""
 
+import math
 from bisect import bisect
 from dataclasses import dataclass
 from itertools import accumulate, combinations
@@ -27,7 +28,7 @@ _ALONE = {
     "bow": 2.0,
 }
 """Weight of each factor by itself; a gesture by itself has `_GESTURE`."""
-_GESTURE, _PAIR, _PAIR_FORWARD, _TRIPLE = 1.2, 0.75, 1.7, 0.09
+_GESTURE, _PAIR, _PAIR_FORWARD, _TRIPLE = 1.8, 0.75, 2.2, 0.15
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,18 @@ def repertoire() -> dict[frozenset[str], float]:
     return weights
 
 
-def chosen(number: int) -> frozenset[str]:
+def chosen(seed: int, number: int) -> frozenset[str]:
     """Factors of clip `number`: few clips have much of the variety of many."""
     weights = repertoire()
     bounds = list(accumulate(weights.values()))
-    place = (number + 0.5) * _GOLDEN % 1.0 * bounds[-1]
+    place = ((number + 0.5) * _GOLDEN + seed / math.sqrt(2)) % 1.0 * bounds[-1]
     return list(weights)[bisect(bounds, place)]
 
 
 def compose(seed: int, number: int) -> Piece:
     """Clip `number` of a corpus; the same for the same seed."""
-    return compose_factors(
-        chosen(number), np.random.default_rng((seed, number)), number
-    )
+    rng = np.random.default_rng((seed, number))
+    return compose_factors(chosen(seed, number), rng, number)
 
 
 def compose_factors(
@@ -88,7 +88,7 @@ def compose_factors(
     acts += [act for factor, act in moves.STANDING.items() if factor in wanted]
     if not acts:
         acts = [moves.march if "high" in wanted else moves.stand]
-    sketch.patience = 0.9 if len(acts) == 1 else 0.4
+    sketch.patience = 0.8 if len(acts) == 1 else 0.3
     for index in rng.permutation(len(acts)):
         acts[index](sketch)
     sketch.wait(0.1, 0.5)

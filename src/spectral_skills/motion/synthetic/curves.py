@@ -16,16 +16,6 @@ def bump(t: np.ndarray, rise: float, fall: float, ramp_s: float) -> np.ndarray:
     return ease((t - rise) / ramp_s) * ease((fall - t) / ramp_s)
 
 
-def levels(
-    t: np.ndarray, changes: list[tuple[float, float]], ramp_s: float
-) -> np.ndarray:
-    """A curve that goes to each level of (time, level) within `ramp_s` of its time."""
-    curve = np.full_like(t, changes[0][1])
-    for (_, before), (start, after) in zip(changes, changes[1:], strict=False):
-        curve += (after - before) * ease((t - start) / ramp_s)
-    return curve
-
-
 def wander(
     rng: np.random.Generator, t: np.ndarray, slowest_s: float = 6.0, fastest_s=1.2
 ) -> np.ndarray:

@@ -23,6 +23,8 @@ ANKLE_M = -float(g1.SOLE_POINTS[0, 2])
 _RADIUS = g1.SOLE_RADIUS
 _OUTWARD_M = 0.012
 _ROUNDING_M = 0.015
+_TOUCHING_M, _BESIDE_M = 0.005, 0.016
+_ALONG_M = np.unique(g1.SOLE_POINTS[:, 0])
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,14 @@ class Roll:
             strike += 1.5 * max(foot.drop, 0.0)
         # High steps are lifted rather than pushed.
         high = 1.0 / (1.0 + max(0.0, foot.clearance - 0.06) / 0.08)
-        on_toes = (0.72 - 0.2 * foot.flight) * (0.5 + 0.5 * high)
+        on_toes = (0.72 - 0.25 * foot.flight) * (0.5 + 0.5 * high)
         push = on_toes * leaving**0.7 if leaving > 0 else 0.12 * leaving
         # Behind a bent knee the heel rises early, or the ankle could not follow.
         low = max(foot.drop, 0.0) if leaving > 0 else 0.0
         push += 1.5 * low
-        flat = 0.06 + 0.03 * abs(strike) / 0.27 if landing >= 0 else 0.06 + 0.3 * strike
+        flat = 0.05 + 0.02 * abs(strike) / 0.27 if landing >= 0 else 0.06 + 0.3 * strike
         stands = foot.lift_s - foot.touchdown_s
-        rise = 0.24 - 0.03 * foot.flight + 1.2 * low if push > 0 else 0.12
+        rise = 0.24 - 0.09 * foot.flight + 1.2 * low if push > 0 else 0.12
         rise = min(rise, 0.55 * stands)
         return cls(
             float(strike), foot.touchdown_s + flat, float(push), foot.lift_s - rise
@@ -96,7 +98,7 @@ def move(steps: Footsteps, side: int, frames: int) -> FootMotion:
 
 def _stance_pitch(t: np.ndarray, foot: Footprint, roll: Roll) -> np.ndarray:
     strike = np.zeros_like(t)
-    if np.isfinite(foot.touchdown_s) and foot.touchdown_s >= 0:
+    if foot.touchdown_s >= 0:  # else it stood there from the start
         flattening = roll.flat_s - foot.touchdown_s
         strike = roll.strike * (1 - ease((t - foot.touchdown_s) / flattening))
     push = np.zeros_like(t)
@@ -112,6 +114,29 @@ def _rolled(pitch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     c, s = np.cos(pitch), np.sin(pitch)
     ahead = pivot + _RADIUS * pitch - pivot * c + ANKLE_M * s
     return ahead, _RADIUS + pivot * s + ANKLE_M * c
+
+
+def kept_on_soles(
+    zmp: np.ndarray, soles: list[FootMotion], flight: np.ndarray
+) -> np.ndarray:
+    """(T, 2) zero-moment point, moved to where a rolling sole that carries alone
+    touches the floor; in a jog the ankle could not hold it there."""
+    zmp = zmp.copy()
+    for sole, other in (soles, soles[::-1]):
+        other_up = other.position[:, 2] - _lowest_to_ankle(other.pitch, 0 * other.pitch)
+        heading = np.stack((np.cos(sole.yaw), np.sin(sole.yaw)), axis=1)
+        base = (zmp - sole.position[:, :2]) * heading
+        ahead = base.sum(axis=1) + _rolled(sole.pitch)[0]
+        # A sphere at x is higher than the toe's by (toe - x) sin(pitch).
+        slope = np.sin(sole.pitch)[:, None]
+        lifted = np.maximum((TOE_M - _ALONG_M) * slope, (HEEL_M - _ALONG_M) * slope)
+        touching = lifted < _TOUCHING_M
+        low = _ALONG_M[touching.argmax(axis=1)] - _BESIDE_M
+        high = _ALONG_M[::-1][touching[:, ::-1].argmax(axis=1)] + _BESIDE_M
+        alone = (other_up > _TOUCHING_M) & (flight < 0.1)
+        shift = np.where(alone, np.clip(ahead, low, high) - ahead, 0.0)
+        zmp += shift[:, None] * heading
+    return zmp
 
 
 def adapted(sole: FootMotion, tip: np.ndarray, edge: np.ndarray) -> FootMotion:
@@ -150,12 +175,12 @@ def _swing(t, foot, after, roll, into, air) -> None:
     before = _stance_pitch(moment, foot, roll)
     rate = (before[1] - before[0]) / 1e-3
     landing = Roll.of(after)
-    pitch[air] = _hermite(x, length, before[1], rate, landing.strike, 0.0)
+    pitch[air] = _flown(x, length, before[1], rate, landing.strike)
     rolled = _world(foot, *_rolled(before))
     velocity = (rolled[1] - rolled[0]) / 1e-3
     target = _world(after, *_rolled(np.array((landing.strike,))))[0]
     ahead = target[:2] - rolled[1][:2]
-    flat = _hermite(x[:, None], length, rolled[1][:2], velocity[:2], target[:2], 0.0)
+    flat = _flown(x[:, None], length, rolled[1][:2], velocity[:2], target[:2])
     # Still slowing down when it lands: a foot that waits must reach too far.
     flat -= (
         (3.0 + 2.5 * after.flight) * ahead * (0.5 * x**3 - x**4 + 0.5 * x**5)[:, None]
@@ -178,16 +203,8 @@ def _lowest_to_ankle(pitch: np.ndarray, rounding: np.ndarray) -> np.ndarray:
     return _RADIUS + ANKLE_M * np.cos(pitch) + highest
 
 
-def _hermite(x, length, start, start_rate, end, end_rate):
-    """Quintic from one value and rate to another; no acceleration at the ends."""
-    a = start_rate * length
-    b = end_rate * length
-    d = end - start
-    x3, x4, x5 = x**3, x**4, x**5
-    return (
-        start
-        + a * x
-        + (10 * d - 6 * a - 4 * b) * x3
-        + (-15 * d + 8 * a + 7 * b) * x4
-        + (6 * d - 3 * a - 3 * b) * x5
-    )
+def _flown(x, length, start, rate, end):
+    """Quintic from a value and its rate to rest at another; x goes from 0 to 1."""
+    a, d = rate * length, end - start
+    shape = (10 * d - 6 * a) * x**3 + (8 * a - 15 * d) * x**4 + (6 * d - 3 * a) * x**5
+    return start + a * x + shape

@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 
 import spectral_skills.motion
@@ -18,8 +19,11 @@ from spectral_skills.motion.workers import in_order, one_torch_thread
 
 SOURCE = "spectral-skills generator"
 LICENCE = "Apache-2.0"
-_SOURCES = ("ik*.py", "jacobians.py", "coupling.py", "momentum.py", "kinematics.py")
-"""Beside the generator's own files, what decides its numbers."""
+_SOURCES = (
+    *("ik*.py", "jacobians.py", "coupling.py", "momentum.py", "kinematics.py"),
+    *("../rotation.py", "../robot/g1.py", "../robot/model.py", "synthetic/*.py"),
+)
+"""The files that decide the numbers, beside the model of mjlab."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,9 @@ def synthesise(out: Path, config: SynthConfig, workers: int | None = None) -> No
 def fingerprint() -> str:
     """Names the code that generates: other code, other motions."""
     folder = Path(spectral_skills.motion.__path__[0])
-    digest = hashlib.blake2b(digest_size=8)
-    for name in (*_SOURCES, "synthetic/*.py"):
-        for file in sorted(folder.glob(name)):
+    digest = hashlib.blake2b(version("mjlab").encode(), digest_size=8)
+    for name in _SOURCES:
+        for file in sorted((folder / name).parent.glob(Path(name).name)):
             digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -107,13 +111,15 @@ def embedded_corpus() -> Path:
     usual = Path.home() / ".cache" / "spectral-skills"
     cache_folder = Path(os.environ.get("SPECTRAL_CACHE") or usual)
     folder = cache_folder / f"embedded-{fingerprint()}"
+    if (folder / HEADER).exists():
+        return folder
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".making").open("w") as lock:
+        told = f"making the embedded corpus in {folder}, once: about two minutes"
+        print(told, file=sys.stderr)
         fcntl.flock(lock, fcntl.LOCK_EX)  # whoever comes second waits
         if not (folder / HEADER).exists():
             start = time.perf_counter()
-            told = f"making the embedded corpus in {folder}, once: about two minutes"
-            print(told, file=sys.stderr)
             synthesise(folder, SynthConfig())
             print(f"made in {time.perf_counter() - start:.0f} s", file=sys.stderr)
     return folder

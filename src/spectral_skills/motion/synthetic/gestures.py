@@ -11,25 +11,26 @@ def _span(sketch: Sketch, ramp: float) -> tuple[float, float]:
     first = sketch.walks[0][0] if sketch.walks else 0.2
     last = sketch.walks[-1][1] if sketch.walks else sketch.now_s - 0.3
     start = sketch.uniform(max(0.1, first - 0.3), first + 0.3 * (last - first))
-    end = sketch.uniform(
-        start + max(2.2 * ramp + 0.3, 0.6 * (last - start)), last + 0.6
-    )
-    return start, min(end, sketch.now_s - 0.1)
+    least = start + max(2.2 * ramp + 0.3, 0.6 * (last - start))
+    end = sketch.uniform(least, max(least, last) + 0.6)
+    sketch.now_s = max(sketch.now_s, end + 0.1)
+    return start, end
 
 
 def stroke(
     sketch: Sketch,
-    side: int,
+    sides: tuple[int, ...],
     pose: str,
     span: tuple[float, float],
     ramp: float,
-    beats: float = 0.0,
-    delay: float = 0.0,
+    **beat: float,
 ) -> None:
-    """Let one arm take a pose within a span, a little different every time."""
-    offset = sketch.rng.normal(scale=(0.12, 0.06, 0.08, 0.1, 0.05, 0.05, 0.05))
-    offset = np.clip(offset, -0.2, 0.2)
-    sketch.strokes.append(Stroke(side, pose, *span, ramp, offset, beats, delay))
+    """Let arms take a pose within a span, a little different every time."""
+    scale = np.array((0.1, 0.05, 0.07, 0.1, 0.1, 0.1, 0.1))
+    shared = np.clip(sketch.rng.normal(scale=scale), -0.18, 0.18)
+    for side in sides:
+        own = np.clip(sketch.rng.normal(scale=0.2 * scale), -0.04, 0.04)
+        sketch.strokes.append(Stroke(side, pose, *span, ramp, shared + own, **beat))
 
 
 def _sides(sketch: Sketch) -> tuple[tuple[int, ...], str]:
@@ -40,8 +41,7 @@ def _sides(sketch: Sketch) -> tuple[tuple[int, ...], str]:
 def _pose(sketch: Sketch, pose: str, sides: tuple[int, ...]) -> None:
     ramp = sketch.uniform(0.7, 1.2)
     span = _span(sketch, ramp)
-    for side in sides:
-        stroke(sketch, side, pose, span, ramp)
+    stroke(sketch, sides, pose, span, ramp)
 
 
 def raise_arm(sketch: Sketch) -> None:
@@ -85,37 +85,39 @@ def reach_up(sketch: Sketch) -> None:
 def wave(sketch: Sketch) -> None:
     side, ramp = sketch.choose(LEFT, RIGHT), sketch.uniform(0.7, 1.0)
     span = _span(sketch, ramp)
-    stroke(sketch, side, "wave", span, ramp, sketch.uniform(1.2, 1.9))
+    stroke(sketch, (side,), "wave", span, ramp, beats=sketch.uniform(1.2, 1.9))
     what = f"the {SIDES[side]} hand"
     sketch.overlays.append(Phrase(f"wave {what}", f"waving {what}"))
 
 
 def punch(sketch: Sketch) -> None:
-    ramp, rate = 0.6, sketch.uniform(0.8, 1.2)
+    ramp, rate = 0.6, sketch.uniform(0.9, 1.3)
     start, end = _span(sketch, ramp)
     hands = sketch.choose((LEFT,), (RIGHT,), (LEFT, RIGHT))
+    # The right hand strikes half a beat after the left one; two blows at least.
+    late = 0.5 / rate if len(hands) == 2 else 0.0
+    end = max(end, start + 2 * ramp + late + 2.1 / rate)
+    sketch.now_s = max(sketch.now_s, end + 0.3)
     for side in (LEFT, RIGHT):
-        # The other hand strikes half a beat later, or keeps the guard.
-        late = 0.5 / rate if len(hands) == 2 and side == RIGHT else 0.0
+        delay = late if side == RIGHT else 0.0
         beats = rate if side in hands else 0.0
-        stroke(sketch, side, "guard", (start, end), ramp, beats, late)
+        stroke(sketch, (side,), "guard", (start, end), ramp, beats=beats, delay_s=delay)
     what = "both fists" if len(hands) == 2 else f"the {SIDES[hands[0]]} fist"
     sketch.overlays.append(Phrase(f"punch with {what}", f"punching with {what}"))
 
 
 def carry(sketch: Sketch) -> None:
     ramp = sketch.uniform(0.7, 1.0)
-    span = (0.0, sketch.now_s + 2.0)
+    span = (-ramp - 1.0, sketch.now_s + 2.0)  # has it all the time, or takes it up
     if sketch.uniform(0, 1) < 0.5:
         span = (sketch.uniform(0.05, 0.3), sketch.now_s - sketch.uniform(0.1, 0.4))
-    offset = sketch.rng.normal(scale=(0.1, 0.04, 0.05, 0.1, 0.0, 0.0, 0.0))
-    for side in (LEFT, RIGHT):
-        start = span[0] if span[0] else -ramp - 1.0
-        sketch.strokes.append(Stroke(side, "carry", start, span[1], ramp, offset))
+    stroke(sketch, (LEFT, RIGHT), "carry", span, ramp)
     thing = sketch.choose("a box", "a crate", "something")
     sketch.overlays.append(
         Phrase(
-            f"carry {thing} with both hands", f"carrying {thing}", f"carrying {thing}"
+            f"carry {thing} with both hands",
+            f"carrying {thing} with both hands",
+            f"carrying {thing}",
         )
     )
 

@@ -62,7 +62,7 @@ def turn(sketch: Sketch) -> None:
     wider = max(0.0, 0.23 - sketch.width)
     seconds = sketch.uniform(0.8, 3.5)
     sketch.walk(seconds, 0.9, turning=rate if side == LEFT else -rate, width=wider)
-    far = rate * (seconds + 0.9)
+    far = rate * (sketch.patience * seconds + 0.9)
     how = sketch.choose("", " on the spot", " in place")
     if far > 2.6:
         how = sketch.choose(" around", " around on the spot")
@@ -79,7 +79,7 @@ def arc(sketch: Sketch) -> None:
     how = sketch.choose(
         f"in a curve to the {SIDES[side]}",
         f"along an arc to the {SIDES[side]}",
-        f"forward while turning {SIDES[side]}",
+        f"in a wide circle to the {SIDES[side]}",
     )
     sketch.acts.append(Phrase(f"walk {how}", f"walking {how}"))
 
@@ -87,7 +87,7 @@ def arc(sketch: Sketch) -> None:
 def jog(sketch: Sketch) -> None:
     speed = sketch.uniform(1.5, 1.9)
     narrower, higher = 0.13 - sketch.width, sketch.uniform(0.04, 0.08)
-    seconds = sketch.uniform(2.5, 4.5) / sketch.patience
+    seconds = sketch.uniform(2.0, 3.6) / sketch.patience
     sketch.walk(seconds, 2.8, forward=speed, width=narrower, lift=higher)
     sketch.jogs.append(sketch.walks[-1])
     verb, doing = sketch.choose(("jog", "jogging"), ("run", "running"))
@@ -101,7 +101,7 @@ def _fastest(sketch: Sketch, usual: float) -> float:
     """Who crouches or lifts the feet high walks slower, who uses the arms a little."""
     if sketch.factors & set(MANNER):
         return min(usual, 0.6)
-    return min(usual, 1.0) if sketch.factors & set(GESTURE) else usual
+    return 0.75 * usual if sketch.factors & set(GESTURE) else usual
 
 
 # Acts on the spot, one after the other.
@@ -109,7 +109,7 @@ def _fastest(sketch: Sketch, usual: float) -> float:
 
 def stand(sketch: Sketch) -> None:
     sketch.width = sketch.uniform(0.19, 0.3)
-    sketch.wait(4.0, 8.0)
+    sketch.wait(3.5, 7.0)
     where = sketch.choose("still", "on the spot", "in place")
     sketch.acts.append(Phrase(f"stand {where}", f"standing {where}"))
 
@@ -122,8 +122,7 @@ def squat(sketch: Sketch) -> None:
     sketch.hold("drop", deep, span, ramp)
     sketch.hold("lean", 2.3 * deep + 0.12, span, ramp)
     if not sketch.factors & {"reach", "carry"}:
-        for side in (LEFT, RIGHT):
-            stroke(sketch, side, "balance", span, ramp)
+        stroke(sketch, (LEFT, RIGHT), "balance", span, ramp)
     sketch.now_s = span[1] + 0.5
     how = sketch.choose("", " and stand up again", " and come back up")
     deeply = " deeply" if deep > 0.23 else " a little" if deep < 0.18 else " down"
@@ -143,10 +142,10 @@ def bow(sketch: Sketch) -> None:
 
 
 def high(sketch: Sketch) -> None:
-    sketch.lift, sketch.hurry = sketch.uniform(0.12, 0.18), 0.75
+    sketch.lift, sketch.hurry = sketch.uniform(0.14, 0.21), 0.72
     order = sketch.choose(
         ("lift the feet high", "lifting the feet high", "with high steps"),
-        ("step high", "stepping high", "with high knees"),
+        ("step high", "stepping high", "with exaggerated steps"),
     )
     sketch.overlays.append(Phrase(*order))
 

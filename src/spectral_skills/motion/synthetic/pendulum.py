@@ -94,10 +94,11 @@ def _on(foot: Footprint, progress: float) -> tuple[float, float, float]:
     pace = float(np.clip(speed / 1.2, -1.0, 1.0)) * (1 - 0.5 * foot.flight)
     # The faster, the farther ahead: the trunk passes over the ball of the foot. Where
     # the point stays still the body would stop and go; the ankle's torque limits it.
-    centre = SOLE_CENTRE_M + 0.045 * max(pace, 0.0)
+    centre = SOLE_CENTRE_M + (0.045 - 0.02 * foot.flight) * max(pace, 0.0)
     room = _FARTHEST_M - centre if pace > 0 else 0.04
     inward = -0.006 if foot.side == LEFT else 0.006
     reach = float(np.copysign(min(0.11 * abs(pace), 0.04, room), pace))
+    reach *= 1 - 0.4 * foot.flight
     if speed > 0 and progress > 0:
         reach += 0.35 * max(foot.drop, 0.0)
     x, y = foot.point(centre + reach * progress, inward)
@@ -170,15 +171,16 @@ def follow(zmp: np.ndarray, rate: np.ndarray) -> np.ndarray:
     Tridiagonal elimination of c[i-1] - (2 + rate dt^2) c[i] + c[i+1] = -rate dt^2 p[i];
     at both ends the robot stands still over the point.
     """
-    weight = rate / FPS**2
-    frames = len(zmp)
-    upper, value = np.zeros(frames), np.zeros_like(zmp)
-    value[0] = zmp[0]
-    for i in range(1, frames - 1):
-        scale = 1.0 / (2.0 + weight[i] - upper[i - 1])
-        upper[i] = scale
-        value[i] = scale * (weight[i] * zmp[i] + value[i - 1])
-    value[-1] = zmp[-1]
-    for i in range(frames - 2, 0, -1):
-        value[i] += upper[i] * value[i + 1]
-    return value
+    weight = (rate / FPS**2).tolist()
+    upper, columns = [0.0], []
+    for w in weight[1:-1]:
+        upper.append(1.0 / (2.0 + w - upper[-1]))
+    for point in zmp.T.tolist():
+        value = [point[0]]
+        for w, p, scale in zip(weight[1:-1], point[1:-1], upper[1:], strict=True):
+            value.append(scale * (w * p + value[-1]))
+        value.append(point[-1])
+        for i in range(len(value) - 2, 0, -1):
+            value[i] += upper[i] * value[i + 1]
+        columns.append(value)
+    return np.array(columns).T

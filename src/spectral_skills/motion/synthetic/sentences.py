@@ -6,45 +6,48 @@ from spectral_skills.motion.synthetic.sketch import Phrase, Sketch
 def sentences(sketch: Sketch) -> str:
     """Different ways to say the same, one a line."""
     acts, overlays = sketch.acts, sketch.overlays
-    ways = [
-        _ordered(acts, overlays),
-        _reversed(acts, overlays),
-        _told(acts, overlays),
-    ]
+    ways = [_order(acts, overlays), _told(acts, overlays)]
+    ways.append(_turned_round(acts, overlays) if overlays else _seen(acts))
     sketch.rng.shuffle(ways)
-    count = sketch.choose(2, 3)
     different = list(dict.fromkeys(ways))
-    return "\n".join(different[: max(2, count)])
+    return "\n".join(different[: sketch.choose(2, 3)])
 
 
-def _joined(parts: list[str], word: str) -> str:
-    return (
-        f" {word} ".join((", ".join(parts[:-1]), parts[-1])) if parts[1:] else parts[0]
-    )
+def _joined(parts: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`"""
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
-def _ordered(acts: list[Phrase], overlays: list[Phrase]) -> str:
-    """`walk forward, then squat, while carrying a box`"""
+def _order(acts: list[Phrase], overlays: list[Phrase]) -> str:
+    """`walk forward, then squat, carrying a box`"""
     order = ", then ".join(act.order for act in acts)
     if not overlays:
         return order
-    if all(o.holding for o in overlays):
-        return f"{order} {_joined([o.holding for o in overlays], 'and')}"
-    return f"{order} while {_joined([o.doing for o in overlays], 'and')}"
+    states = [o.holding for o in overlays if o.holding]
+    doing = [o.doing for o in overlays if not o.holding]
+    comma = "," if len(acts) > 1 or len(states) > 1 else ""
+    if states:
+        order = f"{order}{comma} {', '.join(states)}"
+    return f"{order}{comma} while {_joined(doing)}" if doing else order
 
 
-def _reversed(acts: list[Phrase], overlays: list[Phrase]) -> str:
+def _turned_round(acts: list[Phrase], overlays: list[Phrase]) -> str:
     """`raise the right arm while walking forward`"""
-    if not overlays:
-        return _told(acts, overlays)
     doing = " and then ".join(act.doing for act in acts)
-    return f"{_joined([o.order for o in overlays], 'and')} while {doing}"
+    return f"{_joined([o.order for o in overlays])} while {doing}"
 
 
 def _told(acts: list[Phrase], overlays: list[Phrase]) -> str:
-    """`the robot is walking forward and waving the left hand`"""
-    doing = [act.doing for act in acts]
-    told = "the robot is " + ", then ".join(doing)
-    if overlays:
-        told += " and " + _joined([o.doing for o in overlays], "and")
-    return told
+    """`the robot is walking forward, waving the left hand`"""
+    doing = " and then ".join(act.doing for act in acts)
+    if not overlays:
+        return f"the robot is {doing}"
+    meanwhile = _joined([o.doing for o in overlays])
+    if len(acts) > 1:
+        return f"the robot is {meanwhile} while {doing}"
+    return f"the robot is {doing}, {meanwhile}"
+
+
+def _seen(acts: list[Phrase]) -> str:
+    """`a humanoid walking forward, then turning to the left`"""
+    return "a humanoid " + ", then ".join(act.doing for act in acts)

@@ -129,7 +129,7 @@ def _style(rng: np.random.Generator) -> Style:
     return Style(
         arm_swing=rng.uniform(0.6, 1.35),
         elbow=rng.uniform(0.65, 1.15),
-        shoulder_roll=rng.uniform(0.12, 0.24),
+        shoulder_roll=rng.uniform(0.22, 0.34),
         pelvis_turn=rng.uniform(0.7, 1.2),
         pelvis_tilt=rng.uniform(0.7, 1.4),
         torso_turn=rng.uniform(0.6, 1.3),

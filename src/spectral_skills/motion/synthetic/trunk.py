@@ -27,17 +27,19 @@ class Trunk:
         self.yaw = soften(path.yaw, 5.0)
         apart = soles[RIGHT].position[:, :2] - soles[LEFT].position[:, :2]
         heading = np.stack((np.cos(self.yaw), np.sin(self.yaw)), axis=1)
+        # How far the right foot is ahead of the left one.
         lead = soften((apart * heading).sum(axis=1), 2.0)
-        """How far the right foot is ahead of the left one."""
-        self._lead, self._pace = lead, np.clip(np.abs(score.forward) / 1.2, 0.0, 1.3)
-        pace, style, flight = self._pace, score.style, score.flight
         side = soften(2.0 * support.load - 1.0, 4.0)
+        # Also steps that lead nowhere ahead move the arms a little.
+        self._lead = lead + 0.09 * side * (1.0 - support.standing)
+        self._pace = np.clip(np.abs(score.forward) / 1.2, 0.0, 1.3)
+        pace, style, flight = self._pace, score.style, score.flight
         between = 1.0 - soften(np.abs(2.0 * support.load - 1.0), 3.0)
         self._shared = between * (1.0 - support.standing)
         drift = [0.012 * wander(rng, t) for _ in range(4)]
         # The hip of the leg ahead is ahead; the shoulders turn the other way.
-        later = _delayed(lead, 3)
-        pelvis_yaw = self.yaw + 0.18 * style.pelvis_turn * later
+        later = _delayed(self._lead, 3)
+        pelvis_yaw = self.yaw + 0.18 * style.pelvis_turn * later + 0.4 * drift[3]
         torso_yaw = self.yaw - 0.16 * style.torso_turn * lead + score.twist + drift[0]
         tilt = 0.05 * style.pelvis_tilt * (0.3 + 0.7 * pace) * side
         pitch = 0.02 + 0.01 * pace + 0.03 * flight + 0.5 * score.lean
@@ -48,17 +50,16 @@ class Trunk:
 
     def posture(self) -> np.ndarray:
         """(T, 29) arms, and legs for the solver to begin with."""
-        score = self._score
+        score, rng = self._score, self._rng
         t = np.arange(score.frames) / FPS
-        swung = arms.swing(
-            score.frames, self._lead, self._pace, score.flight, score.style
-        )
+        swung = _swing(self._lead, score, self._pace)
         arms.perform(swung, score.strokes)
         # Nobody holds an arm quite still; hands that carry stay together.
-        shared = [wander(self._rng, t) for _ in range(4)]
+        shared = np.stack([wander(rng, t) for _ in arms.PARTS], axis=1)
         for arm in swung:
-            own = [wander(self._rng, t) for _ in range(4)]
-            arm[:, :4] += 0.02 * np.stack(shared, axis=1) + 0.01 * np.stack(own, axis=1)
+            own = np.stack([wander(rng, t) for _ in arms.PARTS], axis=1)
+            arm += 0.02 * shared + 0.01 * own
+            arm[:, 4:] += 0.04 * shared[:, 4:]
         return arms.as_joints(np.tile(g1.DEFAULT_JOINTS, (score.frames, 1)), swung)
 
     def nominal_height(self) -> np.ndarray:
@@ -68,6 +69,27 @@ class Trunk:
         # Highest over one leg, lowest between two steps.
         dip = 0.016 * (1 - 0.6 * np.minimum(self._pace, 1.0)) * (1 - score.flight)
         return usual - score.drop - dip * self._shared
+
+
+def _swing(lead: np.ndarray, score: Score, pace: np.ndarray) -> list[np.ndarray]:
+    """(T, 7) left and right arm that swing against the legs.
+
+    `lead` is how far the right foot is ahead of the left one, m.
+    """
+    both, flight, style = [], score.flight, score.style
+    # Arms hang away from hips that bend or drop.
+    out = style.shoulder_roll + 0.05 * pace + 0.1 * flight
+    out = out + 0.25 * np.maximum(score.lean, 0.0) + 0.8 * np.maximum(score.drop, 0.0)
+    for sign in (1.0, -1.0):
+        # The left arm goes forward (negative pitch) with the right leg.
+        forward = sign * lead * style.arm_swing
+        arm = np.zeros((score.frames, len(arms.PARTS)))
+        arm[:, 0] = 0.18 + 0.25 * flight - (0.62 + 0.2 * flight) * forward
+        arm[:, 1] = out
+        arm[:, 2] = 0.05 - 0.15 * flight
+        arm[:, 3] = style.elbow - 0.95 * flight - 0.35 * np.maximum(forward, 0.0)
+        both.append(arm)
+    return both
 
 
 def _delayed(values: np.ndarray, frames: int) -> np.ndarray:
