@@ -35,14 +35,14 @@ def _angles(**parts: float) -> np.ndarray:
 
 POSES: dict[str, np.ndarray] = {
     "raise": _angles(
-        shoulder_pitch=-2.4, shoulder_roll=0.45, shoulder_yaw=-0.1, elbow=1.1
+        shoulder_pitch=-2.4, shoulder_roll=0.62, shoulder_yaw=0.15, elbow=1.1
     ),
     "spread": _angles(shoulder_pitch=0.0, shoulder_roll=1.45, elbow=1.4),
     "reach_forward": _angles(
         shoulder_pitch=-1.4, shoulder_roll=0.28, shoulder_yaw=-0.05, elbow=1.35
     ),
     "reach_up": _angles(
-        shoulder_pitch=-2.7, shoulder_roll=0.5, shoulder_yaw=-0.1, elbow=1.5
+        shoulder_pitch=-2.7, shoulder_roll=0.62, shoulder_yaw=0.05, elbow=1.5
     ),
     "wave": _angles(
         shoulder_pitch=-1.0, shoulder_roll=1.4, shoulder_yaw=0.6, elbow=0.57

@@ -115,7 +115,8 @@ def stand(sketch: Sketch) -> None:
 
 
 def squat(sketch: Sketch) -> None:
-    deep = sketch.uniform(0.14, 0.28)
+    # What is carried stays above the thighs.
+    deep = sketch.uniform(0.14, 0.2 if "carry" in sketch.factors else 0.28)
     sketch.width = max(sketch.width, sketch.uniform(0.22, 0.32))
     ramp = sketch.uniform(0.9, 1.5)
     span = (sketch.now_s + 0.3, sketch.now_s + 0.3 + 2 * ramp + sketch.uniform(0.2, 2))
