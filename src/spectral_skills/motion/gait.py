@@ -120,16 +120,16 @@ class _Walk:
         heights = soles[..., 2].min(axis=2)
         heights = heights - np.percentile(heights, 10)
         window = round(_PATH_WINDOW_S * fps)
-        velocity = _average(_rate(qpos[:, :2], fps), window)
+        velocity = average(rate(qpos[:, :2], fps), window)
         speed = np.linalg.norm(velocity, axis=1)
         path = np.unwrap(np.arctan2(velocity[:, 1], velocity[:, 0]))
         yaw = np.unwrap(rotation.yaw(pelvis).numpy())
-        facing = _average(yaw[:, None], window)[:, 0] - path
+        facing = average(yaw, window) - path
         facing = np.abs((facing + np.pi) % (2 * np.pi) - np.pi)
         straight = (speed > _SLOWEST) & (facing < _STRAIGHT_HEADING)
-        straight &= np.abs(_rate(path[:, None], fps)[:, 0]) < _STRAIGHT_RATE
+        straight &= np.abs(rate(path, fps)) < _STRAIGHT_RATE
         lowest = soles[..., 2].argmin(axis=2)[..., None, None]
-        motion = np.take_along_axis(_rate(soles, fps), lowest, axis=2)[:, :, 0]
+        motion = np.take_along_axis(rate(soles, fps), lowest, axis=2)[:, :, 0]
         slow = _STANDING_SPEED + _STANDING_SPEED_OF_BODY * speed[:, None]
         standing = (heights < _STANDING_HEIGHT_M) & (
             np.linalg.norm(motion, axis=-1) < slow
@@ -210,18 +210,18 @@ def _spread(values: np.ndarray) -> float:
     return float(np.subtract(*np.percentile(values, (95, 5))))
 
 
-def _rate(values: np.ndarray, fps: float) -> np.ndarray:
+def rate(values: np.ndarray, fps: float) -> np.ndarray:
     """Central differences over time; zero for a single frame."""
     if len(values) < 2:
         return np.zeros_like(values)
     return np.gradient(values, 1.0 / fps, axis=0)
 
 
-def _average(values: np.ndarray, window: int) -> np.ndarray:
-    """Moving average over time (T, k); the ends repeat."""
+def average(values: np.ndarray, window: int) -> np.ndarray:
+    """Moving average over time, the first axis; the ends repeat."""
     half = window // 2
-    padded = np.pad(values, ((half + 1, half), (0, 0)), mode="edge")
-    total = np.cumsum(padded, axis=0)
+    ends = ((half + 1, half), *((0, 0),) * (values.ndim - 1))
+    total = np.cumsum(np.pad(values, ends, mode="edge"), axis=0)
     return (total[2 * half + 1 :] - total[: -2 * half - 1]) / (2 * half + 1)
 
 

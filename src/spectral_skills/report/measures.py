@@ -10,6 +10,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.gait import average, rate
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses, sole_heights
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.robot import g1
@@ -53,7 +54,7 @@ def measures(qpos: np.ndarray, fps: float = FPS) -> Measures:
     poses = _links()(torch.from_numpy(qpos))
     place, turn = poses.position.numpy(), poses.quaternion
     yaw = np.unwrap(rotation.yaw(torch.from_numpy(qpos[:, 3:7])).numpy())
-    velocity = _rate(qpos[:, :2], fps)
+    velocity = rate(qpos[:, :2], fps)
     cosine, sine = np.cos(yaw), np.sin(yaw)
     upright = torch.tensor([0.0, 0.0, 1.0], dtype=turn.dtype)
     up = rotation.rotate_inverse(turn[:, -1], upright).numpy()
@@ -65,9 +66,9 @@ def measures(qpos: np.ndarray, fps: float = FPS) -> Measures:
     pairs = (landings[2:] - landings[:-2]) / fps
     window = round(_STRIDE_S * fps)
     return Measures(
-        forward=_average(velocity[:, 0] * cosine + velocity[:, 1] * sine, window),
-        sideways=_average(velocity[:, 1] * cosine - velocity[:, 0] * sine, window),
-        turning=_average(_rate(yaw, fps), window),
+        forward=average(velocity[:, 0] * cosine + velocity[:, 1] * sine, window),
+        sideways=average(velocity[:, 1] * cosine - velocity[:, 0] * sine, window),
+        turning=average(rate(yaw, fps), window),
         pelvis_height=qpos[:, 2],
         torso_pitch=np.arctan2(-up[:, 0], up[:, 2]),
         hand_height=place[:, 2:4, 2] - place[:, 4:6, 2],
@@ -114,17 +115,3 @@ def _swings(heights: np.ndarray, fps: float) -> list[tuple[int, int]]:
     ends = ends[ends > starts[0]] if len(starts) else ends[:0]
     spans = zip(starts.tolist(), ends.tolist(), strict=False)
     return [(a, b) for a, b in spans if b - a >= _SWING_S * fps]
-
-
-def _rate(values: np.ndarray, fps: float) -> np.ndarray:
-    """Central differences over time; zero for a single frame."""
-    if len(values) < 2:
-        return np.zeros_like(values)
-    return np.gradient(values, 1.0 / fps, axis=0)
-
-
-def _average(values: np.ndarray, window: int) -> np.ndarray:
-    """Moving average over time; the ends repeat."""
-    half = window // 2
-    padded = np.pad(values, (half, half), mode="edge")
-    return np.convolve(padded, np.ones(2 * half + 1) / (2 * half + 1), mode="valid")
