@@ -71,6 +71,7 @@ def save(
             )
             tensors = {k: v.detach().cpu().contiguous() for k, v in shard.items()}
             save_file(tensors, temporary / name)
+            (temporary / name).chmod(0o644)  # safetensors keeps files private
         stamped = configs.to_dict(provenance) | {
             "versions": provenance.versions or installed_versions(),
             "weights_hash": _hash_weights(temporary),

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 NOTHING_USABLE = 2
 INTERRUPTED = 130
@@ -216,8 +216,103 @@ def demo(*, out: Path = Path("demo")) -> None:
     print(f"open {build(_or_embedded(None), out)}")
 
 
+def pretrain(
+    recipe: str,
+    /,
+    *,
+    corpus: list[Path],
+    out: Path,
+    release: Path | None = None,
+    device: str | None = None,
+    config: Any = None,
+) -> int:
+    """Learn a skill space from corpora of motion.
+
+    Recipes: paper, lafan1, base, smoke, and ablation-* (an unknown name lists all).
+    Every setting of a recipe is an option too: `spectral pretrain base --help`. A
+    killed run goes on with the same command; `torchrun` starts several processes.
+
+    Args:
+        recipe: Name of a recipe.
+        corpus: Folders of corpora; `embedded` is the one this package makes.
+        out: Folder of the run: model, log, curves, checkpoint.
+        release: Also write what run time needs, without the predictor, here.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills import recipes
+    from spectral_skills.motion.corpus import Corpus
+    from spectral_skills.report.training import draw_curves
+    from spectral_skills.skill import pretrain as training
+    from spectral_skills.skill.distributed import rank
+
+    settings = config or recipes.pretrain(recipe)
+    where = _device(device)
+    corpora = [Corpus.open(_corpus(folder)) for folder in corpus]
+    command = " ".join(["spectral pretrain", recipe, *sys.argv[3:]])
+    try:
+        model = training.pretrain(settings, corpora, out, where, command, draw_curves)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    if rank() == 0:
+        print(f"model     {out / 'model'}")
+        print(f"curves    {out / 'curves.png'}")
+        if release is not None:
+            from spectral_skills.artifact import load_provenance
+
+            model.release(release, load_provenance(out / "model"))
+            print(f"release   {release}")
+    return 0
+
+
+def evaluate_readout(
+    *,
+    skill: list[Path],
+    corpus: list[Path],
+    held_out: float = 4,
+    seed: int = 0,
+    device: str | None = None,
+    record: Path | None = None,
+) -> None:
+    """Measure what a linear map reads from skills: poses now and later, root motion.
+
+    Args:
+        skill: Skill models, one row each.
+        corpus: Folders of corpora; `embedded` is the one this package makes.
+        held_out: Clips to score on, as in training: a share, or a number from 1 on.
+        seed: Seed of the split, as in training, and of the windows.
+        device: cpu or cuda; cuda where there is one.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from spectral_skills.evaluation.readout import table
+    from spectral_skills.motion.corpus import Corpus
+    from spectral_skills.report.tables import publish, show
+
+    corpora = [Corpus.open(_corpus(folder)) for folder in corpus]
+    results = table(skill, corpora, held_out, seed, _device(device))
+    show(results)
+    if record is not None:
+        publish(results, record)
+
+
+def _corpus(folder: Path) -> Path:
+    return _or_embedded(None if str(folder) == "embedded" else folder)
+
+
+def _device(name: str | None) -> str:
+    """The device asked for, or the best there is."""
+    import torch
+
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("no CUDA device here; run it with --device cpu")
+    return name
+
+
 def bench(
-    what: Literal["kinematics", "windows", "corpus", "ik", "synth"],
+    what: Literal["kinematics", "windows", "corpus", "ik", "synth", "pretrain"],
     /,
     *,
     device: str = "cpu",
@@ -231,13 +326,15 @@ def bench(
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
-    from spectral_skills.motion import bench as benches
-    from spectral_skills.motion import bench_ik
+    from importlib import import_module
+
     from spectral_skills.report.tables import publish, show
 
-    benches.hardware(device)  # says so if there is no such device
-    measure = bench_ik.ik if what == "ik" else getattr(benches, what)
-    results = measure(device)
+    room = {"ik": "motion.bench_ik", "pretrain": "skill.bench"}.get(
+        what, "motion.bench"
+    )
+    measure = getattr(import_module(f"spectral_skills.{room}"), what)
+    results = measure(_device(device))
     show(results)
     if record is not None:
         publish(results, record)
@@ -251,6 +348,8 @@ VERBS: dict[str, Callable] = {
     "corpus list": corpus_list,
     "corpus show": corpus_show,
     "corpus check": corpus_check,
+    "pretrain": pretrain,
+    "evaluate readout": evaluate_readout,
     "demo": demo,
     "bench": bench,
 }
@@ -297,11 +396,42 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(1)
 
 
+def _with_recipe(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
+    """A verb's function and arguments; every field of a named recipe is an option."""
+    import tyro
+
+    function = VERBS[verb]
+    parameters = dict(inspect.signature(function).parameters)
+    if "config" not in parameters:
+        return function, arguments
+    given = {}
+    settings, default = Annotated[Any, tyro.conf.Suppress], None
+    if arguments and not arguments[0].startswith("-"):
+        from spectral_skills import recipes
+
+        given["recipe"], *arguments = arguments
+        del parameters["recipe"]
+        default = getattr(recipes, verb)(given["recipe"])
+        settings = Annotated[type(default), tyro.conf.arg(name="")]
+    parameters["config"] = parameters["config"].replace(
+        default=default, annotation=settings
+    )
+
+    def run(*args, **kwargs):
+        return function(*given.values(), *args, **kwargs)
+
+    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore
+    run.__annotations__ = {p.name: p.annotation for p in parameters.values()}
+    run.__doc__ = function.__doc__
+    return run, arguments
+
+
 def _run(verb: str, arguments: list[str]) -> int:
     import tyro
 
     try:
-        code = tyro.cli(VERBS[verb], args=arguments, prog=f"spectral {verb}")
+        function, arguments = _with_recipe(verb, arguments)
+        code = tyro.cli(function, args=arguments, prog=f"spectral {verb}")
     except SystemExit as stop:
         # 2 means that nothing was usable; a mistyped option is another matter.
         return 1 if stop.code == 2 else int(stop.code or 0)

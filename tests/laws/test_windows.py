@@ -15,7 +15,6 @@ from spectral_skills.motion.windows import (
     WindowConfig,
     Windows,
     WindowSampler,
-    WindowStatistics,
     anchor_poses,
 )
 from spectral_skills.robot import g1
@@ -319,29 +318,12 @@ def test_sampling_is_determined_by_the_generator(motions):
     assert not torch.equal(first.future, other.future)
 
 
-def test_statistics(motions):
-    """Mean and deviation of the data, never below the floor."""
-    sampler = WindowSampler(motions, CONFIG)
-    generator = torch.Generator().manual_seed(0)
-    count, floor = 20_000, 0.02
-    found = WindowStatistics.measure(sampler, floor, count, generator)
-    for name, x in vars(everything(motions)).items():
-        mean, std = getattr(found.mean, name), getattr(found.std, name)
-        assert mean.shape == std.shape == x.shape[1:]
-        expected = x.std(0, correction=0)
-        tolerance = 0.05 * expected.max()
-        assert (mean - x.mean(0)).abs().max() < tolerance
-        assert (std - expected.clamp_min(floor)).abs().max() < tolerance
-        assert std.min() >= np.float32(floor)
-    # x and y of x_t are always zero: only the floor keeps them from exploding.
-    assert torch.equal(found.std.chunk[0, 29:31], torch.full((2,), floor))
-    drawn = sampler.sample(10_000, generator)
-    normal = found.normalize(drawn)
-    assert normal.future.mean(0).abs().max() < 0.05
-    moving = found.std.future > floor
-    assert (normal.future.std(0)[moving] - 1).abs().max() < 0.05
-    back = normal.future * found.std.future + found.mean.future
-    torch.testing.assert_close(back, drawn.future, atol=1e-5, rtol=1e-5)
+def test_joined_motions_give_the_windows_of_their_parts(motions):
+    """Corpora side by side: first the clips of one, then those of the other."""
+    both = MotionTensors.join([motions, motions])
+    alone, twice = everything(motions), everything(both)
+    for name, x in vars(alone).items():
+        assert torch.equal(getattr(twice, name), torch.cat((x, x)))
 
 
 def test_mirrored_windows_are_mirrors_of_windows(make_clip, make_corpus, tmp_path):

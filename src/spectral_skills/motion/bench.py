@@ -138,18 +138,23 @@ def _mujoco_kinematics(rows: torch.Tensor) -> Callable[[], None]:
     return run
 
 
-def windows(device: str) -> list[Result]:
-    """Windows a second that a sampler cuts, anchors and hands over."""
-    clips, length, count = 200, _CLIP_FRAMES, 8192 if device == "cpu" else 1 << 18
-    motions = MotionTensors(
+def random_motions(device: str) -> MotionTensors:
+    """Two hundred clips of random numbers."""
+    clips, length = 200, _CLIP_FRAMES
+    return MotionTensors(
         rows=_random_rows(clips * length, device),
         starts=torch.arange(clips, device=device) * length,
         lengths=torch.full((clips,), length, device=device),
         mirrored=torch.zeros(clips, dtype=torch.bool, device=device),
         has_mirrored=False,
     )
+
+
+def windows(device: str) -> list[Result]:
+    """Windows a second that a sampler cuts, anchors and hands over."""
+    count = 8192 if device == "cpu" else 1 << 18
     config = WindowConfig()
-    sampler = WindowSampler(motions, config)
+    sampler = WindowSampler(random_motions(device), config)
     seconds = _seconds(lambda: sampler.sample(count), device)
     poses = config.context + config.chunk + config.future - 1
     bound = _copy_bytes_s(device) / (4 * poses * (36 + 38))

@@ -8,6 +8,7 @@ X and B share x_t; B ends one pose before Y begins. All three are expressed in o
 frame, the anchor at x_t. A pose is 38 numbers: 29 joints, pelvis position, rot6d.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,6 +109,20 @@ class MotionTensors:
             has_mirrored=bool(corpus.mirrored.any()),
         )
 
+    @classmethod
+    def join(cls, parts: Sequence["MotionTensors"]) -> "MotionTensors":
+        """The clips of several corpora, one after the other."""
+        offsets = torch.tensor([0, *(len(p.rows) for p in parts)]).cumsum(0).tolist()
+        return cls(
+            rows=torch.cat([p.rows for p in parts]),
+            starts=torch.cat(
+                [p.starts + o for p, o in zip(parts, offsets, strict=False)]
+            ),
+            lengths=torch.cat([p.lengths for p in parts]),
+            mirrored=torch.cat([p.mirrored for p in parts]),
+            has_mirrored=any(p.has_mirrored for p in parts),
+        )
+
     @property
     def device(self) -> torch.device:
         return self.rows.device
@@ -141,6 +156,18 @@ def anchor_poses(
     position = rotation.rotate(inverse, rows[..., :3] - origin[..., None, :])
     orientation = rotation.to_rot6d(rotation.multiply(inverse, rows[..., 3:7]))
     return torch.cat((rows[..., 7:], position, orientation), dim=-1)
+
+
+def reference_poses(
+    motions: MotionTensors, clips: Tensor, times: Tensor, steps: Tensor, anchor: Anchor
+) -> Tensor:
+    """Poses (n, k, 38) at frames times + steps, seen from the reference at `times`."""
+    frames = torch.cat((times[:, None], times[:, None] + steps), dim=1)
+    rows = motions.gather(clips, frames)
+    now, rows = rows[:, 0], rows[:, 1:]
+    # Here the robot is the reference, wherever x_t stands among the rows.
+    own = "pose" if anchor == "pose" else "heading"
+    return anchor_poses(rows, now[:, :3], now[:, 3:7], own)
 
 
 class WindowSampler:
@@ -178,59 +205,13 @@ class WindowSampler:
 
     def at(self, clips: Tensor, times: Tensor) -> Windows:
         """Windows at given clips and times t (frames from the clip's start)."""
-        rows = self.motions.gather(clips, times[:, None] + self._steps)
+        poses = reference_poses(
+            self.motions, clips, times, self._steps, self.config.anchor
+        )
         shared = self.config.context - 1
-        now = rows[:, shared]
-        # Here the robot is the reference, wherever x_t stands among the rows.
-        anchor = "pose" if self.config.anchor == "pose" else "heading"
-        poses = anchor_poses(rows, now[:, :3], now[:, 3:7], anchor)
         end = shared + self.config.chunk
         return Windows(
             context=poses[:, : shared + 1],
             chunk=poses[:, shared:end],
             future=poses[:, end:],
         )
-
-
-@dataclass(frozen=True)
-class WindowStatistics:
-    """Mean and standard deviation of each coordinate of each window."""
-
-    mean: Windows
-    std: Windows
-
-    @classmethod
-    def measure(
-        cls,
-        sampler: WindowSampler,
-        floor: float,
-        count: int = 1 << 17,
-        generator: torch.Generator | None = None,
-    ) -> "WindowStatistics":
-        """Estimate from random windows; no deviation is taken below `floor`.
-
-        The floor keeps coordinates that hardly move in the data, such as the first
-        chunk pose's x and y, from becoming huge inputs when the robot drifts.
-        """
-        sums: dict[str, list[Tensor]] = {}
-        batch, seen = 1 << 14, 0
-        while seen < count:
-            windows = sampler.sample(min(batch, count - seen), generator)
-            for name, x in vars(windows).items():
-                total, square = x.double().sum(0), x.double().square().sum(0)
-                old = sums.get(name, [torch.zeros_like(total)] * 2)
-                sums[name] = [old[0] + total, old[1] + square]
-            seen += min(batch, count - seen)
-        mean, std = {}, {}
-        for name, (total, square) in sums.items():
-            centre = total / seen
-            mean[name] = centre.float()
-            variance = (square / seen - centre.square()).clamp_min(0)
-            std[name] = variance.sqrt().clamp_min(floor).float()
-        return cls(Windows(**mean), Windows(**std))
-
-    def normalize(self, windows: Windows) -> Windows:
-        """Standardise every coordinate."""
-        mean, std = vars(self.mean), vars(self.std)
-        values = vars(windows).items()
-        return Windows(**{k: (x - mean[k]) / std[k] for k, x in values})

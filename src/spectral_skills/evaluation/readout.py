@@ -1,0 +1,163 @@
+"""What can be read from a skill by a linear map: the pose now, later, the way there.
+
+Ridge regression from skills to poses, fitted on clips that the model was trained on
+and scored on clips that were held out, for any skill model: all see the same windows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from spectral_skills import rotation
+from spectral_skills.motion.bench import hardware
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.windows import (
+    MotionTensors,
+    WindowConfig,
+    WindowSampler,
+    reference_poses,
+)
+from spectral_skills.results import Result
+from spectral_skills.robot import g1
+from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.skill.model import SkillModel
+from spectral_skills.skill.pretrain import split as pretraining_split
+
+CHUNK, LAST = 10, 20
+"""The paper's windows: a chunk is frames 0 to 9, the future 10 to 20."""
+_JOINTS, _ROOT = slice(0, g1.NUM_JOINTS), slice(g1.NUM_JOINTS, None)
+# Clips must have the frames that any encoder of the ablations looks at.
+_ROOM = WindowConfig(context=26, chunk=50, future=1)
+
+
+@dataclass(frozen=True)
+class Readout:
+    """Share of the variance on held-out windows that a linear map explains."""
+
+    joints_now: float
+    """Joints of the first pose of the chunk."""
+    joints_chunk_end: float
+    """Joints of its last pose."""
+    joints_future: float
+    """Joints of the poses after it."""
+    root_future: float
+    """Root position and orientation after it, in the frame of the chunk."""
+    travel: float
+    """Path along and across, and turn, from the first pose to the last future one."""
+
+
+def quantities(poses: Tensor) -> dict[str, Tensor]:
+    """What is read, from poses (n, 21, 38) at frames 0 to 20."""
+    end = poses[:, LAST, _ROOT]
+    turn = rotation.yaw(rotation.from_rot6d(end[:, 3:]))
+    return {
+        "joints_now": poses[:, 0, _JOINTS],
+        "joints_chunk_end": poses[:, CHUNK - 1, _JOINTS],
+        "joints_future": poses[:, CHUNK:, _JOINTS].flatten(1),
+        "root_future": poses[:, CHUNK:, _ROOT].flatten(1),
+        "travel": torch.cat((end[:, :2], turn[:, None]), dim=1),
+    }
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where in the motions to read, and what is there."""
+
+    motions: MotionTensors
+    clips: Tensor
+    times: Tensor
+    values: dict[str, Tensor]
+
+    @classmethod
+    def draw(cls, motions: MotionTensors, count: int, seed: int) -> "Windows":
+        """Random windows with room for every encoder."""
+        sampler = WindowSampler(motions, _ROOM)
+        generator = torch.Generator(motions.device).manual_seed(seed)
+        numbers = torch.randint(
+            sampler.total, (count,), generator=generator, device=motions.device
+        )
+        clips, times = sampler.locate(numbers)
+        steps = torch.arange(LAST + 1, device=motions.device)
+        poses = reference_poses(motions, clips, times, steps, "heading")
+        return cls(motions, clips, times, quantities(poses))
+
+    def skills(self, encoder: SkillEncoder) -> Tensor:
+        """Skills of all windows."""
+        anchor = encoder.windows.anchor
+        parts = zip(self.clips.split(8192), self.times.split(8192), strict=True)
+        return torch.cat(
+            [
+                encoder.encode(
+                    reference_poses(self.motions, c, t, encoder.steps, anchor)
+                )
+                for c, t in parts
+            ]
+        )
+
+
+def explained(fit: tuple[Tensor, Tensor], score: tuple[Tensor, Tensor]) -> float:
+    """R^2 on `score` of the ridge regression fitted on `fit`; pairs (inputs, values).
+
+    Values are scaled to unit variance, so that each coordinate counts alike; one
+    that hardly moves (under 1 cm or 0.01 rad) does not count.
+    """
+    (x, y), (x_new, y_new) = fit, score
+    mean, deviation = y.double().mean(0), y.double().std(0)
+    moves = deviation > 0.01
+    y = ((y.double() - mean) / deviation)[:, moves]
+    y_new = ((y_new.double() - mean) / deviation)[:, moves]
+    centre = x.double().mean(0)
+    x, x_new = x.double() - centre, x_new.double() - centre
+    gram = x.T @ x
+    ridge = 1e-6 * gram.diagonal().mean() * torch.eye(len(gram)).to(gram)
+    weights = torch.linalg.solve(gram + ridge, x.T @ y)
+    rest = (y_new - x_new @ weights).square().mean(0)
+    spread = y_new.var(0, correction=0)
+    return float(1 - rest.sum() / spread.sum())
+
+
+def readout(encoder: SkillEncoder, fit: Windows, score: Windows) -> Readout:
+    """Score an encoder."""
+    x, x_new = fit.skills(encoder), score.skills(encoder)
+    return Readout(
+        **{
+            name: explained((x, y), (x_new, score.values[name]))
+            for name, y in fit.values.items()
+        }
+    )
+
+
+def table(
+    folders: Sequence[Path],
+    corpora: Sequence[Corpus],
+    held_out: float,
+    seed: int,
+    device: str,
+    count: int = 1 << 16,
+) -> list[Result]:
+    """A row for every skill model: held-out variance that is linearly readable."""
+    sides = pretraining_split(corpora, held_out, seed, mirror=False, device=device)
+    fit, score = (Windows.draw(motions, count, seed) for motions in sides)
+    data = "+".join(corpus.hash for corpus in corpora)[:8]
+    results = []
+    for folder in tqdm(folders, unit=" models", leave=False):
+        encoder = SkillModel.load(folder, device).encoder
+        for name, value in asdict(readout(encoder, fit, score)).items():
+            results.append(
+                Result(
+                    "Linear readout",
+                    folder.name,
+                    name.replace("_", " "),
+                    value,
+                    n=count,
+                    seed=seed,
+                    run=data,
+                    command="spectral evaluate readout",
+                    hardware=hardware(device),
+                )
+            )
+    return results

@@ -1,0 +1,88 @@
+"""Curves of a pretraining run."""
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+
+from spectral_skills.report import ink
+from spectral_skills.skill.run_folder import read_log
+
+
+def draw_curves(run: Path) -> None:
+    """Draw what a run folder's log says into its curves.png."""
+    rows = read_log(run)
+    if not rows:
+        return
+    figure = ink.sheet(760)
+    last, best = rows[-1], min(rows, key=lambda row: row["held_out"])
+    ink.headline(
+        figure,
+        f"Pretraining: {run.name}",
+        f"{last['update']:,} updates in {last['seconds'] / 60:.1f} minutes; "
+        f"best held-out error {best['held_out']:.4f} at {best['update']:,}",
+    )
+    grid = figure.add_gridspec(
+        2, 2, left=0.055, right=0.93, top=0.82, bottom=0.08, hspace=0.42, wspace=0.3
+    )
+    updates = [row["update"] for row in rows]
+    axes = _plot(figure, grid[0, 0], "mean squared error of a coordinate")
+    for name, key, colour in (
+        ("skills exchanged", "shuffled", ink.MUTED),
+        ("trained on", "prediction", ink.RIGHT),
+        ("held out", "held_out", ink.LEFT),
+    ):
+        _curve(axes, updates, [row[key] for row in rows], name, colour)
+    axes.set_yscale("log")
+
+    levels = len(last["held_out_levels"])
+    axes = _plot(figure, grid[0, 1], "held out, by noise level")
+    for level in range(levels):
+        values = [row["held_out_levels"][level] for row in rows]
+        shade = 0.25 + 0.75 * (1 - level / max(levels - 1, 1))
+        axes.plot(updates, values, color=ink.LEFT, alpha=shade, linewidth=1.4)
+    _end_labels(
+        axes,
+        updates[-1],
+        {"least noise": last["held_out_levels"][0]}
+        | ({"most noise": last["held_out_levels"][-1]} if levels > 1 else {}),
+    )
+    axes.set_yscale("log")
+
+    axes = _plot(figure, grid[1, 0], "deviation of the skills, mean over dimensions")
+    axes.axhline(0.80, color=ink.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+    axes.text(
+        updates[0], 0.80, "the paper's 0.80", size=9, color=ink.MUTED, va="bottom"
+    )
+    _curve(axes, updates, [row["skill_std"] for row in rows], "", ink.LEFT)
+    axes.set_ylim(0, max(1.1, 1.05 * max(row["skill_std"] for row in rows)))
+
+    axes = _plot(figure, grid[1, 1], "SIGReg: distance from a standard normal")
+    _curve(axes, updates, [row["sigreg"] for row in rows], "", ink.LEFT)
+    axes.set_ylim(bottom=0)
+    ink.save(figure, run / "curves.png")
+
+
+def _plot(figure, cell, title: str) -> Axes:
+    axes = ink.quiet(figure.add_subplot(cell), title)
+    axes.set_xlabel("updates", color=ink.MUTED, size=10)
+    return axes
+
+
+def _curve(axes: Axes, updates: list, values: list, name: str, colour: str) -> None:
+    mark = "o" if len(updates) < 2 else None
+    axes.plot(updates, values, color=colour, linewidth=1.8, marker=mark)
+    _end_labels(axes, updates[-1], {name: values[-1]}, colour)
+
+
+def _end_labels(axes: Axes, x: float, labels: dict, colour: str = ink.LEFT) -> None:
+    for name, value in labels.items():
+        axes.annotate(
+            f"{name} {value:.3g}".strip(),
+            (x, value),
+            xytext=(5, 0),
+            textcoords="offset points",
+            size=9.5,
+            color=colour,
+            va="center",
+            annotation_clip=False,
+        )

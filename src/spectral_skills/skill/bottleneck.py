@@ -1,0 +1,202 @@
+"""Bottlenecks q: from the encoder's features to the skill, behind one interface.
+
+    code = bottleneck(features, draws)
+
+`draws` is the randomness of training, made by `draw`; without it a bottleneck is
+deterministic, as at run time. A skill is `width` numbers whatever the bottleneck: a
+group of classes stands for one number, the value of its class on a fixed grid.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from spectral_skills.skill.distributed import all_reduce_sum, rank, world_size
+
+
+@dataclass(frozen=True)
+class BottleneckConfig:
+    """Which bottleneck, and its size."""
+
+    kind: Literal["continuous", "fsq", "gumbel", "categorical", "vq"] = "continuous"
+    levels: int = 32
+    """Values of each coordinate (fsq), classes of each group (gumbel, categorical)."""
+    codes: int = 1024
+    """Size of the codebook (vq)."""
+
+
+class Code(NamedTuple):
+    """What a bottleneck makes of a batch of features."""
+
+    skill: Tensor
+    """(n, width)."""
+    latent: Tensor | None
+    """(n, width) that SIGReg shapes: the skill before it is quantised, if any."""
+    penalty: Tensor
+    """(n,) regulariser, a mean over coordinates."""
+
+
+class Continuous(nn.Module):
+    """q is the identity; the penalty is the mean square."""
+
+    def __init__(self, config: BottleneckConfig, width: int):
+        super().__init__()
+        self.features = width
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor | None:
+        """Nothing is random here."""
+        return None
+
+    def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
+        return Code(features, features, features.square().mean(-1))
+
+    def update(self, latent: Tensor, generator: torch.Generator) -> None:
+        """Learn from a batch what gradients do not teach: nothing here."""
+
+
+class FSQ(Continuous):
+    """Every coordinate of tanh(f) rounded to one of `levels` values from -1 to 1.
+
+    Levels are symmetric about zero, so that a step one way and its opposite exist
+    alike. The gradient passes the rounding as if it were not there.
+    """
+
+    def __init__(self, config: BottleneckConfig, width: int):
+        super().__init__(config, width)
+        self.levels = config.levels
+
+    def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
+        bounded = torch.tanh(features)
+        half = (self.levels - 1) / 2
+        # Adding the half before rounding makes an even number of levels symmetric.
+        rounded = (torch.round((bounded + 1) * half) / half) - 1
+        skill = bounded + (rounded - bounded).detach()
+        return Code(skill, features, features.square().mean(-1))
+
+
+class Categorical(Continuous):
+    """A class in each of `width` groups, sampled; straight-through gradient.
+
+    One part in a hundred of every class's probability is uniform, which keeps
+    gradients alive. The penalty is the divergence from the uniform distribution.
+    """
+
+    uniform_share = 0.01
+
+    def __init__(self, config: BottleneckConfig, width: int):
+        super().__init__(config, width)
+        self.shape = (width, config.levels)
+        self.features = width * config.levels
+        self.grid: Tensor
+        grid = torch.linspace(-1, 1, config.levels)
+        self.register_buffer("grid", grid, persistent=False)
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor | None:
+        """Gumbel noise for every class."""
+        uniform = torch.rand(
+            (count, *self.shape), generator=generator, device=generator.device
+        )
+        return -torch.log(-torch.log(uniform.clamp(1e-10, 1 - 1e-7)))
+
+    def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
+        logits = features.unflatten(-1, self.shape).float()
+        p = torch.softmax(logits, dim=-1)
+        p = (1 - self.uniform_share) * p + self.uniform_share / self.shape[1]
+        soft = self._soft(p, draws)
+        noisy = p.log() if draws is None else p.log() + draws
+        skill = soft @ self.grid
+        chosen = self.grid[noisy.argmax(dim=-1)]
+        divergence = (p * p.log()).sum(-1) + math.log(self.shape[1])
+        skill = skill + (chosen - skill).detach()
+        return Code(skill, None, divergence.mean(-1))
+
+    def _soft(self, p: Tensor, draws: Tensor | None) -> Tensor:
+        """What stands in for the chosen class in the gradient."""
+        return p
+
+
+class Gumbel(Categorical):
+    """As categorical, but with the gradient of a sample softened at temperature 1."""
+
+    uniform_share = 0.0
+
+    def _soft(self, p: Tensor, draws: Tensor | None) -> Tensor:
+        logits = p.clamp_min(1e-12).log()
+        return torch.softmax(logits if draws is None else logits + draws, dim=-1)
+
+
+class VQ(Continuous):
+    """The nearest of `codes` vectors, which follow the features by moving averages.
+
+    The penalty is the distance to the code (commitment). Codes start as features of
+    the first batch; one that hardly anything is near to starts again as a feature.
+    """
+
+    decay, epsilon, fewest = 0.99, 1e-5, 2.0
+
+    def __init__(self, config: BottleneckConfig, width: int):
+        super().__init__(config, width)
+        self.codebook: Tensor
+        self.counts: Tensor
+        self.sums: Tensor
+        self.register_buffer("codebook", torch.randn(config.codes, width))
+        self.register_buffer("counts", torch.zeros(config.codes))
+        self.register_buffer("sums", torch.zeros(config.codes, width))
+
+    def nearest(self, features: Tensor) -> Tensor:
+        """Index of the nearest code of each feature."""
+        # |f - c|^2 without |f|^2, which is the same for every code.
+        scores = features @ self.codebook.T - 0.5 * self.codebook.square().sum(-1)
+        return scores.argmax(dim=-1)
+
+    def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
+        chosen = self.codebook[self.nearest(features)]
+        skill = features + (chosen - features).detach()
+        return Code(skill, features, (features - chosen).square().mean(-1))
+
+    @torch.no_grad()
+    def update(self, latent: Tensor, generator: torch.Generator) -> None:
+        """Move the codes towards the features that chose them."""
+        first = self.counts.sum() == 0
+        fresh = self._fresh(latent, generator)
+        self.codebook.copy_(torch.where(first, fresh, self.codebook))
+        codes = len(self.codebook)
+        chosen = nn.functional.one_hot(self.nearest(latent), codes).to(latent.dtype)
+        count, total = all_reduce_sum(chosen.sum(0)), all_reduce_sum(chosen.T @ latent)
+        keep = torch.where(first, 0.0, self.decay)
+        self.counts.mul_(keep).add_((1 - keep) * count)
+        self.sums.mul_(keep).add_((1 - keep) * total)
+        whole = self.counts.sum()
+        share = (self.counts + self.epsilon) / (whole + codes * self.epsilon)
+        self.codebook.copy_(self.sums / (share * whole)[:, None])
+        dead = self.counts < self.fewest
+        self.codebook.copy_(torch.where(dead[:, None], fresh, self.codebook))
+        self.sums.copy_(torch.where(dead[:, None], fresh * self.fewest, self.sums))
+        self.counts.copy_(torch.where(dead, self.fewest, self.counts))
+
+    def _fresh(self, latent: Tensor, generator: torch.Generator) -> Tensor:
+        """A feature of the whole batch for every code, the same on every rank."""
+        size, codes = len(latent), len(self.codebook)
+        pick = torch.randint(
+            size * world_size(), (codes,), generator=generator, device=generator.device
+        )
+        local = pick - rank() * size
+        mine = (local >= 0) & (local < size)
+        return all_reduce_sum(latent[local.clamp(0, size - 1)] * mine[:, None])
+
+
+_KINDS = {
+    "continuous": Continuous,
+    "fsq": FSQ,
+    "gumbel": Gumbel,
+    "categorical": Categorical,
+    "vq": VQ,
+}
+
+
+def build(config: BottleneckConfig, width: int) -> Continuous:
+    """The bottleneck a config asks for."""
+    return _KINDS[config.kind](config, width)

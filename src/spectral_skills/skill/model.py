@@ -1,0 +1,154 @@
+"""A skill space: encoder, head, and the statistics they work with, in one folder."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from spectral_skills import artifact
+from spectral_skills.artifact import Provenance
+from spectral_skills.motion.windows import POSE_SIZE, WindowConfig, Windows
+from spectral_skills.skill import heads
+from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder, moments
+from spectral_skills.skill.heads import Batch, NoiseHead, Target
+from spectral_skills.skill.predictor import Predictor, PredictorConfig
+
+KIND = "skill"
+SHARD_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class SkillConfig:
+    """A skill space, whole."""
+
+    windows: WindowConfig = WindowConfig()
+    encoder: EncoderConfig = EncoderConfig()
+    predictor: PredictorConfig = PredictorConfig()
+    target: Target = "chunk"
+    target_floor: float = 0.01
+    """No coordinate of context or future is divided by a smaller deviation."""
+    pose_size: int = POSE_SIZE
+    released: bool = False
+    """Whether the head was left away."""
+
+
+class SkillModel(nn.Module):
+    """Encoder and head, with fixed means and deviations of context and future."""
+
+    context_mean: Tensor
+    context_std: Tensor
+    future_mean: Tensor
+    future_std: Tensor
+
+    def __init__(self, config: SkillConfig):
+        super().__init__()
+        self.config = config
+        windows = config.windows
+        self.encoder = SkillEncoder(config.encoder, windows)
+        self.head = None
+        if not config.released:
+            self.head = heads.build(
+                config.target,
+                config.predictor,
+                windows,
+                config.encoder.width,
+                len(self.encoder.mean),
+            )
+        for name in ("context", "future"):
+            size = getattr(windows, name) * POSE_SIZE
+            self.register_buffer(f"{name}_mean", torch.zeros(size))
+            self.register_buffer(f"{name}_std", torch.ones(size))
+
+    @property
+    def predictor(self) -> Predictor:
+        """D, for models that predict what follows by diffusion."""
+        if self.config.released:
+            raise ValueError(
+                "this skill model was released without its predictor; directions "
+                "need the model as `spectral pretrain` wrote it"
+            )
+        if not isinstance(self.head, NoiseHead):
+            raise ValueError(
+                f"this skill model was trained for {self.config.target!r} and has no "
+                "noise predictor"
+            )
+        return self.head.predictor
+
+    def fit(self, windows: Windows) -> None:
+        """Take means and deviations from a sample of windows."""
+        self.encoder.fit(self.seen(windows))
+        floor = self.config.target_floor
+        context, future = windows.context.flatten(1), windows.future.flatten(1)
+        self.context_mean, self.context_std = moments(context, floor)
+        self.future_mean, self.future_std = moments(future, floor)
+
+    def seen(self, windows: Windows) -> Tensor:
+        """The poses that the encoder sees of windows."""
+        if self.config.encoder.sees != "full":
+            return windows.chunk
+        return torch.cat((windows.context[:, :-1], windows.chunk), dim=1)
+
+    def normalize_context(self, context: Tensor) -> Tensor:
+        """Flat context that the predictor works on."""
+        return (context.flatten(1) - self.context_mean) / self.context_std
+
+    def normalize_future(self, future: Tensor) -> Tensor:
+        """Flat future that the predictor works on."""
+        return (future.flatten(1) - self.future_mean) / self.future_std
+
+    def batch(self, windows: Windows, next_skill: Tensor | None = None) -> Batch:
+        """What the head learns from."""
+        return Batch(
+            context=self.normalize_context(windows.context),
+            future=self.normalize_future(windows.future),
+            seen=self.encoder.normalize(self.seen(windows)),
+            next_skill=next_skill,
+        )
+
+    def save(self, folder: Path, provenance: Provenance) -> None:
+        """Write encoder, head, statistics and config."""
+        artifact.save(folder, self.config, self.state_dict(), provenance)
+
+    def release(self, folder: Path, provenance: Provenance) -> None:
+        """Write what run time needs: encoder and statistics, in bf16 shards."""
+        weights = {}
+        for name, value in self.state_dict().items():
+            if not name.startswith("head."):
+                statistic = name.endswith(("mean", "std"))
+                weights[name] = value if statistic else value.to(torch.bfloat16)
+        config = replace(self.config, released=True)
+        artifact.save(folder, config, weights, provenance, SHARD_BYTES)
+
+    @classmethod
+    def load(
+        cls, folder: Path | str, device: torch.device | str = "cpu"
+    ) -> "SkillModel":
+        """Read a model, from its folder or the run folder it lies in."""
+        folder = place(Path(folder))
+        kind = artifact.load_provenance(folder).kind
+        if kind != KIND:
+            raise ValueError(f"{folder}: a {kind} model, not a {KIND} model")
+        config, weights = artifact.load(folder, SkillConfig)
+        if config.pose_size != POSE_SIZE:
+            raise ValueError(
+                f"{folder}: a skill model for poses of {config.pose_size} numbers; "
+                f"this robot's have {POSE_SIZE}"
+            )
+        model = cls(config)
+        floats = {
+            k: v.float() if v.is_floating_point() else v for k, v in weights.items()
+        }
+        try:
+            model.load_state_dict(floats)
+        except RuntimeError as error:
+            raise ValueError(
+                f"{folder}: weights do not fit config.json: {error}"
+            ) from None
+        return model.to(device).eval()
+
+
+def place(folder: Path) -> Path:
+    """Where the model of a folder lies: there, or in the `model` of a run folder."""
+    inner = folder / "model"
+    return inner if inner.is_dir() else folder

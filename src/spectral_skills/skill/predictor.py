@@ -1,0 +1,168 @@
+"""What follows a skill: noise predictors that factor through the skill.
+
+    D(X, z, Y_tau, tau) = M(Y_tau, tau)^T phi(X, z)
+    phi(X, z) = F(X)^T (A z + b) / sqrt(e)          affine in z
+
+F(X) is an e x r matrix, the output of a layer of e r = 262,144 units. It is never
+formed: its layer is linear, so [A b] is multiplied into the layer's weights first,
+
+    F(X)^T [A b] = sum_e [A b]_e (W_e h(X) + c_e) = (sum_e [A b]_e W_e) h(X) + ...
+
+which leaves a layer of (d + 1) r = 16,640 units and the same numbers for a
+sixteenth of the work. All tensors here are normalised and flat.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from spectral_skills.skill.networks import (
+    LevelEmbedding,
+    ResidualTrunk,
+    residual_net,
+)
+
+
+@dataclass(frozen=True)
+class PredictorConfig:
+    """Widths of the predictor."""
+
+    kind: Literal["affine", "concat"] = "affine"
+    """affine is the paper's; concat passes state and skill through a network."""
+    embed: int = 1024
+    """e, rows of F(X)."""
+    rank: int = 256
+    """r, features that context and outcome meet in."""
+    context_hidden: tuple[int, ...] = (512, 512)
+    target_hidden: tuple[int, ...] = (1024, 1024, 512)
+    concat_hidden: tuple[int, ...] = (1024, 1024, 512)
+    """Of each of the three networks of the concat kind."""
+    levels: int = 8
+    """Noise levels."""
+
+
+class NoiseSchedule(nn.Module):
+    """Variance-preserving levels: Y_tau = alpha_tau Y + sigma_tau noise.
+
+    alpha^2 = exp(-0.1 s - 4.95 s^2) with s = (level + 1) / levels; level 0 has the
+    least noise.
+    """
+
+    alpha: Tensor
+    sigma: Tensor
+
+    def __init__(self, levels: int):
+        super().__init__()
+        s = torch.arange(1, levels + 1, dtype=torch.float64) / levels
+        square = torch.exp(-0.1 * s - 4.95 * s**2)
+        self.register_buffer("alpha", square.sqrt().float(), persistent=False)
+        self.register_buffer("sigma", (1 - square).sqrt().float(), persistent=False)
+
+    def __len__(self) -> int:
+        return len(self.alpha)
+
+    def add_noise(self, target: Tensor, level: Tensor, noise: Tensor) -> Tensor:
+        """Y_tau of targets (n, m) at levels (n,)."""
+        return self.alpha[level, None] * target + self.sigma[level, None] * noise
+
+
+class AffineFeatures(nn.Module):
+    """phi(X, z) = F(X)^T (A z + b) / sqrt(e)."""
+
+    def __init__(self, config: PredictorConfig, context: int, skill: int):
+        super().__init__()
+        e, r = config.embed, config.rank
+        self.trunk = ResidualTrunk(context, config.context_hidden)
+        self.skill_map = nn.Linear(skill, e)
+        # The output layer of F, as a linear layer of e r units would be drawn.
+        bound = self.trunk.width**-0.5
+        self.weight = nn.Parameter(
+            torch.empty(e, r, self.trunk.width).uniform_(-bound, bound)
+        )
+        self.bias = nn.Parameter(torch.empty(e, r).uniform_(-bound, bound))
+
+    def response(self, context: Tensor) -> tuple[Tensor, Tensor]:
+        """F^T A / sqrt(e) as (n, d, r), and F^T b / sqrt(e) as (n, r)."""
+        e, r, width = self.weight.shape
+        with torch.autocast(context.device.type, enabled=False):
+            # In float32: the weights are read once as they are, and their sum over
+            # e has the full precision whatever the rest computes in.
+            A_b = torch.cat((self.skill_map.weight, self.skill_map.bias[:, None]), 1)
+            A_b = A_b.T / math.sqrt(e)  # (d + 1, e)
+            weight = (A_b @ self.weight.reshape(e, -1)).view(-1, width)
+            bias = (A_b @ self.bias).view(-1)
+        F_A_b = nn.functional.linear(self.trunk(context), weight, bias)
+        F_A_b = F_A_b.view(len(context), -1, r)
+        return F_A_b[:, :-1], F_A_b[:, -1]
+
+    def forward(self, context: Tensor, skill: Tensor) -> Tensor:
+        F_A, F_b = self.response(context)
+        return weighted_sum(F_A, skill) + F_b
+
+
+class ConcatFeatures(nn.Module):
+    """phi(x, z) by three networks: state, skill, and a readout of both."""
+
+    def __init__(self, config: PredictorConfig, context: int, skill: int):
+        super().__init__()
+        hidden, e = config.concat_hidden, config.embed
+        self.state_net = residual_net(context, hidden, e)
+        self.skill_net = residual_net(skill, hidden, e)
+        self.readout = residual_net(2 * e, hidden, config.rank)
+
+    def forward(self, context: Tensor, skill: Tensor) -> Tensor:
+        both = torch.cat((self.state_net(context), self.skill_net(skill)), dim=-1)
+        return self.readout(both)
+
+
+class Predictor(nn.Module):
+    """D(X, z, Y_tau, tau): the noise in a noisy target."""
+
+    def __init__(self, config: PredictorConfig, context: int, skill: int, target: int):
+        super().__init__()
+        self.config, self.target = config, target
+        self.schedule = NoiseSchedule(config.levels)
+        kinds = {"affine": AffineFeatures, "concat": ConcatFeatures}
+        self.features = kinds[config.kind](config, context, skill)
+        self.level = LevelEmbedding()
+        inputs = target + 128
+        self.target_net = residual_net(
+            inputs, config.target_hidden, config.rank * target
+        )
+
+    def target_matrix(self, noisy: Tensor, level: Tensor) -> Tensor:
+        """M(Y_tau, tau), (n, r, m)."""
+        return self._target_rows(noisy, level).transpose(1, 2)
+
+    def _target_rows(self, noisy: Tensor, level: Tensor) -> Tensor:
+        """M^T, (n, m, r): rows of r numbers, which a GPU reads whole."""
+        seen = torch.cat((noisy, self.level(level).to(noisy.dtype)), dim=-1)
+        return self.target_net(seen).view(len(noisy), self.target, -1)
+
+    def forward(
+        self, context: Tensor, skill: Tensor, noisy: Tensor, level: Tensor
+    ) -> Tensor:
+        phi = self.features(context, skill)
+        M_T = self._target_rows(noisy, level)
+        return weighted_sum(M_T.transpose(1, 2), phi)
+
+
+def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
+    """Sum over k of weights (n, k) times rows (n, k, l).
+
+    Compiled, this is one pass over the rows; a library's product of a matrix and a
+    vector for every sample takes three times as long on a GPU.
+    """
+    weights = weights.to(rows.dtype)
+    if torch.compiler.is_compiling():
+        return (rows * weights[..., None]).sum(1)
+    return torch.bmm(weights[:, None], rows)[:, 0]
+
+
+def parameter_count(modules: Sequence[nn.Module]) -> int:
+    """Numbers that training changes."""
+    return sum(p.numel() for module in modules for p in module.parameters())

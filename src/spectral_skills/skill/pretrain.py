@@ -1,0 +1,188 @@
+"""Learn a skill space: the run, top to bottom."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from spectral_skills.artifact import Provenance
+from spectral_skills.motion import motion_sets
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.windows import MotionTensors, WindowSampler
+from spectral_skills.skill import distributed
+from spectral_skills.skill.evaluate import Evaluation, Probe
+from spectral_skills.skill.model import KIND, SkillModel
+from spectral_skills.skill.run_folder import RunFolder
+from spectral_skills.skill.trainer import PretrainConfig, Trainer
+
+TRAINED = ("prediction", "sigreg_batch", "penalty", "gradient_norm")
+"""Means over the updates since the last evaluation."""
+
+
+def split(
+    corpora: Sequence[Corpus],
+    held_out: float,
+    seed: int,
+    mirror: bool,
+    device: torch.device | str,
+) -> tuple[MotionTensors, MotionTensors]:
+    """Motions to train on and motions held out, by the names of the clips."""
+    sides: tuple[list, list] = ([], [])
+    for corpus in corpora:
+        if held_out >= 1:
+            indices = motion_sets.split(corpus, held_out_clips=int(held_out), seed=seed)
+        else:
+            indices = motion_sets.split(corpus, held_out_fraction=held_out, seed=seed)
+        for side, chosen in zip(sides, indices, strict=True):
+            view = corpus.select(chosen)
+            side.append((view.with_mirror() if mirror else view).to(device))
+    return MotionTensors.join(sides[0]), MotionTensors.join(sides[1])
+
+
+class Sums:
+    """What happened since the last evaluation, kept on the device."""
+
+    def __init__(self, device: torch.device):
+        self.device = device
+        self.bad = torch.full((), -1, device=device)
+        """First update whose loss or gradient was not finite."""
+        self.clear()
+
+    def clear(self) -> None:
+        self.total, self.count = torch.zeros(len(TRAINED), device=self.device), 0
+
+    def add(self, update: int, values: list[Tensor]) -> None:
+        """Take in an update without waiting for the device."""
+        row = torch.stack([v.detach().float() for v in values])
+        broken = ~torch.isfinite(row).all() & (self.bad < 0)
+        self.bad = torch.where(broken, update, self.bad)
+        self.total, self.count = self.total + row, self.count + 1
+
+    def means(self) -> dict[str, float]:
+        """Means by name."""
+        values = (self.total / max(self.count, 1)).tolist()
+        return dict(zip(TRAINED, values, strict=True))
+
+
+def pretrain(
+    config: PretrainConfig,
+    corpora: Sequence[Corpus],
+    out: Path,
+    device: str,
+    command: str = "",
+    watch: Callable[[Path], None] = lambda run: None,
+) -> SkillModel:
+    """Train in the folder `out`, or go on there; gives the model that was kept.
+
+    `watch` is called with the folder whenever there is something new in its log.
+    """
+    where = distributed.join(device)
+    if where.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+    data_hash = "+".join(corpus.hash for corpus in corpora)
+    run = RunFolder(out, config, data_hash, writes=distributed.rank() == 0)
+    motions, unseen = split(corpora, config.held_out, config.seed, config.mirror, where)
+    trainer = Trainer(config, motions, compiled=where.type == "cuda")
+    model = trainer.model
+    probe = Probe(
+        WindowSampler(unseen, config.model.windows),
+        trainer.sampler,
+        config.evaluation_windows,
+        config.seed,
+    )
+    state = {"update": 0, "seconds": 0.0, "best": float("inf"), "since_best": 0}
+    kept: dict[str, Tensor] | None = None
+    if (found := run.load_checkpoint()) is not None:
+        trainer.load(found[0])
+        state |= found[1]
+        if config.patience is not None and run.model_folder.exists():
+            kept = SkillModel.load(run.model_folder, where).state_dict()
+    run.begin_log(state["update"])
+
+    def save() -> None:
+        """Model first: the checkpoint says that everything before it is there."""
+        provenance = Provenance(
+            KIND, command=command, seed=config.seed, data_hash=data_hash
+        )
+        weights = model.state_dict() if kept is None else kept
+        run.save_model(config.model, weights, provenance)
+        run.save_checkpoint(trainer.tensors(), state)
+
+    def stop_if_broken() -> None:
+        if (bad := int(sums.bad)) >= 0:
+            raise ValueError(_broken(trainer, bad, run.path))
+
+    sums, began = Sums(where), time.monotonic() - state["seconds"]
+    bar = tqdm(
+        total=config.updates,
+        initial=state["update"],
+        unit=" updates",
+        disable=distributed.rank() > 0,
+    )
+    try:
+        for update in range(state["update"] + 1, config.updates + 1):
+            if config.patience is not None and state["since_best"] >= config.patience:
+                break
+            losses, norm = trainer.update(update)
+            sums.add(update, [losses.prediction, losses.sigreg, losses.penalty, norm])
+            state["update"] = update
+            bar.update()
+            if update % config.evaluate_every == 0 or update == config.updates:
+                stop_if_broken()
+                evaluation = probe(model, trainer.slow_encoder, trainer.precision())
+                state["seconds"] = time.monotonic() - began
+                row = {"update": update} | sums.means() | asdict(evaluation)
+                run.log(row | {"seconds": state["seconds"]})
+                sums.clear()
+                bar.write(_line(update, evaluation))
+                watch(run.path)
+                state["since_best"] += 1
+                if evaluation.held_out < state["best"]:
+                    state |= {"best": evaluation.held_out, "since_best": 0}
+                    if config.patience is not None:
+                        kept = {k: v.clone() for k, v in model.state_dict().items()}
+            if update % config.checkpoint_every == 0:
+                stop_if_broken()
+                save()
+    except KeyboardInterrupt:
+        stop_if_broken()
+        save()
+        raise
+    finally:
+        bar.close()
+        run.close()
+    save()
+    if kept is not None:
+        model.load_state_dict(kept)
+    return model.eval()
+
+
+def _line(update: int, evaluation: Evaluation) -> str:
+    levels = " ".join(f"{value:.3f}" for value in evaluation.held_out_levels)
+    return (
+        f"{update:>7,}  held-out {evaluation.held_out:.4f}  by level {levels}  "
+        f"shuffled {evaluation.shuffled:.3f}  std {evaluation.skill_std:.2f}  "
+        f"sigreg {evaluation.sigreg:.4f}"
+    )
+
+
+def _broken(trainer: Trainer, update: int, run: Path) -> str:
+    """Why an update was not finite, as far as its batch tells."""
+    clips, times = trainer.window_numbers(update)
+    windows = trainer.sampler.at(clips, times)
+    finite = torch.stack(
+        [x.flatten(1).isfinite().all(1) for x in vars(windows).values()]
+    ).all(0)
+    if bool(finite.all()):
+        why = f"its {len(clips):,} windows are finite, so try a lower learning rate"
+    else:
+        first = int((~finite).nonzero()[0])
+        why = f"clip {int(clips[first])} is not finite near frame {int(times[first])}"
+    return (
+        f"{run}: the loss of update {update:,} is not finite; {why}. The last "
+        "checkpoint is as it was"
+    )

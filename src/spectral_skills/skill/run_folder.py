@@ -1,0 +1,165 @@
+"""What a training run writes, so that it can be followed, killed and continued.
+
+config.json     the whole configuration
+log.jsonl       one line for every evaluation
+curves.png      the same as a picture
+tensorboard/    the same for TensorBoard
+checkpoint/     everything needed to go on
+model/          the skill model
+"""
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spectral_skills import artifact
+from spectral_skills import config as configs
+from spectral_skills.artifact import Provenance
+from spectral_skills.atomic import replacing_folder, write_file
+
+
+class RunFolder:
+    """A folder that belongs to one configuration; only its length may change."""
+
+    def __init__(self, path: Path, config: Any, data_hash: str, writes: bool = True):
+        self.path, self.config, self.writes = path, config, writes
+        self.log_path, self.model_folder = path / "log.jsonl", path / "model"
+        self._writer = None
+        known = path / "config.json"
+        if known.exists():
+            self._check_same(known, data_hash)
+        elif path.exists() and any(path.iterdir()):
+            raise ValueError(
+                f"{path}: not empty and no run of ours; choose another folder"
+            )
+        if writes:
+            write_file(known, self._text(data_hash))
+
+    def _text(self, data_hash: str) -> str:
+        values = {"config": configs.to_dict(self.config), "data": data_hash}
+        return json.dumps(values, indent=2) + "\n"
+
+    def _check_same(self, known: Path, data_hash: str) -> None:
+        stored = configs.parse(known.read_text(), str(known))
+        old = configs.from_dict(type(self.config), stored["config"], str(known))
+        old = replace(old, updates=self.config.updates)
+        different = [
+            name
+            for name, value in vars(old).items()
+            if value != getattr(self.config, name)
+        ]
+        if stored["data"] != data_hash:
+            different.append("the corpus")
+        if different:
+            raise ValueError(
+                f"{self.path}: holds a run with another {', '.join(different)}; "
+                "choose another folder for this one"
+            )
+
+    def load_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Tensors and plain values of the last checkpoint, if there is one."""
+        from safetensors.torch import load_file
+
+        folder = self.path / "checkpoint"
+        if not folder.exists():
+            return None
+        values = configs.parse((folder / "state.json").read_text(), str(folder))
+        return load_file(folder / "state.safetensors"), values
+
+    def save_checkpoint(
+        self, tensors: dict[str, Tensor], values: dict[str, Any]
+    ) -> None:
+        """Write a checkpoint in the place of the last one."""
+        from safetensors.torch import save_file
+
+        if not self.writes:
+            return
+        with replacing_folder(self.path / "checkpoint") as folder:
+            flat = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
+            save_file(flat, folder / "state.safetensors")
+            (folder / "state.json").write_text(json.dumps(values, indent=2) + "\n")
+
+    def save_model(
+        self, config: Any, weights: dict[str, Tensor], provenance: Provenance
+    ) -> None:
+        """Write the model in the place of the last one."""
+        if self.writes:
+            artifact.save(self.model_folder, config, weights, provenance)
+
+    def begin_log(self, update: int) -> None:
+        """Forget what was logged after an update: it will come again."""
+        if not self.writes:
+            return
+        rows = [row for row in self.read_log() if row["update"] <= update]
+        write_file(self.log_path, "".join(json.dumps(row) + "\n" for row in rows))
+        from torch.utils.tensorboard import SummaryWriter
+
+        place = self.path / "tensorboard"
+        if update == 0:
+            shutil.rmtree(place, ignore_errors=True)
+        self._writer = SummaryWriter(str(place), purge_step=update + 1)
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Add one line, here and to TensorBoard."""
+        if self._writer is None:
+            return
+        with self.log_path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        for name, value in row.items():
+            if isinstance(value, list | tuple):
+                for i, part in enumerate(value):
+                    self._writer.add_scalar(f"{name}/{i}", part, row["update"])
+            elif name != "update":
+                self._writer.add_scalar(name, value, row["update"])
+        self._writer.flush()
+
+    def read_log(self) -> list[dict[str, Any]]:
+        """All lines so far; a last one that was cut off is left away."""
+        return read_log(self.path)
+
+    def close(self) -> None:
+        """Let go of open files."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+def read_log(run: Path) -> list[dict[str, Any]]:
+    """Evaluations of a run folder."""
+    path = run / "log.jsonl"
+    rows = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break  # killed while writing
+    return rows
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state as named tensors."""
+    return {
+        f"optimizer.{index}.{name}": value
+        for index, state in optimizer.state_dict()["state"].items()
+        for name, value in state.items()
+    }
+
+
+def load_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]
+) -> None:
+    """Put back what `optimizer_tensors` gave."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith("optimizer."):
+            _, index, name = key.split(".")
+            state.setdefault(int(index), {})[name] = value
+    whole = optimizer.state_dict() | {"state": state}
+    optimizer.load_state_dict(whole)

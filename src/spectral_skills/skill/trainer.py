@@ -1,0 +1,206 @@
+"""One update of a skill space, from random numbers to new weights.
+
+Random numbers of an update depend on the seed and the update's number alone, and are
+drawn for the whole batch by every process. A run that was killed, or that has more
+processes, therefore goes through the same batches.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from spectral_skills.motion.windows import MotionTensors, WindowSampler
+from spectral_skills.skill import distributed
+from spectral_skills.skill.bottleneck import Code
+from spectral_skills.skill.evaluate import next_skill
+from spectral_skills.skill.losses import draw_slices, sigreg
+from spectral_skills.skill.model import SkillConfig, SkillModel
+from spectral_skills.skill.run_folder import load_optimizer, optimizer_tensors
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """A pretraining run."""
+
+    model: SkillConfig = SkillConfig()
+    updates: int = 50_000
+    batch: int = 8192
+    """Windows of an update, over all processes."""
+    learning_rate: float = 3e-4
+    head_learning_rate: float = 3e-4
+    clip_norm: float = 1.0
+    reduction: Literal["mean", "sum"] = "mean"
+    """mean over coordinates with SIGReg as it is, or sum over coordinates with SIGReg
+    times the number of samples. Either pair is balanced; a mixture is not."""
+    sigreg: float = 1.0
+    slices: int = 64
+    regularizer: float = 1e-3
+    target_ema: float = 0.996
+    """Momentum of the slow encoder that gives next-skill targets."""
+    held_out: float = 0.05
+    """Clips never trained on: a share of them, or their number from 1 on."""
+    mirror: bool = False
+    """Also train on every clip's mirror image."""
+    evaluate_every: int = 250
+    evaluation_windows: int = 8192
+    patience: int | None = None
+    """Stop after so many evaluations without a better one, and keep the best. Without
+    it the last weights are kept."""
+    checkpoint_every: int = 2500
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Of one batch; `total` is what is minimised."""
+
+    total: Tensor
+    prediction: Tensor
+    """Mean squared error of a coordinate, whatever the reduction."""
+    sigreg: Tensor
+    penalty: Tensor
+    latent: Tensor | None
+
+
+class Trainer:
+    """Model, optimizer and data of a run."""
+
+    def __init__(
+        self,
+        config: PretrainConfig,
+        motions: MotionTensors,
+        compiled: bool = False,
+    ):
+        self.config, self.motions = config, motions
+        self.device = motions.device
+        self.sampler = WindowSampler(motions, config.model.windows)
+        self.generator = torch.Generator(self.device)
+        torch.manual_seed(config.seed)  # for the weights
+        self.model = SkillModel(config.model).to(self.device)
+        self._seed(0)
+        self.model.fit(self.sampler.sample(1 << 16, self.generator))
+        assert self.model.head is not None
+        self.head = self.model.head
+        self.slow_encoder = None
+        if config.model.target == "next-skill":
+            self.slow_encoder = copy.deepcopy(self.model.encoder).requires_grad_(False)
+        self.parameters = list(self.model.parameters())
+        groups = [
+            {"params": list(self.model.encoder.parameters())},
+            {"params": list(self.head.parameters()), "lr": config.head_learning_rate},
+        ]
+        self.optimizer = torch.optim.AdamW(
+            groups, lr=config.learning_rate, weight_decay=0.0, fused=True
+        )
+        self.predict = torch.compile(self._predict) if compiled else self._predict
+        if config.batch % distributed.world_size():
+            raise ValueError(
+                f"a batch of {config.batch} cannot be shared equally by "
+                f"{distributed.world_size()} processes"
+            )
+
+    def _seed(self, update: int) -> None:
+        self.generator.manual_seed((self.config.seed << 32) + update)
+
+    def _integers(self, below: int) -> Tensor:
+        """This process's share of a batch of random numbers."""
+        size, generator = (self.config.batch,), self.generator
+        whole = torch.randint(below, size, generator=generator, device=self.device)
+        return distributed.share(whole)
+
+    def window_numbers(self, update: int) -> tuple[Tensor, Tensor]:
+        """Clips and times of the windows of an update."""
+        self._seed(update)
+        return self.sampler.locate(self._integers(self.sampler.total))
+
+    def losses(self, update: int) -> Losses:
+        """Losses of the batch of an update, counted from 1."""
+        config, generator = self.config, self.generator
+        clips, times = self.window_numbers(update)
+        level = self._integers(self.head.levels)
+        size = (config.batch, self.head.noise_width)
+        noise = torch.randn(size, generator=generator, device=self.device)
+        draws = self.model.encoder.bottleneck.draw(config.batch, generator)
+        if draws is not None:
+            draws = distributed.share(draws)
+        slices = draw_slices(config.model.encoder.width, config.slices, generator)
+
+        later = None
+        with self.precision():
+            if self.slow_encoder is not None:
+                later = next_skill(self.slow_encoder, self.motions, clips, times)
+            share = distributed.share(noise)
+            code, errors = self.predict(clips, times, level, share, draws, later)
+        prediction, penalty = errors.mean(), code.penalty.mean()
+        uneven = torch.zeros((), device=self.device)
+        if code.latent is not None:
+            uneven = sigreg(code.latent, slices)
+        total = prediction + config.sigreg * uneven + config.regularizer * penalty
+        if config.reduction == "sum":
+            total = (
+                self.head.outputs * prediction
+                + config.sigreg * config.batch * uneven
+                + config.regularizer * config.model.encoder.width * penalty
+            )
+        return Losses(total, prediction, uneven, penalty, code.latent)
+
+    def _predict(
+        self,
+        clips: Tensor,
+        times: Tensor,
+        level: Tensor,
+        noise: Tensor,
+        draws: Tensor | None,
+        later: Tensor | None,
+    ) -> tuple[Code, Tensor]:
+        """Skills of windows, and the error of each sample."""
+        windows = self.sampler.at(clips, times)
+        code = self.model.encoder(self.model.seen(windows), draws)
+        batch = self.model.batch(windows, later)
+        return code, self.head(code.skill, batch, level, noise)
+
+    def precision(self) -> torch.autocast:
+        """bf16 where there are units for it."""
+        kind = self.device.type
+        return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
+
+    def update(self, number: int) -> tuple[Losses, Tensor]:
+        """One optimizer step; gives the losses and the norm of the gradient."""
+        losses = self.losses(number)
+        losses.total.backward()
+        distributed.average_gradients(self.parameters)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if losses.latent is not None:
+            latent = losses.latent.detach()
+            self.model.encoder.bottleneck.update(latent, self.generator)
+        if self.slow_encoder is not None:
+            keep = self.config.target_ema
+            fast = self.model.encoder.parameters()
+            with torch.no_grad():
+                for slow, now in zip(self.slow_encoder.parameters(), fast, strict=True):
+                    slow.lerp_(now, 1 - keep)
+        return losses, norm
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that changes during training."""
+        tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
+        if self.slow_encoder is not None:
+            slow = self.slow_encoder.state_dict()
+            tensors |= {f"slow.{k}": v for k, v in slow.items()}
+        return tensors | optimizer_tensors(self.optimizer)
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Put back what `tensors` gave."""
+        self.model.load_state_dict(_part(tensors, "model."))
+        if self.slow_encoder is not None:
+            self.slow_encoder.load_state_dict(_part(tensors, "slow."))
+        load_optimizer(self.optimizer, tensors)
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}

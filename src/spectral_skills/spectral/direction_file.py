@@ -1,0 +1,190 @@
+"""Directions as run time needs them: one safetensors file, read with NumPy alone."""
+
+import difflib
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from spectral_skills import config as configs
+from spectral_skills.atomic import write_file
+
+VERSION = 1
+Family = Literal["spectral", "part", "target"]
+DETERMINED = 0.9
+"""Two halves of the contexts agree on a direction if |cos| is at least this."""
+SINGLE_LIMB = 0.5
+"""A direction moves a single limb if that limb has at least this share of the energy:
+more, then, than all the rest of the body."""
+LIMBS = ("left_leg", "right_leg", "left_arm", "right_arm")
+
+
+@dataclass(frozen=True)
+class Directions:
+    """Unit steps in skill space and what is predicted of them, per unit amplitude."""
+
+    names: tuple[str, ...]
+    families: tuple[Family, ...]
+    """spectral: eigenvectors of the response Gram. part: of one limb's Gram. target:
+    solved for a goal."""
+    vectors: np.ndarray
+    """(k, d) of length 1."""
+    gains: np.ndarray
+    """(k,) rms change of the predicted motion over contexts; sqrt(lambda) for spectral
+    directions."""
+    amplitudes: np.ndarray
+    """(k,) amplitude that reaches the goal of a target direction; 1 for others."""
+    stability: np.ndarray
+    """(k,) |cos| between the directions of two halves of the contexts."""
+    sameness: np.ndarray
+    """(k,) size of the mean change over its rms: 1 if alike in every context."""
+    effect_mean: np.ndarray
+    """(k, a) mean effect on each attribute."""
+    effect_std: np.ndarray
+    """(k, a) deviation of the effect over contexts."""
+    group_shares: np.ndarray
+    """(k, g) share of each part of the body in the energy."""
+    hand_maps: np.ndarray
+    """(2, d, 3) left and right: skill change that moves a hand by so many metres."""
+    attributes: tuple[str, ...]
+    units: tuple[str, ...]
+    groups: tuple[str, ...]
+    encoder: str
+    """Fingerprint of the encoder whose skills these directions are added to."""
+    data_hash: str
+    """Corpus that the contexts were drawn from."""
+    contexts: int
+    seed: int
+    hand_contexts: int
+    """Contexts that the hand maps were computed from."""
+    hand_standing: bool
+    """Whether those were the standing ones; if there are too few, all are used."""
+
+    def __post_init__(self):
+        k, d = self.vectors.shape
+        a, g = len(self.attributes), len(self.groups)
+        expected = {
+            **dict.fromkeys(("gains", "amplitudes", "stability", "sameness"), (k,)),
+            **dict.fromkeys(("effect_mean", "effect_std"), (k, a)),
+            "group_shares": (k, g),
+            "hand_maps": (2, d, 3),
+        }
+        for name, shape in expected.items():
+            found = getattr(self, name).shape
+            if found != shape:
+                raise ValueError(f"directions: {name} has shape {found}, not {shape}")
+        if not len(self.names) == len(self.families) == k or len(self.units) != a:
+            raise ValueError("directions: names, families or units do not match")
+        if len(set(self.names)) != k:
+            raise ValueError("directions: two have the same name")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def index(self, name: str) -> int:
+        """Position of a direction by name, or by the part of it before a space."""
+        short = [n.split(" ")[0] for n in self.names]
+        for names in (list(self.names), short):
+            if name in names:
+                return names.index(name)
+        near = difflib.get_close_matches(name, self.names, n=3, cutoff=0.3)
+        hint = f"; close to it: {', '.join(near)}" if near else ""
+        raise ValueError(f"no direction {name!r} among {len(self)}{hint}")
+
+    def family(self, family: Family) -> np.ndarray:
+        """Positions of the directions of a family."""
+        return np.flatnonzero(np.array(self.families) == family)
+
+    @property
+    def determined(self) -> np.ndarray:
+        """(k,) whether two halves of the contexts give the same direction."""
+        return self.stability >= DETERMINED
+
+    @property
+    def single_limb(self) -> np.ndarray:
+        """(k,) the limb that has most of the energy, or an empty string."""
+        limbs = [self.groups.index(name) for name in LIMBS]
+        shares = self.group_shares[:, limbs]
+        found = np.array(LIMBS)[shares.argmax(axis=1)]
+        return np.where(shares.max(axis=1) >= SINGLE_LIMB, found, "")
+
+    @property
+    def eigenvalue_ratios(self) -> np.ndarray:
+        """lambda_{k+1} / lambda_k of spectral directions: near 1 is near degenerate."""
+        eigenvalues = self.gains[self.family("spectral")].astype(np.float64) ** 2
+        return eigenvalues[1:] / np.maximum(eigenvalues[:-1], 1e-300)
+
+    def check(self, encoder_fingerprint: str) -> None:
+        """Refuse an encoder whose skills mean something else."""
+        if encoder_fingerprint != self.encoder:
+            raise ValueError(
+                f"these directions belong to the encoder {self.encoder}, and this is "
+                f"{encoder_fingerprint}; compute them again for this encoder"
+            )
+
+    def save(self, path: Path | str) -> None:
+        """Write one file, whole or not at all."""
+        arrays = {n: np.ascontiguousarray(getattr(self, n)) for n in _ARRAYS}
+        header = {
+            f.name: configs.to_dict(getattr(self, f.name))
+            for f in fields(self)
+            if f.name not in _ARRAYS
+        }
+        text = json.dumps(header)
+        digest = _hash(arrays, text)
+        metadata = {"version": str(VERSION), "hash": digest, "directions": text}
+        write_file(Path(path), to_bytes(arrays, metadata))
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Directions":
+        """Read a file; says what is wrong with it."""
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no directions here")
+        try:
+            with safe_open(path, framework="numpy") as file:
+                metadata = file.metadata() or {}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}
+        except SafetensorError as error:
+            raise ValueError(f"{path}: damaged or no directions ({error})") from None
+        version = metadata.get("version", "")
+        if "directions" not in metadata or not version.isdecimal():
+            raise ValueError(f"{path}: a safetensors file, but not of directions")
+        if int(version) != VERSION:
+            raise ValueError(
+                f"{path}: directions of version {version}, this package reads {VERSION}"
+            )
+        text = metadata["directions"]
+        if set(arrays) != set(_ARRAYS) or _hash(arrays, text) != metadata.get("hash"):
+            raise ValueError(f"{path}: damaged, it does not hold what was written")
+        header = configs.parse(text, str(path))
+        return cls(**arrays, **_header(header, str(path)))
+
+
+_ARRAYS = tuple(f.name for f in fields(Directions) if f.type is np.ndarray)
+_FIELDS = tuple(f for f in fields(Directions) if f.name not in _ARRAYS)
+
+
+def _header(values: Any, where: str) -> dict[str, Any]:
+    """All that is not an array, checked."""
+    known = {f.name for f in _FIELDS}
+    if not isinstance(values, dict) or set(values) != known:
+        raise ValueError(f"{where}: damaged, its header has other fields than expected")
+    lists = {k: tuple(v) for k, v in values.items() if isinstance(v, list)}
+    unknown = set(lists.get("families", ())) - set(get_args(Family))
+    if unknown:
+        raise ValueError(f"{where}: unknown family {sorted(unknown)[0]!r}")
+    return values | lists
+
+
+def _hash(arrays: dict[str, np.ndarray], text: str) -> str:
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,185 @@
+"""Spectral, body-part and target directions of a skill model, with their effects.
+
+    C = V diag(lambda) V^T,  lambda_1 >= ... >= lambda_d >= 0
+
+v_k is the unit step that changes the predicted motion most among those orthogonal to
+v_1 .. v_{k-1}, and sqrt(lambda_k) is the rms change. Where eigenvalues are close, the
+contexts happen to decide which vectors one gets: each is compared with its counterpart
+from an independent half of the contexts.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spectral_skills.motion.windows import WindowSampler
+from spectral_skills.skill.model import SkillModel
+from spectral_skills.spectral.attributes import (
+    ATTRIBUTES,
+    GROUPS,
+    LIMBS,
+    NAMES,
+    UNITS,
+    scales,
+)
+from spectral_skills.spectral.direction_file import Directions, Family
+from spectral_skills.spectral.gram import Effects, Responses, measure
+from spectral_skills.spectral.targeted import TARGETS, hand_maps, solve
+
+PART_DIRECTIONS = 3
+"""Leading directions kept of each limb."""
+
+
+def eigenpairs(gram: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (d,) in descending order, none negative, and eigenvectors (d, d).
+
+    Row k of the eigenvectors is v_k.
+    """
+    lam, V = torch.linalg.eigh(gram)
+    return lam.flip(0).clamp_min(0), V.T.flip(0)
+
+
+def orient(vectors: Tensor, effects: Effects) -> Tensor:
+    """Choose signs: the strongest mean effect, in scales, is the one it is named for.
+
+    A direction that moves the right shoulder most points where the arm goes up.
+    """
+    strongest, sense = _strongest(effects.along(vectors)[0])
+    return vectors * (sense * strongest.sign()).where(strongest != 0, 1.0)[:, None]
+
+
+def stability(first: Tensor, second: Tensor) -> Tensor:
+    """(k,) |cos| between unit vectors (k, d) of two halves of the contexts."""
+    return (first * second).sum(-1).abs()
+
+
+def find(
+    model: SkillModel,
+    sampler: WindowSampler,
+    contexts: int = 4096,
+    seed: int = 0,
+    data_hash: str = "",
+) -> Directions:
+    """All directions of a skill model over random contexts."""
+    first, second = measure(model, sampler, contexts, seed)
+    return from_responses(first, second, model.encoder.fingerprint(), seed, data_hash)
+
+
+def from_responses(
+    first: Responses,
+    second: Responses,
+    encoder: str,
+    seed: int = 0,
+    data_hash: str = "",
+) -> Directions:
+    """All directions from the responses of two halves of the contexts."""
+    both = first + second
+    families = (_spectral, _parts, _targets)
+    whole, *halves = [[family(r) for family in families] for r in (both, first, second)]
+    vectors = torch.cat([found.vectors for found in whole])
+    split = [torch.cat([found.vectors for found in half]) for half in halves]
+    mean, std = both.effects.along(vectors)
+    energy = _energy(both.group_grams, vectors)
+    gains = energy.sum(1).sqrt()
+    alike = (vectors @ both.mean_response.T).norm(dim=1)
+    shares = energy / energy.sum(1, keepdim=True).clamp_min(1e-300)
+    prefixes = [name for found in whole for name in found.prefixes]
+    maps, hand_contexts, stands = hand_maps(both)
+    return Directions(
+        names=_names(prefixes, mean, std, shares),
+        families=tuple(f.family for f in whole for _ in f.prefixes),
+        vectors=_array(vectors),
+        gains=_array(gains),
+        amplitudes=_array(torch.cat([f.amplitudes for f in whole])),
+        stability=_array(stability(*split)),
+        sameness=_array(alike / gains.clamp_min(1e-300)),
+        effect_mean=_array(mean),
+        effect_std=_array(std),
+        group_shares=_array(shares),
+        hand_maps=_array(maps),
+        attributes=NAMES,
+        units=UNITS,
+        groups=tuple(GROUPS),
+        encoder=encoder,
+        data_hash=data_hash,
+        contexts=both.contexts,
+        seed=seed,
+        hand_contexts=hand_contexts,
+        hand_standing=stands,
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Directions of one family."""
+
+    family: Family
+    prefixes: list[str]
+    """Beginnings of names; one that ends in a space is followed by the effect."""
+    vectors: Tensor
+    amplitudes: Tensor
+
+
+def _spectral(responses: Responses) -> _Found:
+    _, V = eigenpairs(responses.response_gram)
+    prefixes = [f"s{k + 1:02d} " for k in range(len(V))]
+    V = orient(V, responses.effects)
+    return _Found("spectral", prefixes, V, torch.ones_like(V[:, 0]))
+
+
+def _parts(responses: Responses) -> _Found:
+    """The strongest directions of each limb's Gram, whatever else they move."""
+    prefixes, vectors = [], []
+    for group, gram in zip(GROUPS, responses.group_grams, strict=True):
+        if group in LIMBS:
+            V = eigenpairs(gram)[1][:PART_DIRECTIONS]
+            prefixes += [f"{group}_{k + 1} " for k in range(len(V))]
+            vectors.append(orient(V, responses.effects))
+    V = torch.cat(vectors)
+    return _Found("part", prefixes, V, torch.ones_like(V[:, 0]))
+
+
+def _targets(responses: Responses) -> _Found:
+    found = [solve(responses.effects, target) for target in TARGETS]
+    vectors = torch.stack([f.vector for f in found])
+    amplitudes = vectors.new_tensor([f.amplitude for f in found])
+    return _Found("target", [f.target.name for f in found], vectors, amplitudes)
+
+
+def _energy(grams: Tensor, vectors: Tensor) -> Tensor:
+    """(k, groups) mean squared change v^T C_g v."""
+    return torch.einsum("kd,gde,ke->kg", vectors, grams, vectors).clamp_min(0)
+
+
+def _strongest(effect_mean: Tensor) -> tuple[Tensor, Tensor]:
+    """(k,) the mean effect that is largest in scales, and its attribute's sense."""
+    best = (effect_mean / scales().to(effect_mean)).abs().argmax(1)
+    sense = effect_mean.new_tensor([a.sense for a in ATTRIBUTES])
+    return effect_mean.gather(1, best[:, None])[:, 0], sense[best]
+
+
+def _names(
+    prefixes: list[str], mean: Tensor, std: Tensor, shares: Tensor
+) -> tuple[str, ...]:
+    """Names that claim no more than is predicted.
+
+    An effect that is larger on average than its spread over contexts gives the name;
+    if there is none, the name says which part of the body varies.
+    """
+    best = (mean / scales().to(mean)).abs().argmax(1).tolist()
+    part = shares.argmax(1).tolist()
+    names = []
+    for k, prefix in enumerate(prefixes):
+        if not prefix.endswith(" "):
+            names.append(prefix)
+        elif mean[k, best[k]].abs() > std[k, best[k]]:
+            names.append(prefix + ATTRIBUTES[best[k]].action)
+        else:
+            names.append(prefix + list(GROUPS)[part[k]].replace("_", " ") + " varies")
+    return tuple(names)
+
+
+def _array(values: Tensor) -> np.ndarray:
+    return values.float().cpu().numpy()

@@ -1,0 +1,149 @@
+"""Pretraining: every recipe runs, killed runs go on, bad runs lose nothing."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from spectral_skills import recipes
+from spectral_skills.artifact import Provenance
+from spectral_skills.skill.model import SkillModel
+from spectral_skills.skill.pretrain import pretrain
+from spectral_skills.skill.run_folder import read_log
+
+
+@pytest.mark.parametrize("name", recipes.PRETRAIN)
+def test_every_recipe_trains_saves_and_loads(name, shrink, corpus, tmp_path):
+    """Two evaluations, finite errors, and the same encoder after every way round."""
+    model = pretrain(shrink(name), [corpus], tmp_path / "run", "cpu")
+    rows = read_log(tmp_path / "run")
+    assert [row["update"] for row in rows] == [2, 4]
+    assert all(0 < row["held_out"] < 1e3 for row in rows)
+    assert len(rows[0]["held_out_levels"]) == model.head.levels
+    again = SkillModel.load(tmp_path / "run")
+    assert again.encoder.fingerprint() == model.encoder.fingerprint()
+    model.release(tmp_path / "small", Provenance("skill"))
+    small = SkillModel.load(tmp_path / "small")
+    assert small.encoder.fingerprint() == model.encoder.fingerprint()
+    assert small.head is None
+    poses = torch.randn(3, model.encoder.poses, 38)
+    assert torch.equal(again.encoder.encode(poses), model.encoder.encode(poses))
+
+
+def test_training_predicts_better(corpus, shrink, tmp_path):
+    """Errors fall, and the skill is what they fall by."""
+    config = shrink(
+        "smoke", updates=150, evaluate_every=50, batch=64, learning_rate=3e-3
+    )
+    config = replace(config, head_learning_rate=3e-3)
+    pretrain(config, [corpus], tmp_path / "run", "cpu")
+    rows = read_log(tmp_path / "run")
+    assert rows[-1]["prediction"] < 0.9 * rows[0]["prediction"]
+
+
+class StopError(Exception):
+    pass
+
+
+def _stop_at(update: int):
+    def watch(run):
+        if read_log(run)[-1]["update"] == update:
+            raise StopError
+
+    return watch
+
+
+@pytest.mark.parametrize(
+    "name", ["ablation-ours", "ablation-next-skill", "ablation-vq"]
+)
+def test_a_killed_run_continues_the_same_numbers(name, shrink, corpus, tmp_path):
+    """Log and weights equal those of a run that was never stopped."""
+    config = shrink(name, updates=6)
+    whole = pretrain(config, [corpus], tmp_path / "whole", "cpu")
+    with pytest.raises(StopError):
+        pretrain(config, [corpus], tmp_path / "cut", "cpu", watch=_stop_at(4))
+    resumed = pretrain(config, [corpus], tmp_path / "cut", "cpu")
+    for row, same in zip(
+        read_log(tmp_path / "whole"), read_log(tmp_path / "cut"), strict=True
+    ):
+        assert row | {"seconds": 0} == same | {"seconds": 0}
+    for key, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[key]), key
+
+
+def test_a_finished_run_can_be_made_longer(shrink, corpus, tmp_path):
+    """More updates of the same run go on where it ended."""
+    short = shrink("smoke", updates=2)
+    pretrain(short, [corpus], tmp_path / "run", "cpu")
+    longer = pretrain(replace(short, updates=4), [corpus], tmp_path / "run", "cpu")
+    once = pretrain(replace(short, updates=4), [corpus], tmp_path / "once", "cpu")
+    assert longer.encoder.fingerprint() == once.encoder.fingerprint()
+
+
+def test_another_run_in_the_same_folder_is_refused(shrink, corpus, tmp_path):
+    """The message names what differs."""
+    pretrain(shrink("smoke", updates=2), [corpus], tmp_path / "run", "cpu")
+    with pytest.raises(ValueError, match="another batch, seed"):
+        pretrain(shrink("smoke", batch=16, seed=3), [corpus], tmp_path / "run", "cpu")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine")
+    with pytest.raises(ValueError, match="not empty"):
+        pretrain(shrink("smoke"), [corpus], tmp_path / "full", "cpu")
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(shrink, corpus, tmp_path, monkeypatch):
+    """The update is named, the last good checkpoint stays."""
+    from spectral_skills.skill.trainer import Trainer
+
+    config = shrink("smoke", updates=20)
+    true = Trainer.losses
+
+    def losses(self, update):
+        found = true(self, update)
+        return replace(found, total=found.total * (float("nan") if update == 5 else 1))
+
+    monkeypatch.setattr(Trainer, "losses", losses)
+    with pytest.raises(ValueError, match="update 5 is not finite"):
+        pretrain(config, [corpus], tmp_path / "run", "cpu")
+    state = json.loads((tmp_path / "run" / "checkpoint" / "state.json").read_text())
+    assert state["update"] == 4
+    model = SkillModel.load(tmp_path / "run")
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
+def test_the_best_weights_are_kept_and_the_run_stops(shrink, corpus, tmp_path):
+    """With patience the model is that of the best evaluation, not of the last."""
+    config = shrink(
+        "lafan1", updates=60, evaluate_every=2, patience=2, learning_rate=0.5
+    )
+    model = pretrain(config, [corpus], tmp_path / "run", "cpu")
+    rows = read_log(tmp_path / "run")
+    best = min(range(len(rows)), key=lambda i: rows[i]["held_out"])
+    assert best == len(rows) - 3 and rows[-1]["update"] < 60
+    kept = pretrain(
+        replace(config, updates=rows[best]["update"], patience=None),
+        [corpus],
+        tmp_path / "to_best",
+        "cpu",
+    )
+    assert kept.encoder.fingerprint() == model.encoder.fingerprint()
+
+
+def test_a_corpus_too_short_for_one_window_is_explained(
+    shrink, make_clip, make_corpus, tmp_path
+):
+    """How many frames are needed, and how many there are."""
+    clips = [make_clip(f"blink{i}", 20, seed=i) for i in range(3)]
+    short = make_corpus(tmp_path / "corpus", clips)
+    with pytest.raises(ValueError, match="26 frames.*longest has 20"):
+        pretrain(shrink("smoke"), [short], tmp_path / "run", "cpu")
+
+
+def test_a_model_of_another_pose_layout_is_refused(shrink, corpus, tmp_path):
+    """By its config, before any weight is looked at."""
+    pretrain(shrink("smoke", updates=2), [corpus], tmp_path / "run", "cpu")
+    path = tmp_path / "run" / "model" / "config.json"
+    path.write_text(path.read_text().replace('"pose_size": 38', '"pose_size": 32'))
+    with pytest.raises(ValueError, match="poses of 32 numbers"):
+        SkillModel.load(tmp_path / "run")

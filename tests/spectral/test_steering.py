@@ -1,0 +1,221 @@
+"""Steering: addition along directions, ramps, faders and automation files."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectral_skills.spectral.steering import (
+    RAMP_STEPS,
+    Fader,
+    Knob,
+    full_amplitude,
+    read_automation,
+    schedule,
+    standard,
+    steer,
+    steer_command,
+)
+
+NAMES = ("right arm", "turn", "speed")
+AMPLITUDE = st.floats(-5, 5)
+
+
+def stream(steps: int = 200, size: int = 64, dtype: type = np.float32) -> np.ndarray:
+    skills = np.random.default_rng(0).normal(size=(steps, size)).astype(dtype)
+    skills[0, 0] = -0.0
+    return skills
+
+
+def unit_directions(count: int = 3, size: int = 64) -> np.ndarray:
+    matrix = np.random.default_rng(1).normal(size=(size, count))
+    return np.linalg.qr(matrix)[0].T
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_zero_amplitude_is_the_identity_bit_for_bit(dtype):
+    """Even minus zero stays, and the input is not touched."""
+    skills = stream(dtype=dtype)
+    before = skills.tobytes()
+    steered = steer(skills, unit_directions(), np.zeros((200, 3)))
+    assert steered.dtype == dtype
+    assert steered.tobytes() == before == skills.tobytes()
+    assert not np.shares_memory(steered, skills)
+
+
+@given(a=AMPLITUDE, b=AMPLITUDE)
+def test_steering_adds(a, b):
+    """Two knobs together move a skill by the sum of what each does alone."""
+    skills, directions = stream(dtype=np.float64), unit_directions()
+    first, second = Knob("right arm", a, 10, 150), Knob("turn", b, 60)
+
+    def change(*knobs: Knob) -> np.ndarray:
+        return steer(skills, directions, schedule(knobs, 200, NAMES)) - skills
+
+    together = change(first, second)
+    np.testing.assert_allclose(together, change(first) + change(second), atol=1e-12)
+    np.testing.assert_allclose(
+        together[100], a * directions[0] + b * directions[1], atol=1e-12
+    )
+
+
+def test_a_command_keeps_its_phase():
+    """Steering moves the skill and nothing else."""
+    command, amplitudes = stream(size=66), standard((1.0, -2.0, 0.5), 200)
+    steered = steer_command(command, unit_directions(), amplitudes)
+    assert steered.dtype == command.dtype
+    assert steered[:, 64:].tobytes() == command[:, 64:].tobytes()
+    expected = steer(command[:, :64], unit_directions(), amplitudes)
+    np.testing.assert_array_equal(steered[:, :64], expected)
+
+
+@pytest.mark.parametrize(
+    ("skills", "directions", "amplitudes", "words"),
+    [
+        (np.zeros(64), np.zeros((3, 64)), np.zeros((1, 3)), r"skills .*\(T, d\)"),
+        (np.zeros((9, 4), int), np.zeros((3, 4)), np.zeros((9, 3)), "int64"),
+        (np.zeros((9, 4)), np.zeros((4, 3)), np.zeros((9, 3)), r"\(k, 4\)"),
+        (np.zeros((9, 4)), np.zeros((3, 4)), np.zeros((3, 9)), r"\(9, 3\)"),
+        (np.zeros((9, 4)), np.zeros((3, 4)), np.full((9, 3), np.nan), "amplitudes.0"),
+        (np.full((9, 4), np.inf), np.zeros((3, 4)), np.zeros((9, 3)), "skills.0, 0"),
+    ],
+)
+def test_wrong_shapes_and_values_are_named(skills, directions, amplitudes, words):
+    """An error says which array is wrong and what it should be."""
+    with pytest.raises(ValueError, match=words):
+        steer(skills, directions, amplitudes)
+
+
+def test_commands_need_a_skill():
+    """Two numbers are a phase without a skill."""
+    with pytest.raises(ValueError, match=r"\(9, 2\)"):
+        steer_command(np.zeros((9, 2)), np.zeros((1, 64)), np.zeros((9, 1)))
+
+
+def test_a_ramp_takes_25_equal_steps():
+    """From nothing at the start to full amplitude 25 steps later, and back."""
+    curve = schedule([Knob("turn", 2.0, 40, 160)], 200, NAMES)[:, 1]
+    assert (curve[:41] == 0).all() and (curve[160:] == 0).all()
+    assert (curve[65:136] == 2.0).all()
+    moving = np.flatnonzero(np.diff(curve))
+    assert moving.tolist() == [*range(40, 65), *range(135, 160)]
+    np.testing.assert_allclose(np.abs(np.diff(curve)[moving]), 2.0 / RAMP_STEPS)
+
+
+def test_knobs_on_one_direction_add():
+    """By name or by number, one after the other or at once."""
+    knobs = [Knob("speed", 1.0), Knob(2, 0.5, 50), Knob("speed", -1.5, 100)]
+    amplitudes = schedule(knobs, 200, NAMES)
+    np.testing.assert_allclose(amplitudes[[0, 30, 80, 130], 2], [0, 1.0, 1.5, 0])
+    assert not amplitudes[:, :2].any()
+
+
+@pytest.mark.parametrize(
+    ("knob", "words"),
+    [
+        ({"direction": "jump", "amplitude": 1.0}, "right arm, turn, speed"),
+        ({"direction": 3, "amplitude": 1.0}, "there are 3"),
+        ({"direction": 0, "amplitude": np.nan}, "finite"),
+        ({"direction": 0, "amplitude": 1.0, "start": -1}, "start -1"),
+        ({"direction": 0, "amplitude": 1.0, "ramp": 0}, "ramp 0"),
+        ({"direction": 0, "amplitude": 1.0, "end": 49}, "too short"),
+    ],
+)
+def test_impossible_knobs_say_why(knob, words):
+    """What cannot be scheduled is refused in words."""
+    with pytest.raises(ValueError, match=words):
+        schedule([Knob(**knob)], 200, NAMES)
+
+
+def test_the_standard_schedule_is_the_papers():
+    """Steered from 40 to n - 40, full from 65 to n - 65."""
+    amplitudes = standard((1.8, -2.0), 390)
+    full = full_amplitude(390)
+    assert (full.start, full.stop) == (65, 325)
+    assert (amplitudes[full] == (1.8, -2.0)).all()
+    active = np.flatnonzero(amplitudes.any(axis=1))
+    assert (active[0], active[-1]) == (41, 349)
+    assert standard(1.8, 390).shape == (390, 1)
+    with pytest.raises(ValueError, match="131"):
+        standard(1.0, 130)
+
+
+@given(
+    targets=st.lists(st.tuples(AMPLITUDE, st.integers(0, 40)), max_size=8),
+    ramp=st.integers(1, 30),
+)
+def test_a_fader_never_moves_faster_than_its_rate(targets, ramp):
+    """Each step is at most the whole way divided by the ramp, wherever it restarts."""
+    fader = Fader(ramp=ramp)
+    for target, steps in targets:
+        rate = abs(target - fader.value) / ramp
+        fader.move(target)
+        for i in range(steps):
+            before, value = fader.value, fader.step()
+            assert abs(value - before) <= rate * (1 + 1e-9) + 1e-12
+            assert (value == target) or i + 1 < ramp
+
+
+def test_a_fader_takes_exactly_its_ramp():
+    """It is there at the 25th step, not before, and stays."""
+    fader = Fader(0.3)
+    fader.move(1.8)
+    values = [fader.step() for _ in range(30)]
+    assert values.index(1.8) == RAMP_STEPS - 1
+    assert set(values[RAMP_STEPS:]) == {1.8}
+    with pytest.raises(ValueError, match="finite"):
+        fader.move(np.nan)
+
+
+def test_automation_is_linear_between_rows_and_constant_outside(tmp_path):
+    """Times become control steps; directions not named stay at zero."""
+    path = tmp_path / "automation.csv"
+    rows = ("\ufefftime_s, turn,right arm", "0.2,0,1", "", "0.4,2,1", "1,-1,0", "")
+    path.write_text("\r\n".join(rows), newline="")
+    amplitudes = read_automation(path, NAMES).schedule(100)
+    assert amplitudes.shape == (100, 3)
+    np.testing.assert_allclose(amplitudes[[0, 10, 15, 20], 1], [0, 0, 1, 2])
+    np.testing.assert_allclose(amplitudes[[35, 50, 99], 1], [0.5, -1, -1])
+    np.testing.assert_allclose(amplitudes[[0, 20, 35, 99], 0], [1, 1, 0.5, 0])
+    assert not amplitudes[:, 2].any()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "line 1.*begin it with `time_s,`"),
+        ("0.0,1\n1.0,2\n", "line 1.*'0.0,1'.*begin it with `time_s,`"),
+        ("time_s;turn\n0;1\n", "separated by commas"),
+        ("time_s,jump\n0,1\n", "line 1: no direction 'jump'.*right arm, turn, speed"),
+        ("time_s,turn,turn\n0,1,1\n", "'turn' appears twice"),
+        ("time_s,turn\n", "no row after the header"),
+        ("time_s,turn\n0,1\n1\n", "line 3: 1 values under 2 columns"),
+        ("time_s,turn\n0,1\n1,2,3\n", "line 3: 3 values under 2 columns"),
+        ("time_s,turn\n0,nan\n", "line 2: turn is 'nan'; write a finite number"),
+        ("time_s,turn\n0,loud\n", "line 2: turn is 'loud'; write a finite number"),
+        ("time_s,turn\n0,\n", "line 2: turn is ''; write a finite number"),
+        ("time_s,turn\ninf,1\n", "line 2: time_s is 'inf'"),
+        ("time_s,turn\n-1,1\n", "line 2: time_s -1 must not be negative"),
+        ("time_s,turn\n0,1\n\n1,1\n1,2\n", "line 5: time_s 1 follows 1; .*increase"),
+    ],
+)
+def test_bad_automation_files_say_where_and_how_to_fix(tmp_path, text, words):
+    """File, line and value are in the error."""
+    path = tmp_path / "automation.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=words) as caught:
+        read_automation(path, NAMES)
+    assert str(path) in str(caught.value)
+
+
+def test_steering_needs_no_torch():
+    """The robot's runtime has NumPy alone."""
+    code = (
+        "import sys, spectral_skills.spectral.steering; "
+        "print([m for m in ('torch', 'mujoco') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.stdout.strip() == "[]", out.stdout + out.stderr

@@ -1,0 +1,128 @@
+"""Target directions: the minimum they promise, found another way."""
+
+import numpy as np
+import pytest
+import torch
+
+from spectral_skills.robot import g1
+from spectral_skills.spectral import targeted
+from spectral_skills.spectral.attributes import ATTRIBUTES, NAMES
+from spectral_skills.spectral.gram import Effects, Responses
+from spectral_skills.spectral.targeted import TARGETS, hand_map, hand_maps, solve
+
+WIDTH, CONTEXTS = 64, 50
+SCALE = np.array([a.scale for a in ATTRIBUTES])
+
+
+@pytest.fixture(scope="module")
+def rows() -> torch.Tensor:
+    """Effects E_i of contexts that have a mean in common, (contexts, a, d)."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (len(NAMES), WIDTH)
+    common = torch.randn(shape, generator=generator, dtype=torch.float64)
+    own = torch.randn((CONTEXTS, *shape), generator=generator, dtype=torch.float64)
+    return (common + 0.3 * own) * torch.tensor(SCALE)[:, None] * 0.1
+
+
+@pytest.fixture(scope="module")
+def effects(rows) -> Effects:
+    return Effects.of(rows)
+
+
+def brute_force(rows, goals: dict[str, float], free, hold, ridge) -> np.ndarray:
+    """The same minimum by least squares on all rows of all contexts, stacked."""
+    blocks, sides, square = [], [], np.zeros((WIDTH, WIDTH))
+    for a, name in enumerate(NAMES):
+        if name in free and name not in goals:
+            continue
+        weight = (1.0 if name in goals else hold) ** 0.5 / SCALE[a] / CONTEXTS**0.5
+        block = weight * rows[:, a].numpy()
+        blocks.append(block)
+        sides.append(np.full(CONTEXTS, weight * goals.get(name, 0.0)))
+        square += block.T @ block
+    blocks.append(np.sqrt(ridge * np.trace(square) / WIDTH) * np.eye(WIDTH))
+    sides.append(np.zeros(WIDTH))
+    matrix, side = np.concatenate(blocks), np.concatenate(sides)
+    return np.linalg.lstsq(matrix, side, rcond=None)[0]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("hold, ridge", [(0.3, 0.03), (1.0, 1e-4), (0.0, 0.5)])
+def test_the_minimum_is_that_of_stacked_rows(rows, effects, target, hold, ridge):
+    """Moments are enough: the direction is that of brute-force least squares."""
+    expected = brute_force(rows, target.goals, target.free, hold, ridge)
+    found = solve(effects, target, hold, ridge)
+    expected = expected / np.linalg.norm(expected)
+    np.testing.assert_allclose(found.vector.numpy(), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+def test_the_amplitude_reaches_the_goal(rows, effects, target):
+    """On average over contexts; with two goals, as nearly as one direction can."""
+    found = solve(effects, target)
+    assert found.vector.norm() == pytest.approx(1) and found.amplitude > 0
+    per_context = found.amplitude * (rows @ found.vector)
+    np.testing.assert_allclose(found.effect_mean, per_context.mean(0), atol=1e-9)
+    np.testing.assert_allclose(found.effect_std, per_context.std(0, unbiased=False))
+    reached = {n: float(found.effect_mean[NAMES.index(n)]) for n in target.goals}
+    for name, goal in target.goals.items():
+        tolerance = 1e-9 if len(reached) == 1 else 0.1
+        assert reached[name] == pytest.approx(goal, rel=tolerance)
+
+
+def test_leak_is_what_held_attributes_change(rows, effects):
+    """By hand: rms over contexts of the held rows, in scales, over the goal's."""
+    target = TARGETS[0]
+    found = solve(effects, target)
+    held = [a for a, n in enumerate(NAMES) if n not in target.free | set(target.goals)]
+    moved = (found.amplitude * (rows @ found.vector)).numpy() / SCALE
+    rest = np.sqrt((moved[:, held] ** 2).mean(0).sum())
+    goal = 1.0 / SCALE[NAMES.index("right_shoulder_pitch")]
+    assert found.leak == pytest.approx(rest / goal)
+    tight = solve(effects, target, hold=10.0)
+    assert tight.leak < found.leak < solve(effects, target, hold=0.0).leak
+
+
+def test_targets_name_attributes_and_free_their_own_limb():
+    """Goals exist; an arm's target leaves its hand free, a gait's target its legs."""
+    assert len({t.name for t in TARGETS}) == len(TARGETS)
+    for target in TARGETS:
+        assert set(target.goals) <= set(NAMES) and target.free <= set(NAMES)
+    by_name = {t.name: t for t in TARGETS}
+    assert "right_hand_z" in by_name["right_arm"].free
+    assert "left_elbow" not in by_name["right_arm"].free
+    assert by_name["speed"].free >= {j for j in g1.JOINTS if "hip" in j or "knee" in j}
+    assert "yaw_rate" not in by_name["speed"].free
+    # Free feet let the whole robot sink instead of bending its knees.
+    assert not by_name["stance_height"].free & {"left_foot_height", "right_foot_height"}
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_hand_map_inverts_feasible_rows(rows, side):
+    """One context, no ridge: the hand goes where it is told and nothing held moves."""
+    effects = Effects.of(rows[:1])
+    found = hand_map(effects, side, hold=1.0, ridge=1e-12)
+    moved = rows[0] @ found  # (a, 3)
+    hand = [NAMES.index(f"{side}_hand_{axis}") for axis in "xyz"]
+    np.testing.assert_allclose(moved[hand], np.eye(3), atol=1e-6)
+    other = "right" if side == "left" else "left"
+    for name in ("left_knee", "waist_yaw", "root_height", f"{other}_elbow"):
+        np.testing.assert_allclose(moved[NAMES.index(name)], 0, atol=1e-6)
+    assert moved[NAMES.index(f"{side}_elbow")].abs().max() > 0.01
+
+
+def test_hand_maps_use_standing_contexts_if_there_are_enough(
+    effects, rows, monkeypatch
+):
+    """And say which they used."""
+    few = Effects.of(rows[:31])
+    enough = Effects.of(rows[:32])
+    zeros = torch.zeros(1, WIDTH, WIDTH, dtype=torch.float64)
+    for standing, expected, count in ((few, False, CONTEXTS), (enough, True, 32)):
+        responses = Responses(CONTEXTS, zeros, zeros[0], effects, standing)
+        maps, contexts, stands = hand_maps(responses)
+        assert (contexts, stands) == (count, expected)
+        used = standing if expected else effects
+        torch.testing.assert_close(maps[1], hand_map(used, "right"))
+        assert maps.shape == (2, WIDTH, 3)
+    assert targeted.ENOUGH_STANDING == 32
