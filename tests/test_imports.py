@@ -26,7 +26,8 @@ RANKS = {
     "desk": 11,
     "recipes": 12,
     "doctor": 13,
-    "cli": 14,
+    "verbs": 14,
+    "cli": 15,
 }
 FORBIDDEN = {"mjlab", "rsl_rl", "torchvision"}
 

@@ -37,7 +37,9 @@ def pretrain_lafan1() -> PretrainConfig:
 
 def pretrain_base() -> PretrainConfig:
     """The released skill space, from the embedded corpus and its mirror image."""
-    return replace(pretrain_paper(), updates=10_000, held_out=0.05, mirror=True)
+    return replace(
+        pretrain_paper(), updates=12_000, held_out=0.05, mirror=True, patience=20
+    )
 
 
 def pretrain_smoke() -> PretrainConfig:
@@ -46,7 +48,11 @@ def pretrain_smoke() -> PretrainConfig:
         model=SkillConfig(
             encoder=EncoderConfig(hidden=(256, 128)),
             predictor=PredictorConfig(
-                embed=64, rank=16, context_hidden=(64, 64), target_hidden=(64, 64)
+                # The noise has 418 dimensions: a narrower last layer cannot hold it.
+                embed=64,
+                rank=16,
+                context_hidden=(64, 64),
+                target_hidden=(512,),
             ),
         ),
         updates=100,
@@ -62,7 +68,7 @@ def pretrain_smoke() -> PretrainConfig:
 
 def _ablation(**changes) -> PretrainConfig:
     """The paper's model with one thing changed, for a corpus of LAFAN1's size."""
-    return replace(pretrain_lafan1(), updates=2000, patience=20, **changes)
+    return replace(pretrain_lafan1(), updates=1200, evaluate_every=200, **changes)
 
 
 def _encoder(**changes) -> PretrainConfig:

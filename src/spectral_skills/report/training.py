@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
 
 from spectral_skills.report import ink
 from spectral_skills.skill.run_folder import read_log
@@ -22,7 +23,7 @@ def draw_curves(run: Path) -> None:
         f"best held-out error {best['held_out']:.4f} at {best['update']:,}",
     )
     grid = figure.add_gridspec(
-        2, 2, left=0.055, right=0.93, top=0.82, bottom=0.08, hspace=0.42, wspace=0.3
+        2, 2, left=0.055, right=0.91, top=0.82, bottom=0.08, hspace=0.42, wspace=0.42
     )
     updates = [row["update"] for row in rows]
     axes = _plot(figure, grid[0, 0], "mean squared error of a coordinate")
@@ -32,7 +33,7 @@ def draw_curves(run: Path) -> None:
         ("held out", "held_out", ink.LEFT),
     ):
         _curve(axes, updates, [row[key] for row in rows], name, colour)
-    axes.set_yscale("log")
+    _logarithmic(axes)
 
     levels = len(last["held_out_levels"])
     axes = _plot(figure, grid[0, 1], "held out, by noise level")
@@ -46,7 +47,7 @@ def draw_curves(run: Path) -> None:
         {"least noise": last["held_out_levels"][0]}
         | ({"most noise": last["held_out_levels"][-1]} if levels > 1 else {}),
     )
-    axes.set_yscale("log")
+    _logarithmic(axes)
 
     axes = _plot(figure, grid[1, 0], "deviation of the skills, mean over dimensions")
     axes.axhline(0.80, color=ink.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
@@ -59,6 +60,8 @@ def draw_curves(run: Path) -> None:
     axes = _plot(figure, grid[1, 1], "SIGReg: distance from a standard normal")
     _curve(axes, updates, [row["sigreg"] for row in rows], "", ink.LEFT)
     axes.set_ylim(bottom=0)
+    for axes in figure.axes:
+        axes.margins(x=0.02)
     ink.save(figure, run / "curves.png")
 
 
@@ -66,6 +69,18 @@ def _plot(figure, cell, title: str) -> Axes:
     axes = ink.quiet(figure.add_subplot(cell), title)
     axes.set_xlabel("updates", color=ink.MUTED, size=10)
     return axes
+
+
+def _logarithmic(axes: Axes) -> None:
+    axes.set_yscale("log")
+    for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        which(FuncFormatter(_plain))
+    axes.tick_params(which="minor", colors=ink.MUTED, labelsize=9.5, length=0)
+
+
+def _plain(value: float, _: int) -> str:
+    """Only ones, twos and fives, so that labels keep apart."""
+    return f"{value:g}" if f"{value:e}"[0] in "125" else ""
 
 
 def _curve(axes: Axes, updates: list, values: list, name: str, colour: str) -> None:

@@ -36,11 +36,11 @@ class Code(NamedTuple):
     latent: Tensor | None
     """(n, width) that SIGReg shapes: the skill before it is quantised, if any."""
     penalty: Tensor
-    """(n,) regulariser, a mean over coordinates."""
+    """(n,) regulariser, a sum over coordinates or groups."""
 
 
 class Continuous(nn.Module):
-    """q is the identity; the penalty is the mean square."""
+    """q is the identity; the penalty is the squared norm."""
 
     def __init__(self, config: BottleneckConfig, width: int):
         super().__init__()
@@ -51,7 +51,7 @@ class Continuous(nn.Module):
         return None
 
     def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
-        return Code(features, features, features.square().mean(-1))
+        return Code(features, features, features.square().sum(-1))
 
     def update(self, latent: Tensor, generator: torch.Generator) -> None:
         """Learn from a batch what gradients do not teach: nothing here."""
@@ -74,7 +74,7 @@ class FSQ(Continuous):
         # Adding the half before rounding makes an even number of levels symmetric.
         rounded = (torch.round((bounded + 1) * half) / half) - 1
         skill = bounded + (rounded - bounded).detach()
-        return Code(skill, features, features.square().mean(-1))
+        return Code(skill, features, features.square().sum(-1))
 
 
 class Categorical(Continuous):
@@ -111,7 +111,7 @@ class Categorical(Continuous):
         chosen = self.grid[noisy.argmax(dim=-1)]
         divergence = (p * p.log()).sum(-1) + math.log(self.shape[1])
         skill = skill + (chosen - skill).detach()
-        return Code(skill, None, divergence.mean(-1))
+        return Code(skill, None, divergence.sum(-1))
 
     def _soft(self, p: Tensor, draws: Tensor | None) -> Tensor:
         """What stands in for the chosen class in the gradient."""
@@ -155,7 +155,7 @@ class VQ(Continuous):
     def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
         chosen = self.codebook[self.nearest(features)]
         skill = features + (chosen - features).detach()
-        return Code(skill, features, (features - chosen).square().mean(-1))
+        return Code(skill, features, (features - chosen).square().sum(-1))
 
     @torch.no_grad()
     def update(self, latent: Tensor, generator: torch.Generator) -> None:

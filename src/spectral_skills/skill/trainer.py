@@ -138,13 +138,13 @@ class Trainer:
         uneven = torch.zeros((), device=self.device)
         if code.latent is not None:
             uneven = sigreg(code.latent, slices)
-        total = prediction + config.sigreg * uneven + config.regularizer * penalty
-        if config.reduction == "sum":
-            total = (
-                self.head.outputs * prediction
-                + config.sigreg * config.batch * uneven
-                + config.regularizer * config.model.encoder.width * penalty
-            )
+        # Of either pair; without the factors neither term outweighs the other.
+        many = config.reduction == "sum"
+        total = (
+            (self.head.outputs if many else 1) * prediction
+            + (config.batch if many else 1) * config.sigreg * uneven
+            + config.regularizer * penalty
+        )
         return Losses(total, prediction, uneven, penalty, code.latent)
 
     def _predict(

@@ -130,11 +130,16 @@ def _spectral(responses: Responses) -> _Found:
 
 
 def _parts(responses: Responses) -> _Found:
-    """The strongest directions of each limb's Gram, whatever else they move."""
+    """Directions that move a limb most and the rest least.
+
+    Leading eigenvectors of C_g less the Gram of all other rows. Those of C_g alone
+    move the rest of the body as they like: from the second on, hardly the limb.
+    """
+    C = responses.response_gram
     prefixes, vectors = [], []
     for group, gram in zip(GROUPS, responses.group_grams, strict=True):
         if group in LIMBS:
-            V = eigenpairs(gram)[1][:PART_DIRECTIONS]
+            V = torch.linalg.eigh(2 * gram - C)[1].T.flip(0)[:PART_DIRECTIONS]
             prefixes += [f"{group}_{k + 1} " for k in range(len(V))]
             vectors.append(orient(V, responses.effects))
     V = torch.cat(vectors)

@@ -62,7 +62,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target("speed", {"forward_speed": 0.3}, _LEGS | _FEET),
     # A quarter turn to the left in 4 s.
-    Target("turn", {"yaw_rate": math.pi / 2 / 4.0}, _LEGS),
+    Target("turn", {"yaw_rate": math.pi / 2 / 4.0}, _LEGS | _FEET),
     # With free feet the whole robot would sink through the floor.
     Target("stance_height", {"root_height": -0.10}, _LEGS),
     Target("foot_clearance", dict.fromkeys(sorted(_FEET), 0.05), _LEGS),

@@ -1,0 +1,49 @@
+"""Verbs about this machine. Each imports what it needs when it runs."""
+
+from pathlib import Path
+from typing import Literal
+
+from spectral_skills.verbs.shared import device_or_best
+
+What = Literal["kinematics", "windows", "corpus", "ik", "synth", "pretrain", "support"]
+
+
+def doctor() -> int:
+    """Check the installation: versions, devices, rendering, missing parts."""
+    from spectral_skills.doctor import examine
+
+    return examine()
+
+
+def bench(
+    what: Literal[
+        "kinematics", "windows", "corpus", "ik", "synth", "pretrain", "support"
+    ],
+    /,
+    *,
+    device: str = "cpu",
+    record: Path | None = None,
+) -> None:
+    """Measure speed against the physical limit of this machine.
+
+    Args:
+        what: The part to measure.
+        device: cpu or cuda.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from importlib import import_module
+
+    from spectral_skills.report.tables import publish, show
+
+    rooms = {
+        "ik": "motion.bench_ik",
+        "pretrain": "skill.bench",
+        "support": "spectral.bench",
+    }
+    room = rooms.get(what, "motion.bench")
+    measure = getattr(import_module(f"spectral_skills.{room}"), what)
+    results = measure(device_or_best(device))
+    show(results)
+    if record is not None:
+        publish(results, record)

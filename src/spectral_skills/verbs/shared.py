@@ -1,0 +1,34 @@
+"""What several verbs need; heavy imports happen inside."""
+
+from pathlib import Path
+
+NOTHING_USABLE = 2
+INTERRUPTED = 130
+
+
+def or_embedded(corpus: Path | None) -> Path:
+    """The given corpus, or the one that is made when first asked for."""
+    if corpus is not None:
+        return corpus
+    from spectral_skills.motion.synthetic.generate import embedded_corpus
+
+    return embedded_corpus()
+
+
+def open_corpora(folders: list[Path]) -> list:
+    """Corpora by their folders; `embedded` is made when first asked for."""
+    from spectral_skills.motion.corpus import Corpus
+
+    names = [None if str(folder) == "embedded" else folder for folder in folders]
+    return [Corpus.open(or_embedded(name)) for name in names]
+
+
+def device_or_best(name: str | None) -> str:
+    """The device asked for, or the best there is."""
+    import torch
+
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("no CUDA device here; run it with --device cpu")
+    return name

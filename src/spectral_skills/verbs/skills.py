@@ -1,0 +1,202 @@
+"""Verbs about skill spaces. Each imports what it needs when it runs."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from spectral_skills.verbs.shared import INTERRUPTED, device_or_best, open_corpora
+
+
+def pretrain(
+    recipe: str,
+    /,
+    *,
+    corpus: list[Path],
+    out: Path,
+    release: Path | None = None,
+    device: str | None = None,
+    config: Any = None,
+) -> int:
+    """Learn a skill space from corpora of motion.
+
+    Recipes: paper, lafan1, base, smoke, and ablation-* (an unknown name lists all).
+    Every setting of a recipe is an option too: `spectral pretrain base --help`. A
+    killed run goes on with the same command; `torchrun` starts several processes.
+
+    Args:
+        recipe: Name of a recipe.
+        corpus: Folders of corpora; `embedded` is the one this package makes.
+        out: Folder of the run: model, log, curves, checkpoint.
+        release: Also write what run time needs, without the predictor, here.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills import recipes
+    from spectral_skills.report.training import draw_curves
+    from spectral_skills.skill import pretrain as training
+    from spectral_skills.skill.distributed import rank
+
+    settings = config or recipes.pretrain(recipe)
+    where = device_or_best(device)
+    corpora = open_corpora(corpus)
+    names = " ".join(folder.name for folder in corpus)
+    command = f"spectral pretrain {recipe} --corpus {names}"
+    try:
+        model = training.pretrain(settings, corpora, out, where, command, draw_curves)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    if rank() == 0:
+        print(f"model     {out / 'model'}")
+        print(f"curves    {out / 'curves.png'}")
+        if release is not None:
+            from spectral_skills.artifact import load_provenance
+
+            model.release(release, load_provenance(out / "model"))
+            print(f"release   {release}")
+    return 0
+
+
+def directions(
+    *,
+    skill: Path,
+    corpus: list[Path],
+    out: Path,
+    contexts: int = 4096,
+    seed: int = 0,
+    device: str | None = None,
+) -> None:
+    """Find the directions of a skill space and what each is predicted to move.
+
+    Spectral, body-part and target directions and the hand maps go into one file, the
+    picture of all ranks beside it.
+
+    Args:
+        skill: Skill model with its predictor, as `spectral pretrain` wrote it.
+        corpus: Folders of corpora; `embedded` is the one this package makes.
+        out: File to write; the picture has its name with .png.
+        contexts: Recorded windows that responses are averaged over.
+        seed: Seed of the choice of windows.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills.motion.windows import MotionTensors, WindowSampler
+    from spectral_skills.report.directions import all_ranks, effect_table
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.spectral.directions import find
+
+    model = SkillModel.load(skill, device_or_best(device))
+    corpora = open_corpora(corpus)
+    motions = MotionTensors.join([c.to(device_or_best(device)) for c in corpora])
+    sampler = WindowSampler(motions, model.config.windows)
+    found = find(model, sampler, contexts, seed, "+".join(c.hash for c in corpora))
+    found.save(out)
+    all_ranks(found, out.with_suffix(".png"))
+    print(effect_table(found))
+    print(f"file      {out}")
+    print(f"picture   {out.with_suffix('.png')}")
+
+
+def skills_encode(
+    name: str, /, *, skill: Path, corpus: Path = Path("embedded"), out: Path
+) -> None:
+    """Encode a clip into its stream of skills, one for every control step.
+
+    Args:
+        name: Name of the clip, as `corpus list` prints it.
+        skill: Skill model.
+        corpus: Folder of the corpus; `embedded` is the one this package makes.
+        out: File to write (.npz).
+    """
+    from spectral_skills.motion.corpus import FPS
+    from spectral_skills.skill.codes import SkillStream, encode_rows, save_stream
+    from spectral_skills.skill.model import SkillModel
+
+    encoder = SkillModel.load(skill).encoder
+    (clips,) = open_corpora([corpus])
+    skills = encode_rows(encoder, clips.qpos(clips.index(name))).cpu().numpy()
+    save_stream(out, SkillStream(skills, name, FPS, encoder.fingerprint()))
+    print(f"{len(skills):,} skills of {skills.shape[1]} numbers    {out}")
+
+
+def skills_map(
+    *,
+    skill: Path,
+    corpus: Path = Path("embedded"),
+    out: Path = Path("skill_map.png"),
+    device: str | None = None,
+) -> None:
+    """Draw a corpus as the skill space sees it: one dot a clip, coloured by kind.
+
+    Args:
+        skill: Skill model.
+        corpus: Folder of the corpus; `embedded` is the one this package makes.
+        out: Picture to write.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills.report.skill_map import draw_map
+    from spectral_skills.skill.codes import SkillBank
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.spectral.nearest import leave_one_clip_out
+
+    encoder = SkillModel.load(skill, device_or_best(device)).encoder
+    (clips,) = open_corpora([corpus])
+    bank = SkillBank.build(encoder, clips)
+    draw_map(clips, bank, out)
+    apart = leave_one_clip_out(bank.skills, bank.clips)
+    print(f"{len(bank.skills):,} skills, std of a dimension {bank.spread():.2f}")
+    print(
+        f"to the nearest skill of another clip: median {apart.median:.2f}, "
+        f"90 % {apart.p90:.2f}, 99 % {apart.p99:.2f}"
+    )
+    print(f"picture   {out}")
+
+
+def evaluate_readout(
+    *,
+    skill: list[Path],
+    corpus: list[Path],
+    held_out: float = 4,
+    seed: int = 0,
+    device: str | None = None,
+    record: Path | None = None,
+) -> None:
+    """Measure what a linear map reads from skills: poses now and later, root motion.
+
+    Args:
+        skill: Skill models, one row each.
+        corpus: Folders of corpora; `embedded` is the one this package makes.
+        held_out: Clips to score on, as in training: a share, or a number from 1 on.
+        seed: Seed of the split, as in training, and of the windows.
+        device: cpu or cuda; cuda where there is one.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from spectral_skills.evaluation.readout import table
+    from spectral_skills.report.tables import publish, show
+
+    results = table(skill, open_corpora(corpus), held_out, seed, device_or_best(device))
+    show(results)
+    if record is not None:
+        publish(results, record)
+
+
+def report_skill(
+    *, run: Path, label: str, directions: Path | None = None, record: Path
+) -> None:
+    """Put what a pretraining run reached into a file of results.
+
+    Args:
+        run: Folder of the run.
+        label: Name of the corpus in the tables.
+        directions: Its direction file, if there is one.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from spectral_skills.report.skill_space import direction_results, training_results
+    from spectral_skills.report.tables import publish, show
+    from spectral_skills.spectral.direction_file import Directions
+
+    results = training_results(run, label)
+    if directions is not None:
+        results += direction_results(Directions.load(directions), label)
+    show(results)
+    publish(results, record)
