@@ -149,7 +149,7 @@ def table(
         for name, value in asdict(readout(encoder, fit, score)).items():
             results.append(
                 Result(
-                    "Linear readout",
+                    "Linear readout: held-out R^2",
                     folder.name,
                     name.replace("_", " "),
                     value,

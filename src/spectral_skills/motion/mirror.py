@@ -9,16 +9,17 @@ from spectral_skills.robot import g1
 
 Rows = TypeVar("Rows", bound=Any)
 
-_ORDER = [*range(7), *(7 + g1.MIRROR_JOINTS)]
+# Plain numbers: a compiler that traces this cannot look into NumPy arrays.
+_ORDER = [*range(7), *(7 + g1.MIRROR_JOINTS).tolist()]
 # Reflection in y = 0 negates y, and the turns about x and z.
-_SIGNS = np.array([1, -1, 1, 1, -1, 1, -1, *g1.MIRROR_SIGNS], dtype=np.float32)
+_SIGNS = [1.0, -1.0, 1.0, 1.0, -1.0, 1.0, -1.0, *g1.MIRROR_SIGNS.tolist()]
 _OTHER_SIDE = {"left": "right", "right": "left"}
 
 
 def mirror_rows(rows: Rows) -> Rows:
     """Reflect (..., 36) rows, a NumPy array or a tensor on any device."""
     if isinstance(rows, np.ndarray):
-        return rows[..., _ORDER] * _SIGNS  # type: ignore[return-value]
+        return rows[..., _ORDER] * np.array(_SIGNS, rows.dtype)  # type: ignore[return-value]
     return rows[..., _ORDER] * rows.new_tensor(_SIGNS)
 
 

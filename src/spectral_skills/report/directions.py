@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from spectral_skills.report import ink
 from spectral_skills.spectral.attributes import ATTRIBUTES
-from spectral_skills.spectral.direction_file import DETERMINED, Directions
+from spectral_skills.spectral.direction_file import DETERMINED, SINGLE_LIMB, Directions
 
 _HEIGHT_PX = 1860
 _LEFT, _WIDTH = 0.138, 0.832
@@ -92,7 +92,7 @@ def _gains(axes: Axes, directions: Directions, chosen: np.ndarray) -> None:
     mark = axes.plot([], [], "D", color=ink.MUTED, markersize=6)[0]
     axes.legend(
         handles=[*bars, mark],
-        labels=[*names, "one limb has over half of the energy"],
+        labels=[*names, f"one limb has over {SINGLE_LIMB:.0%} of the energy"],
         loc="upper right",
         ncols=2,
         **_LEGEND,
@@ -214,7 +214,8 @@ def effect_table(directions: Directions) -> str:
     notes = (
         f"per unit amplitude, over {directions.contexts:,} contexts",
         f"same: |cos| between two halves of them, * if at least {DETERMINED:g}",
-        "limb: has over half of the energy; amplitude: reaches the goal of a target",
+        f"limb: has over {SINGLE_LIMB:.0%} of the energy",
+        "amplitude: reaches the goal of a target",
         f"hand maps from {directions.hand_contexts:,} {source} contexts",
     )
     return "\n".join((*lines, "", *notes))

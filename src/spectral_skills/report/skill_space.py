@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from spectral_skills.config import parse
 from spectral_skills.results import Result
 from spectral_skills.skill.run_folder import read_log
 from spectral_skills.spectral.direction_file import Directions
@@ -19,38 +20,44 @@ def training_results(run: Path, label: str) -> list[Result]:
     if not rows:
         raise ValueError(f"{run}: no log of a pretraining run")
     best = min(rows, key=lambda row: row["held_out"])
-    table = f"Skill space of {label}: prediction"
-
-    def result(row: str, metric: str, value: float, paper: str = "") -> Result:
-        return Result(table, row, metric, value, n=len(rows), paper=paper)
-
-    shown = [row for row in rows if _round(row["update"])]
-    shown += [row for row in (best, rows[-1]) if row not in shown]
+    shown = {row["update"]: row for row in (best, rows[-1])}
+    shown |= {row["update"]: row for row in rows if _round(row["update"])}
     results = []
-    for row in sorted(shown, key=lambda row: row["update"]):
-        name = f"update {row['update']:,}"
-        results.append(result(name, "held out", row["held_out"]))
-        results.append(result(name, "trained on", row["prediction"]))
-        results.append(result(name, "skills exchanged", row["shuffled"]))
-        for i, value in enumerate(row["held_out_levels"]):
-            results.append(result(name, f"level {i + 1}", value))
-        results.append(result(name, "SIGReg", row["sigreg"]))
-        results.append(result(name, "skill std", row["skill_std"]))
-    about = f"Skill space of {label}: statements"
-    paper_best = "2,000 to 3,000" if label == "LAFAN1" else ""
-    results.append(
-        replace(
-            result("best held-out error", "update", best["update"], paper_best),
-            table=about,
-        )
-    )
-    results.append(
-        replace(
-            result("corpus skills", "std of a dimension", best["skill_std"], "0.80"),
-            table=about,
-        )
-    )
+    for update, row in sorted(shown.items()):
+        values = {
+            "held out": row["held_out"],
+            "trained on": row["prediction"],
+            "skills exchanged": row["shuffled"],
+            **{f"level {i + 1}": v for i, v in enumerate(row["held_out_levels"])},
+            "SIGReg": row["sigreg"],
+            "skill std": row["skill_std"],
+        }
+        for metric, value in values.items():
+            name = f"Skill space of {label}: prediction"
+            results.append(Result(name, f"update {update:,}", metric, value))
+    table = f"Skill space of {label}: statements"
+    paper = "2,000 to 3,000" if label == "LAFAN1" else ""
+    name = "best held-out error"
+    results.append(Result(table, name, "update", best["update"], paper=paper))
+    name, spread = "corpus skills", best["skill_std"]
+    results.append(Result(table, name, "std of a dimension", spread, paper="0.80"))
     return results
+
+
+def traced(results: list[Result], run: Path) -> list[Result]:
+    """The same, with the run they come from."""
+    path = run / "config.json"
+    about = parse(path.read_text(), str(path))
+    return [
+        replace(
+            result,
+            seed=about["config"]["seed"],
+            run=about["data"][:8],
+            command=about["command"],
+            hardware=about["hardware"],
+        )
+        for result in results
+    ]
 
 
 def _round(update: int) -> bool:

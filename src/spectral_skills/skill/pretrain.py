@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from spectral_skills.artifact import Provenance
 from spectral_skills.motion import motion_sets
+from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors, WindowSampler
 from spectral_skills.skill import distributed
@@ -84,7 +85,8 @@ def pretrain(
     if where.type == "cuda":
         torch.set_float32_matmul_precision("high")
     data_hash = "+".join(corpus.hash for corpus in corpora)
-    run = RunFolder(out, config, data_hash, writes=distributed.rank() == 0)
+    about = {"command": command, "hardware": hardware(device)}
+    run = RunFolder(out, config, data_hash, about, writes=distributed.rank() == 0)
     motions, unseen = split(corpora, config.held_out, config.seed, config.mirror, where)
     trainer = Trainer(config, motions, compiled=where.type == "cuda")
     model = trainer.model

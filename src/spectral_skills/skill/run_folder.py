@@ -27,7 +27,14 @@ from spectral_skills.atomic import replacing_folder, write_file
 class RunFolder:
     """A folder that belongs to one configuration; only its length may change."""
 
-    def __init__(self, path: Path, config: Any, data_hash: str, writes: bool = True):
+    def __init__(
+        self,
+        path: Path,
+        config: Any,
+        data_hash: str,
+        about: dict[str, str],
+        writes: bool = True,
+    ):
         self.path, self.config, self.writes = path, config, writes
         self.log_path, self.model_folder = path / "log.jsonl", path / "model"
         self._writer = None
@@ -39,11 +46,8 @@ class RunFolder:
                 f"{path}: not empty and no run of ours; choose another folder"
             )
         if writes:
-            write_file(known, self._text(data_hash))
-
-    def _text(self, data_hash: str) -> str:
-        values = {"config": configs.to_dict(self.config), "data": data_hash}
-        return json.dumps(values, indent=2) + "\n"
+            values = {"config": configs.to_dict(config), "data": data_hash} | about
+            write_file(known, json.dumps(values, indent=2) + "\n")
 
     def _check_same(self, known: Path, data_hash: str) -> None:
         stored = configs.parse(known.read_text(), str(known))

@@ -18,9 +18,9 @@ VERSION = 1
 Family = Literal["spectral", "part", "target"]
 DETERMINED = 0.9
 """Two halves of the contexts agree on a direction if |cos| is at least this."""
-SINGLE_LIMB = 0.5
+SINGLE_LIMB = 0.6
 """A direction moves a single limb if that limb has at least this share of the energy:
-more, then, than all the rest of the body."""
+half again as much, then, as all the rest of the body."""
 LIMBS = ("left_leg", "right_leg", "left_arm", "right_arm")
 
 

@@ -8,6 +8,7 @@ contexts happen to decide which vectors one gets: each is compared with its coun
 from an independent half of the contexts.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,10 +86,10 @@ def from_responses(
     gains = energy.sum(1).sqrt()
     alike = (vectors @ both.mean_response.T).norm(dim=1)
     shares = energy / energy.sum(1, keepdim=True).clamp_min(1e-300)
-    prefixes = [name for found in whole for name in found.prefixes]
+    prefixes = [prefix for found in whole for prefix in found.prefixes]
     maps, hand_contexts, stands = hand_maps(both)
     return Directions(
-        names=_names(prefixes, mean, std, shares),
+        names=name(prefixes, *map(_array, (mean, std, shares))),
         families=tuple(f.family for f in whole for _ in f.prefixes),
         vectors=_array(vectors),
         gains=_array(gains),
@@ -165,25 +166,44 @@ def _strongest(effect_mean: Tensor) -> tuple[Tensor, Tensor]:
     return effect_mean.gather(1, best[:, None])[:, 0], sense[best]
 
 
-def _names(
-    prefixes: list[str], mean: Tensor, std: Tensor, shares: Tensor
+def name(
+    prefixes: Sequence[str], mean: np.ndarray, std: np.ndarray, shares: np.ndarray
 ) -> tuple[str, ...]:
     """Names that claim no more than is predicted.
 
     An effect that is larger on average than its spread over contexts gives the name;
     if there is none, the name says which part of the body varies.
     """
-    best = (mean / scales().to(mean)).abs().argmax(1).tolist()
-    part = shares.argmax(1).tolist()
+    best = np.abs(mean / scales().numpy()).argmax(1)
     names = []
     for k, prefix in enumerate(prefixes):
         if not prefix.endswith(" "):
             names.append(prefix)
-        elif mean[k, best[k]].abs() > std[k, best[k]]:
-            names.append(prefix + ATTRIBUTES[best[k]].action)
+        elif abs(mean[k, best[k]]) > std[k, best[k]]:
+            names.append(prefix + _action(mean[k], best[k]))
         else:
-            names.append(prefix + list(GROUPS)[part[k]].replace("_", " ") + " varies")
+            part = list(GROUPS)[shares[k].argmax()].replace("_", " ")
+            names.append(f"{prefix}{part} varies")
     return tuple(names)
+
+
+def _action(effect: np.ndarray, index: int) -> str:
+    """What is done to an attribute, by one side, by both, or by one against the other.
+
+    The other side has a part in it from half the effect on.
+    """
+    attribute = ATTRIBUTES[index]
+    side = attribute.name.split("_")[0]
+    other = {"left": "right", "right": "left"}.get(side)
+    if other is None:
+        return attribute.action
+    twin = NAMES.index(attribute.name.replace(side, other, 1))
+    ratio = effect[twin] * ATTRIBUTES[twin].sense / (effect[index] * attribute.sense)
+    if abs(ratio) < 0.5:
+        return attribute.action
+    _, part, *what = attribute.action.split()
+    plural = {"foot": "feet", "toes": "toes"}.get(part, f"{part}s")
+    return " ".join(("both" if ratio > 0 else "opposed", plural, *what))
 
 
 def _array(values: Tensor) -> np.ndarray:

@@ -32,3 +32,10 @@ def device_or_best(name: str | None) -> str:
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("no CUDA device here; run it with --device cpu")
     return name
+
+
+def skill_folder(folder: Path) -> Path:
+    """Folder of a skill model; `released` is the one that comes with the package."""
+    if str(folder) == "released":
+        return Path(__file__).parents[1] / "pretrained" / "skill"
+    return folder

@@ -4,7 +4,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spectral_skills.verbs.shared import INTERRUPTED, device_or_best, open_corpora
+from spectral_skills.verbs.shared import (
+    INTERRUPTED,
+    device_or_best,
+    open_corpora,
+    skill_folder,
+)
 
 
 def pretrain(
@@ -83,7 +88,7 @@ def directions(
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.directions import find
 
-    model = SkillModel.load(skill, device_or_best(device))
+    model = SkillModel.load(skill_folder(skill), device_or_best(device))
     corpora = open_corpora(corpus)
     motions = MotionTensors.join([c.to(device_or_best(device)) for c in corpora])
     sampler = WindowSampler(motions, model.config.windows)
@@ -96,13 +101,18 @@ def directions(
 
 
 def skills_encode(
-    name: str, /, *, skill: Path, corpus: Path = Path("embedded"), out: Path
+    name: str,
+    /,
+    *,
+    skill: Path = Path("released"),
+    corpus: Path = Path("embedded"),
+    out: Path,
 ) -> None:
     """Encode a clip into its stream of skills, one for every control step.
 
     Args:
         name: Name of the clip, as `corpus list` prints it.
-        skill: Skill model.
+        skill: Skill model; `released` is the one that comes with the package.
         corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: File to write (.npz).
     """
@@ -110,7 +120,7 @@ def skills_encode(
     from spectral_skills.skill.codes import SkillStream, encode_rows, save_stream
     from spectral_skills.skill.model import SkillModel
 
-    encoder = SkillModel.load(skill).encoder
+    encoder = SkillModel.load(skill_folder(skill)).encoder
     (clips,) = open_corpora([corpus])
     skills = encode_rows(encoder, clips.qpos(clips.index(name))).cpu().numpy()
     save_stream(out, SkillStream(skills, name, FPS, encoder.fingerprint()))
@@ -119,7 +129,7 @@ def skills_encode(
 
 def skills_map(
     *,
-    skill: Path,
+    skill: Path = Path("released"),
     corpus: Path = Path("embedded"),
     out: Path = Path("skill_map.png"),
     device: str | None = None,
@@ -127,7 +137,7 @@ def skills_map(
     """Draw a corpus as the skill space sees it: one dot a clip, coloured by kind.
 
     Args:
-        skill: Skill model.
+        skill: Skill model; `released` is the one that comes with the package.
         corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: Picture to write.
         device: cpu or cuda; cuda where there is one.
@@ -137,7 +147,7 @@ def skills_map(
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.nearest import leave_one_clip_out
 
-    encoder = SkillModel.load(skill, device_or_best(device)).encoder
+    encoder = SkillModel.load(skill_folder(skill), device_or_best(device)).encoder
     (clips,) = open_corpora([corpus])
     bank = SkillBank.build(encoder, clips)
     draw_map(clips, bank, out)
@@ -191,12 +201,17 @@ def report_skill(
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
-    from spectral_skills.report.skill_space import direction_results, training_results
+    from spectral_skills.report.skill_space import (
+        direction_results,
+        traced,
+        training_results,
+    )
     from spectral_skills.report.tables import publish, show
     from spectral_skills.spectral.direction_file import Directions
 
     results = training_results(run, label)
     if directions is not None:
         results += direction_results(Directions.load(directions), label)
+    results = traced(results, run)
     show(results)
     publish(results, record)
