@@ -122,3 +122,7 @@ def _run(verb: str, arguments: list[str]) -> int:
         print("stopped", file=sys.stderr)
         return INTERRUPTED
     return code or 0
+
+
+if __name__ == "__main__":
+    main()

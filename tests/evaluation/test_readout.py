@@ -72,7 +72,6 @@ def test_noise_tells_nothing(sides):
         assert abs(explained((x, y), (x, y))) < 0.05
 
 
-@pytest.mark.xfail(strict=True, reason="no ridge where skills never change")
 def test_an_encoder_that_collapsed_has_a_row(sides):
     """Skills that are all the same, as of one code: nothing, and no failure."""
     found = readout(_encoder(lambda poses: torch.ones(len(poses), 8)), *sides)

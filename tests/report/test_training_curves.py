@@ -68,7 +68,6 @@ def test_every_panel_has_something_in_it(tmp_path, levels, count):
     assert _coloured(_panels(pixels)[0], ink.RIGHT) > 25
 
 
-@pytest.mark.xfail(strict=True, reason="no mark where levels are drawn")
 @pytest.mark.parametrize("levels", [1, 8])
 def test_the_first_evaluation_is_a_mark_in_every_panel(tmp_path, levels, monkeypatch):
     """One point makes no line; it is drawn as a dot, not only as a number."""

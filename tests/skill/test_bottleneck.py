@@ -180,7 +180,7 @@ def test_penalty_is_the_distance_from_uniform(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["categorical", pytest.param("gumbel", marks=pytest.mark.xfail(strict=True))],
+    ["categorical", "gumbel"],
 )
 def test_classes_of_no_probability_do_no_harm(kind):
     """Penalty and gradients are finite where a softmax is zero."""

@@ -161,7 +161,6 @@ def test_a_run_of_two_is_the_run_of_one(one, two, out):
         assert torch.equal(stored[key], value), key
 
 
-@pytest.mark.xfail(strict=True, reason="each process logs its own share")
 def test_the_log_is_of_the_whole_batch(one, two, out):
     """Errors of the trained-on windows of all processes, not of the first one's."""
     together, alone = read_log(out / "run"), read_log(out / "alone")
@@ -169,17 +168,15 @@ def test_the_log_is_of_the_whole_batch(one, two, out):
         assert row["prediction"] == pytest.approx(wanted["prediction"], rel=1e-4)
 
 
-@pytest.mark.xfail(strict=True, reason="every process is told")
 def test_only_the_first_process_draws(two):
     """Who is told of a new log would draw it, and two would write one file."""
     assert [found["run"]["told"] for found in two] == [2, 0]
 
 
-@pytest.mark.xfail(strict=True, reason="hidden files count as somebody else's")
 def test_a_process_may_come_while_another_begins(shrink, tmp_path):
     """The first one's config.json is not yet there under its name."""
     (tmp_path / ".config.json-x1y2z3").write_text("{")
-    RunFolder(tmp_path, shrink("smoke"), "hash", writes=False)
+    RunFolder(tmp_path, shrink("smoke"), "hash", {}, writes=False)
 
 
 def test_processes_see_different_windows(corpus, shrink, monkeypatch):
@@ -243,7 +240,6 @@ def test_the_verb_runs_under_torchrun(launched):
     assert all(p.isfinite().all() for p in model.parameters())
 
 
-@pytest.mark.xfail(strict=True, reason="tqdm writes lines of a bar that is disabled")
 def test_only_the_first_process_talks(launched):
     """One line for every evaluation."""
     told = [line for line in launched[0].stdout.splitlines() if "held-out" in line]

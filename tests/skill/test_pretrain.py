@@ -20,6 +20,7 @@ def test_every_recipe_trains_saves_and_loads(name, shrink, corpus, tmp_path):
     rows = read_log(tmp_path / "run")
     assert [row["update"] for row in rows] == [2, 4]
     assert all(0 < row["held_out"] < 1e3 for row in rows)
+    assert model.head is not None
     assert len(rows[0]["held_out_levels"]) == model.head.levels
     again = SkillModel.load(tmp_path / "run")
     assert again.encoder.fingerprint() == model.encoder.fingerprint()

@@ -166,7 +166,6 @@ def test_unknown_recipes_are_answered_with_all(capsys):
     assert all(name in told for name in recipes.PRETRAIN)
 
 
-@pytest.mark.xfail(strict=True, reason="the folder is taken before anything is checked")
 def test_a_mistake_does_not_take_the_folder(folder, tmp_path):
     """After a refused setting the right one may use the same folder."""
     arguments = _arguments(folder, tmp_path / "run")
@@ -174,7 +173,6 @@ def test_a_mistake_does_not_take_the_folder(folder, tmp_path):
     assert not (tmp_path / "run" / "config.json").exists()
 
 
-@pytest.mark.xfail(strict=True, raises=RuntimeError, reason="torch's own error")
 def test_an_unknown_device_is_named(folder, tmp_path, capsys):
     """One line, no trace."""
     arguments = _arguments(folder, tmp_path / "run")
@@ -230,7 +228,6 @@ def _updates(run: Path) -> int:
     return json.loads((run / "checkpoint" / "state.json").read_text())["update"]
 
 
-@pytest.mark.xfail(strict=True, reason="weights are saved in the middle of an update")
 def test_an_interrupt_between_step_and_count(shrink, corpus, tmp_path, monkeypatch):
     """Wherever an interrupt falls, the run goes on as if it had not been."""
     config = shrink("smoke", updates=4, checkpoint_every=100)
@@ -250,7 +247,6 @@ def test_an_interrupt_between_step_and_count(shrink, corpus, tmp_path, monkeypat
         assert torch.equal(value, resumed.state_dict()[key]), key
 
 
-@pytest.mark.xfail(strict=True, reason="sums since the last evaluation are forgotten")
 def test_checkpoints_between_evaluations_keep_the_log(
     shrink, corpus, tmp_path, monkeypatch
 ):

@@ -113,8 +113,9 @@ def explained(fit: tuple[Tensor, Tensor], score: tuple[Tensor, Tensor]) -> float
     centre = x.double().mean(0)
     x, x_new = x.double() - centre, x_new.double() - centre
     gram = x.T @ x
-    ridge = 1e-6 * gram.diagonal().mean() * torch.eye(len(gram)).to(gram)
-    weights = torch.linalg.solve(gram + ridge, x.T @ y)
+    # All skills may be the same: then nothing is explained, and nothing breaks.
+    gram.diagonal().add_(1e-6 * gram.diagonal().mean().clamp_min(1e-9))
+    weights = torch.linalg.solve(gram, x.T @ y)
     rest = (y_new - x_new @ weights).square().mean(0)
     spread = y_new.var(0, correction=0)
     return float(1 - rest.sum() / spread.sum())

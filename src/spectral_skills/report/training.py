@@ -27,12 +27,16 @@ def draw_curves(run: Path) -> None:
     )
     updates = [row["update"] for row in rows]
     axes = _plot(figure, grid[0, 0], "mean squared error of a coordinate")
-    for name, key, colour in (
+    curves = (
         ("skills exchanged", "shuffled", ink.MUTED),
         ("trained on", "prediction", ink.RIGHT),
         ("held out", "held_out", ink.LEFT),
-    ):
-        _curve(axes, updates, [row[key] for row in rows], name, colour)
+    )
+    # The label of the lowest curve goes below its end, of the highest above.
+    order = sorted(last[key] for _, key, _ in curves)
+    for name, key, colour in curves:
+        shift = 7 * (order.index(last[key]) - 1)
+        _curve(axes, updates, [row[key] for row in rows], name, colour, shift)
     _logarithmic(axes)
 
     levels = len(last["held_out_levels"])
@@ -40,7 +44,10 @@ def draw_curves(run: Path) -> None:
     for level in range(levels):
         values = [row["held_out_levels"][level] for row in rows]
         shade = 0.25 + 0.75 * (1 - level / max(levels - 1, 1))
-        axes.plot(updates, values, color=ink.LEFT, alpha=shade, linewidth=1.4)
+        mark = "o" if len(updates) < 2 else None
+        axes.plot(
+            updates, values, color=ink.LEFT, alpha=shade, linewidth=1.4, marker=mark
+        )
     _end_labels(
         axes,
         updates[-1],
@@ -68,33 +75,37 @@ def draw_curves(run: Path) -> None:
 def _plot(figure, cell, title: str) -> Axes:
     axes = ink.quiet(figure.add_subplot(cell), title)
     axes.set_xlabel("updates", color=ink.MUTED, size=10)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     return axes
 
 
 def _logarithmic(axes: Axes) -> None:
     axes.set_yscale("log")
-    for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-        which(FuncFormatter(_plain))
+    low, high = axes.get_ylim()
+    # Where all of it lies within a few steps, every step has its label.
+    shown = "123456789" if high < 5 * low else "125"
+    plain = FuncFormatter(lambda x, _: f"{x:g}" if f"{x:e}"[0] in shown else "")
+    axes.yaxis.set_major_formatter(plain)
+    axes.yaxis.set_minor_formatter(plain)
     axes.tick_params(which="minor", colors=ink.MUTED, labelsize=9.5, length=0)
 
 
-def _plain(value: float, _: int) -> str:
-    """Only ones, twos and fives, so that labels keep apart."""
-    return f"{value:g}" if f"{value:e}"[0] in "125" else ""
-
-
-def _curve(axes: Axes, updates: list, values: list, name: str, colour: str) -> None:
+def _curve(
+    axes: Axes, updates: list, values: list, name: str, colour: str, shift: float = 0
+) -> None:
     mark = "o" if len(updates) < 2 else None
     axes.plot(updates, values, color=colour, linewidth=1.8, marker=mark)
-    _end_labels(axes, updates[-1], {name: values[-1]}, colour)
+    _end_labels(axes, updates[-1], {name: values[-1]}, colour, shift)
 
 
-def _end_labels(axes: Axes, x: float, labels: dict, colour: str = ink.LEFT) -> None:
+def _end_labels(
+    axes: Axes, x: float, labels: dict, colour: str = ink.LEFT, shift: float = 0
+) -> None:
     for name, value in labels.items():
         axes.annotate(
             f"{name} {value:.3g}".strip(),
             (x, value),
-            xytext=(5, 0),
+            xytext=(5, shift),
             textcoords="offset points",
             size=9.5,
             color=colour,

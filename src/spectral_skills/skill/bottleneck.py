@@ -27,6 +27,10 @@ class BottleneckConfig:
     codes: int = 1024
     """Size of the codebook (vq)."""
 
+    def __post_init__(self):
+        if self.levels < 2:
+            raise ValueError(f"levels is {self.levels}, must be at least 2")
+
 
 class Code(NamedTuple):
     """What a bottleneck makes of a batch of features."""
@@ -103,17 +107,20 @@ class Categorical(Continuous):
 
     def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
         logits = features.unflatten(-1, self.shape).float()
-        p = torch.softmax(logits, dim=-1)
-        p = (1 - self.uniform_share) * p + self.uniform_share / self.shape[1]
-        soft = self._soft(p, draws)
-        noisy = p.log() if draws is None else p.log() + draws
+        log_p = torch.log_softmax(logits, dim=-1)
+        if self.uniform_share:
+            p = (1 - self.uniform_share) * log_p.exp()
+            log_p = (p + self.uniform_share / self.shape[1]).log()
+        p = log_p.exp()
+        noisy = log_p if draws is None else log_p + draws
+        soft = self._soft(p, noisy)
         skill = soft @ self.grid
         chosen = self.grid[noisy.argmax(dim=-1)]
-        divergence = (p * p.log()).sum(-1) + math.log(self.shape[1])
+        divergence = (p * log_p).sum(-1) + math.log(self.shape[1])
         skill = skill + (chosen - skill).detach()
         return Code(skill, None, divergence.sum(-1))
 
-    def _soft(self, p: Tensor, draws: Tensor | None) -> Tensor:
+    def _soft(self, p: Tensor, noisy: Tensor) -> Tensor:
         """What stands in for the chosen class in the gradient."""
         return p
 
@@ -123,9 +130,8 @@ class Gumbel(Categorical):
 
     uniform_share = 0.0
 
-    def _soft(self, p: Tensor, draws: Tensor | None) -> Tensor:
-        logits = p.clamp_min(1e-12).log()
-        return torch.softmax(logits if draws is None else logits + draws, dim=-1)
+    def _soft(self, p: Tensor, noisy: Tensor) -> Tensor:
+        return torch.softmax(noisy, dim=-1)
 
 
 class VQ(Continuous):

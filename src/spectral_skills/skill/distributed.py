@@ -31,6 +31,12 @@ def join(device: str) -> torch.device:
     return torch.device(device)
 
 
+def leave() -> None:
+    """Part from the other processes."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def share(values: Tensor) -> Tensor:
     """This process's part of a batch."""
     size = len(values) // world_size()

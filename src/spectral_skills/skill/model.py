@@ -32,6 +32,12 @@ class SkillConfig:
     released: bool = False
     """Whether the head was left away."""
 
+    def __post_init__(self):
+        if self.encoder.sees == "full" and self.windows.anchor == "reference":
+            raise ValueError(
+                "an encoder that sees the context cannot be anchored on its first pose"
+            )
+
 
 class SkillModel(nn.Module):
     """Encoder and head, with fixed means and deviations of context and future."""

@@ -1,7 +1,11 @@
 """Learn a skill space: the run, top to bottom."""
 
+import math
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -65,7 +69,8 @@ class Sums:
 
     def means(self) -> dict[str, float]:
         """Means by name."""
-        values = (self.total / max(self.count, 1)).tolist()
+        total = distributed.all_reduce_sum(self.total) / distributed.world_size()
+        values = (total / max(self.count, 1)).tolist()
         return dict(zip(TRAINED, values, strict=True))
 
 
@@ -105,62 +110,87 @@ def pretrain(
             kept = SkillModel.load(run.model_folder, where).state_dict()
     run.begin_log(state["update"])
 
+    sums, first = Sums(where), distributed.rank() == 0
+    if "sums" in state:
+        sums.total, sums.count = torch.tensor(state["sums"]).to(where), state["count"]
+    began = time.monotonic() - state["seconds"]
+    bar = tqdm(
+        total=config.updates,
+        initial=state["update"],
+        unit=" updates",
+        disable=not first,
+    )
+
+    def evaluate(update: int) -> None:
+        nonlocal kept
+        _stop_if_broken(trainer, sums, run.path)
+        evaluation = probe(model, trainer.slow_encoder, trainer.precision())
+        state["seconds"] = time.monotonic() - began
+        row = {"update": update} | sums.means() | asdict(evaluation)
+        run.log(row | {"seconds": state["seconds"]})
+        sums.clear()
+        if first:
+            bar.write(_line(update, evaluation))
+            watch(run.path)
+        state["since_best"] += 1
+        if evaluation.held_out < state["best"]:
+            state.update(best=evaluation.held_out, since_best=0)
+            if config.patience is not None:
+                kept = {k: v.clone() for k, v in model.state_dict().items()}
+
     def save() -> None:
         """Model first: the checkpoint says that everything before it is there."""
+        _stop_if_broken(trainer, sums, run.path)
         provenance = Provenance(
             KIND, command=command, seed=config.seed, data_hash=data_hash
         )
         weights = model.state_dict() if kept is None else kept
         run.save_model(config.model, weights, provenance)
+        state.update(sums=sums.total.tolist(), count=sums.count)
         run.save_checkpoint(trainer.tensors(), state)
 
-    def stop_if_broken() -> None:
-        if (bad := int(sums.bad)) >= 0:
-            raise ValueError(_broken(trainer, bad, run.path))
-
-    sums, began = Sums(where), time.monotonic() - state["seconds"]
-    bar = tqdm(
-        total=config.updates,
-        initial=state["update"],
-        unit=" updates",
-        disable=distributed.rank() > 0,
-    )
     try:
-        for update in range(state["update"] + 1, config.updates + 1):
-            if config.patience is not None and state["since_best"] >= config.patience:
-                break
-            losses, norm = trainer.update(update)
-            sums.add(update, [losses.prediction, losses.sigreg, losses.penalty, norm])
-            state["update"] = update
-            bar.update()
-            if update % config.evaluate_every == 0 or update == config.updates:
-                stop_if_broken()
-                evaluation = probe(model, trainer.slow_encoder, trainer.precision())
-                state["seconds"] = time.monotonic() - began
-                row = {"update": update} | sums.means() | asdict(evaluation)
-                run.log(row | {"seconds": state["seconds"]})
-                sums.clear()
-                bar.write(_line(update, evaluation))
-                watch(run.path)
-                state["since_best"] += 1
-                if evaluation.held_out < state["best"]:
-                    state |= {"best": evaluation.held_out, "since_best": 0}
-                    if config.patience is not None:
-                        kept = {k: v.clone() for k, v in model.state_dict().items()}
-            if update % config.checkpoint_every == 0:
-                stop_if_broken()
-                save()
-    except KeyboardInterrupt:
-        stop_if_broken()
+        with _between_updates() as interrupted:
+            for update in range(state["update"] + 1, config.updates + 1):
+                if state["since_best"] >= (config.patience or math.inf):
+                    break
+                losses, norm = trainer.update(update)
+                parts = [losses.prediction, losses.sigreg, losses.penalty, norm]
+                sums.add(update, parts)
+                state["update"] = update
+                bar.update()
+                if update % config.evaluate_every == 0 or update == config.updates:
+                    evaluate(update)
+                if update % config.checkpoint_every == 0 or interrupted():
+                    save()
+                if interrupted():
+                    raise KeyboardInterrupt
         save()
-        raise
     finally:
         bar.close()
         run.close()
-    save()
     if kept is not None:
         model.load_state_dict(kept)
     return model.eval()
+
+
+@contextmanager
+def _between_updates() -> Iterator[Callable[[], bool]]:
+    """Let an interrupt wait for the end of an update; gives whether there was one.
+
+    Several processes would not stop at the same update: there it ends the run as
+    usual, and the last checkpoint stays.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or distributed.world_size() > 1:
+        yield lambda: False
+        return
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _line(update: int, evaluation: Evaluation) -> str:
@@ -172,8 +202,10 @@ def _line(update: int, evaluation: Evaluation) -> str:
     )
 
 
-def _broken(trainer: Trainer, update: int, run: Path) -> str:
-    """Why an update was not finite, as far as its batch tells."""
+def _stop_if_broken(trainer: Trainer, sums: Sums, run: Path) -> None:
+    """Refuse to go on from an update that was not finite; say what its batch tells."""
+    if (update := int(sums.bad)) < 0:
+        return
     clips, times = trainer.window_numbers(update)
     windows = trainer.sampler.at(clips, times)
     finite = torch.stack(
@@ -184,7 +216,7 @@ def _broken(trainer: Trainer, update: int, run: Path) -> str:
     else:
         first = int((~finite).nonzero()[0])
         why = f"clip {int(clips[first])} is not finite near frame {int(times[first])}"
-    return (
+    raise ValueError(
         f"{run}: the loss of update {update:,} is not finite; {why}. The last "
         "checkpoint is as it was"
     )

@@ -38,16 +38,19 @@ class RunFolder:
         self.path, self.config, self.writes = path, config, writes
         self.log_path, self.model_folder = path / "log.jsonl", path / "model"
         self._writer = None
-        known = path / "config.json"
-        if known.exists():
-            self._check_same(known, data_hash)
-        elif path.exists() and any(path.iterdir()):
+        self._known = path / "config.json"
+        values = {"config": configs.to_dict(config), "data": data_hash} | about
+        self._text = json.dumps(values, indent=2) + "\n"
+        # Looked at once: another process may be about to begin. Hidden files are
+        # those of a write that is not done, or never was.
+        names = os.listdir(path) if path.exists() else []
+        names = [name for name in names if not name.startswith(".")]
+        if self._known.name in names:
+            self._check_same(self._known, data_hash)
+        elif names:
             raise ValueError(
-                f"{path}: not empty and no run of ours; choose another folder"
+                f"{path}: not empty, and no training run; choose another folder"
             )
-        if writes:
-            values = {"config": configs.to_dict(config), "data": data_hash} | about
-            write_file(known, json.dumps(values, indent=2) + "\n")
 
     def _check_same(self, known: Path, data_hash: str) -> None:
         stored = configs.parse(known.read_text(), str(known))
@@ -100,6 +103,9 @@ class RunFolder:
         """Forget what was logged after an update: it will come again."""
         if not self.writes:
             return
+        for left in self.path.glob(".*-*"):  # by a run that was killed
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        write_file(self._known, self._text)
         rows = [row for row in self.read_log() if row["update"] <= update]
         write_file(self.log_path, "".join(json.dumps(row) + "\n" for row in rows))
         from torch.utils.tensorboard import SummaryWriter

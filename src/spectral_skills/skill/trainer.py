@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spectral_skills.motion.windows import MotionTensors, WindowSampler
+from spectral_skills.motion.windows import MotionTensors, Windows, WindowSampler
 from spectral_skills.skill import distributed
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.evaluate import next_skill
@@ -52,6 +52,15 @@ class PretrainConfig:
     checkpoint_every: int = 2500
     seed: int = 0
 
+    def __post_init__(self):
+        least = {"updates": 1, "batch": 2, "evaluate_every": 1, "checkpoint_every": 1}
+        for name, value in least.items():
+            if getattr(self, name) < value:
+                found = getattr(self, name)
+                raise ValueError(f"{name} is {found}, must be at least {value}")
+        if self.model.released:
+            raise ValueError("a released model has no head to train")
+
 
 @dataclass(frozen=True)
 class Losses:
@@ -81,7 +90,7 @@ class Trainer:
         torch.manual_seed(config.seed)  # for the weights
         self.model = SkillModel(config.model).to(self.device)
         self._seed(0)
-        self.model.fit(self.sampler.sample(1 << 16, self.generator))
+        self.model.fit(self._typical(1 << 16))
         assert self.model.head is not None
         self.head = self.model.head
         self.slow_encoder = None
@@ -104,6 +113,13 @@ class Trainer:
 
     def _seed(self, update: int) -> None:
         self.generator.manual_seed((self.config.seed << 32) + update)
+
+    def _typical(self, count: int) -> Windows:
+        """All windows, or so many of them."""
+        if self.sampler.total > count:
+            return self.sampler.sample(count, self.generator)
+        numbers = torch.arange(self.sampler.total, device=self.device)
+        return self.sampler.at(*self.sampler.locate(numbers))
 
     def _integers(self, below: int) -> Tensor:
         """This process's share of a batch of random numbers."""

@@ -29,6 +29,8 @@ def device_or_best(name: str | None) -> str:
 
     if name is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.split(":")[0] not in ("cpu", "cuda"):
+        raise ValueError(f"no device {name!r}; there are cpu and cuda")
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("no CUDA device here; run it with --device cpu")
     return name

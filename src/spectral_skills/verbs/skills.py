@@ -37,9 +37,16 @@ def pretrain(
     """
     from spectral_skills import recipes
     from spectral_skills.report.training import draw_curves
+    from spectral_skills.skill import distributed
     from spectral_skills.skill import pretrain as training
-    from spectral_skills.skill.distributed import rank
 
+    if not corpus:
+        raise ValueError("--corpus needs a folder; `embedded` is made on first use")
+    if release is not None and out.resolve() in (
+        release.resolve(),
+        release.resolve().parent,
+    ):
+        raise ValueError(f"{release}: part of the run; release it elsewhere")
     settings = config or recipes.pretrain(recipe)
     where = device_or_best(device)
     corpora = open_corpora(corpus)
@@ -50,7 +57,7 @@ def pretrain(
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
-    if rank() == 0:
+    if distributed.rank() == 0:
         print(f"model     {out / 'model'}")
         print(f"curves    {out / 'curves.png'}")
         if release is not None:
@@ -58,6 +65,7 @@ def pretrain(
 
             model.release(release, load_provenance(out / "model"))
             print(f"release   {release}")
+    distributed.leave()
     return 0
 
 
