@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import settings
 
 from spectral_skills.motion.clip import Clip
@@ -48,6 +49,12 @@ def _quaternion(roll: np.ndarray, pitch: np.ndarray, yaw: np.ndarray) -> np.ndar
         ),
         axis=1,
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread():
+    """Tensors are small here, and threads of several workers wait for each other."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 _REQUIRED = (
     *("numpy", "torch", "mujoco", "mujoco-warp", "warp-lang", "mjlab"),
-    *("safetensors", "tyro", "tqdm", "matplotlib", "pillow"),
+    *("safetensors", "tyro", "tqdm", "tensorboard", "matplotlib", "pillow"),
 )
 _MODULE_OF = {"mujoco-warp": "mujoco_warp", "warp-lang": "warp", "pillow": "PIL"}
 _OPTIONAL = {

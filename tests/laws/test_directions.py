@@ -23,15 +23,6 @@ from spectral_skills.spectral.response import query, response
 WIDTH, CONTEXTS, SEED = 8, 40, 5
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small tensors: on busy cores, threads wait for each other most of the time."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def sampler(make_clip):
     clips = [make_clip(frames=n, seed=i).qpos() for i, n in enumerate((60, 45, 80))]

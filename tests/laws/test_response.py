@@ -17,15 +17,6 @@ WIDTH, LEVELS, COUNT = 6, 8, 3
 EXACT = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small tensors: on busy cores, threads wait for each other most of the time."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def small(**changes) -> SkillConfig:
     """A skill model of the paper's shape and tiny widths."""
     options = {

@@ -3,20 +3,10 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
 from spectral_skills import recipes
 from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.skill.trainer import PretrainConfig
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread():
-    """Matrices are tiny here; threads would only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

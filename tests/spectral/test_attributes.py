@@ -24,15 +24,6 @@ WINDOWS = WindowConfig()
 FRAMES = WINDOWS.future
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small tensors: on busy cores, threads wait for each other most of the time."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def attributes() -> Attributes:
     return Attributes(WINDOWS, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""`spectral demo`: the embedded corpus in pictures and numbers, and an ingest."""
+"""`spectral demo`: embedded corpus, skill space, an ingest, in pictures and numbers."""
 
 import csv
 import io
@@ -21,10 +21,16 @@ from spectral_skills.motion.synthetic.factors import (
 from spectral_skills.report import html
 from spectral_skills.report.corpus import sheet
 from spectral_skills.report.coverage import coverage
+from spectral_skills.report.direction_poses import draw_poses
+from spectral_skills.report.directions import all_ranks
 from spectral_skills.report.figures import motion_grid
 from spectral_skills.report.groups import groups
 from spectral_skills.report.plausibility import recorded_table, summarise
+from spectral_skills.report.skill_map import draw_map
 from spectral_skills.robot.render import backend
+from spectral_skills.skill.codes import SkillBank
+from spectral_skills.skill.model import PRETRAINED, SkillModel
+from spectral_skills.spectral.direction_file import Directions
 
 GRIDS: dict[str, tuple[str, ...]] = {
     "Standing and travelling": ("", *TRAVELS),
@@ -61,6 +67,7 @@ def build(folder: Path, out: Path) -> Path:
         html.heading("In words"),
         html.paragraph("Every motion says in several ways what it does."),
         _sentences(corpus),
+        *_skills(corpus, pictures),
         html.heading("How plausible it is"),
         html.paragraph(_PLAUSIBILITY),
         html.table(*_plausibility(corpus), "numbers"),
@@ -85,6 +92,17 @@ _PLAUSIBILITY = (
     "Forces are computed backwards from each motion with MuJoCo. What the floor cannot "
     "give at the soles is unexplained; a real motion has none of it. The zero-moment "
     "point (ZMP) is where the floor's force acts: in balance it is under the soles."
+)
+
+
+_SKILLS = (
+    "An encoder turns ten poses into 64 numbers, a skill. It was trained to tell what "
+    "follows, not what it saw."
+)
+_DIRECTIONS = (
+    "What follows is predicted by a map that is affine in the skill, so a step in "
+    "skill space changes the prediction by the same amount whatever the skill. These "
+    "are predictions, on a standing robot; the controller is still to come."
 )
 
 
@@ -132,6 +150,25 @@ def _sheets(corpus: Corpus, pictures: Path) -> list[str]:
         sheet(corpus, index, pictures / f"{name}.png")
         parts.append(html.figure(f"pictures/{name}.png", _sentence(corpus, index)))
     return parts
+
+
+def _skills(corpus: Corpus, pictures: Path) -> list[str]:
+    """The released skill space: where clips lie, and what directions do."""
+    model = SkillModel.load(PRETRAINED / "skill")
+    directions = Directions.load(PRETRAINED / "directions.safetensors")
+    directions.check(model.encoder.fingerprint())
+    draw_map(corpus, SkillBank.build(model.encoder, corpus), pictures / "skills.png")
+    all_ranks(directions, pictures / "directions.png")
+    draw_poses(directions, pictures / "poses.png")
+    return [
+        html.heading("The skill space"),
+        html.paragraph(_SKILLS),
+        html.figure("pictures/skills.png", "Clips as the released encoder sees them."),
+        html.heading("Directions that add"),
+        html.paragraph(_DIRECTIONS),
+        html.figure("pictures/poses.png", "Each row a direction, from minus to plus."),
+        html.figure("pictures/directions.png", "All 64, and what each would move."),
+    ]
 
 
 def _sentence(corpus: Corpus, index: int) -> str:

@@ -15,6 +15,8 @@ from spectral_skills.skill.heads import Batch, NoiseHead, Target
 from spectral_skills.skill.predictor import Predictor, PredictorConfig
 
 KIND = "skill"
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+"""Models that come with the package."""
 SHARD_BYTES = 16 << 20
 
 

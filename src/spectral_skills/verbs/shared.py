@@ -39,5 +39,7 @@ def device_or_best(name: str | None) -> str:
 def skill_folder(folder: Path) -> Path:
     """Folder of a skill model; `released` is the one that comes with the package."""
     if str(folder) == "released":
-        return Path(__file__).parents[1] / "pretrained" / "skill"
+        from spectral_skills.skill.model import PRETRAINED
+
+        return PRETRAINED / "skill"
     return folder

@@ -80,18 +80,19 @@ def directions(
 ) -> None:
     """Find the directions of a skill space and what each is predicted to move.
 
-    Spectral, body-part and target directions and the hand maps go into one file, the
-    picture of all ranks beside it.
+    Spectral, body-part and target directions and the hand maps go into one file, with
+    a picture of all ranks and one of predicted poses beside it.
 
     Args:
         skill: Skill model with its predictor, as `spectral pretrain` wrote it.
         corpus: Folders of corpora; `embedded` is the one this package makes.
-        out: File to write; the picture has its name with .png.
+        out: File to write, such as directions.safetensors; pictures have its name.
         contexts: Recorded windows that responses are averaged over.
         seed: Seed of the choice of windows.
         device: cpu or cuda; cuda where there is one.
     """
     from spectral_skills.motion.windows import MotionTensors, WindowSampler
+    from spectral_skills.report.direction_poses import draw_poses
     from spectral_skills.report.directions import all_ranks, effect_table
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.directions import find
@@ -102,10 +103,13 @@ def directions(
     sampler = WindowSampler(motions, model.config.windows)
     found = find(model, sampler, contexts, seed, "+".join(c.hash for c in corpora))
     found.save(out)
-    all_ranks(found, out.with_suffix(".png"))
     print(effect_table(found))
     print(f"file      {out}")
-    print(f"picture   {out.with_suffix('.png')}")
+    all_ranks(found, out.with_suffix(".png"))
+    print(f"ranks     {out.with_suffix('.png')}")
+    poses = out.with_name(f"{out.stem}_poses.png")
+    draw_poses(found, poses)
+    print(f"poses     {poses}")
 
 
 def skills_encode(
