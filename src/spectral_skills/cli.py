@@ -45,6 +45,9 @@ def usage() -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a verb."""
+    # Threads that wait should sleep: spinning, they take the core that another
+    # program's thread, or their own, needs to go on. Read when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())

@@ -55,14 +55,14 @@ def pretrain_smoke() -> PretrainConfig:
                 target_hidden=(512,),
             ),
         ),
-        updates=100,
+        updates=60,
         batch=256,
         learning_rate=1e-3,
         head_learning_rate=1e-3,
         held_out=1,
         evaluate_every=20,
         evaluation_windows=256,
-        checkpoint_every=50,
+        checkpoint_every=20,
     )
 
 

@@ -1,0 +1,106 @@
+"""The skill space that comes with the package: whole, small, and good for something."""
+
+import numpy as np
+import pytest
+import torch
+
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.kinds import kind
+from spectral_skills.motion.synthetic.generate import embedded_corpus
+from spectral_skills.robot import g1
+from spectral_skills.skill.codes import SkillBank, encode_rows
+from spectral_skills.skill.model import PRETRAINED, SkillModel
+from spectral_skills.spectral.direction_file import Directions
+
+
+@pytest.fixture(scope="module")
+def model() -> SkillModel:
+    return SkillModel.load(PRETRAINED / "skill")
+
+
+@pytest.fixture(scope="module")
+def directions() -> Directions:
+    return Directions.load(PRETRAINED / "directions.safetensors")
+
+
+@pytest.fixture(scope="module")
+def bank(model) -> tuple[Corpus, SkillBank]:
+    corpus = Corpus.open(embedded_corpus())
+    return corpus, SkillBank.build(model.encoder, corpus, every=20)
+
+
+def test_it_is_small_and_belongs_together(model, directions):
+    """Under 12 MB, and the directions are those of this encoder."""
+    files = [path for path in PRETRAINED.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 12e6
+    directions.check(model.encoder.fingerprint())
+    assert model.encoder.width == 64 and model.head is None
+
+
+def test_it_names_no_place_on_a_disk():
+    """Provenance speaks of data by its hash, not by somebody's folders."""
+    for path in PRETRAINED.rglob("*.json"):
+        text = path.read_text()
+        assert "/root" not in text and "/home" not in text, path
+
+
+def test_skills_spread_as_trained(bank):
+    """Near a unit deviation in every dimension, none collapsed."""
+    deviation = bank[1].skills.std(dim=0)
+    assert 0.8 < float(deviation.mean()) < 1.0
+    assert float(deviation.min()) > 0.4
+
+
+def test_like_motions_have_like_skills(bank):
+    """The nearest other clip, by mean skill, is mostly of the same kind."""
+    corpus, skills = bank
+    clips, means = skills.clip_means()
+    distance = torch.cdist(means, means).fill_diagonal_(torch.inf)
+    kinds = np.array([kind(corpus.names[i]) for i in clips.tolist()])
+    same = kinds[distance.argmin(1).numpy()] == kinds
+    chance = np.mean([np.mean(kinds == k) for k in kinds])
+    assert same.mean() > 0.6 > 2 * chance
+
+
+def test_directions_are_unit_steps(directions):
+    """Every vector has length one; spectral ones are orthogonal."""
+    assert np.allclose(np.linalg.norm(directions.vectors, axis=1), 1, atol=1e-5)
+    spectral = directions.vectors[directions.family("spectral")]
+    assert np.allclose(spectral @ spectral.T, np.eye(64), atol=1e-5)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_arm_directions_move_one_arm(directions, side):
+    """The shoulder goes up, and nearly all that moves is that arm."""
+    index = directions.index(f"{side}_arm")
+    shares = dict(zip(directions.groups, directions.group_shares[index], strict=True))
+    assert shares[f"{side}_arm"] > 0.9
+    shoulder = directions.attributes.index(f"{side}_shoulder_pitch")
+    assert directions.effect_mean[index, shoulder] < -0.05
+
+
+def test_a_clip_is_encoded_and_steered(model, directions, bank):
+    """From a corpus clip to a steered stream, with NumPy at the end."""
+    from spectral_skills.spectral.steering import Knob, schedule, steer
+
+    corpus = bank[0]
+    skills = encode_rows(model.encoder, corpus.qpos(0)).numpy()
+    assert len(skills) == corpus.lengths[0] - 9
+    knob = Knob("right_arm", amplitude=2.0, start=40)
+    eta = schedule([knob], len(skills), directions.names)
+    steered = steer(skills, directions.vectors, eta)
+    assert np.array_equal(steered[:40], skills[:40])
+    moved = np.linalg.norm(steered - skills, axis=1)
+    assert moved[-1] == pytest.approx(2.0, rel=1e-5)
+
+
+def test_pictures_of_directions_stand_on_the_floor(directions):
+    """The pose in the middle is the default one; all are within limits."""
+    from spectral_skills.report.direction_poses import PANELS, poses
+
+    qpos = poses(directions, directions.index("stance_height"))
+    middle = qpos[PANELS // 2, 7:]
+    assert np.allclose(middle, g1.DEFAULT_JOINTS)
+    assert (qpos[:, 7:] >= g1.JOINT_LIMITS[:, 0]).all()
+    assert (qpos[:, 7:] <= g1.JOINT_LIMITS[:, 1]).all()
+    assert np.ptp(qpos[:, 2]) > 0.05
