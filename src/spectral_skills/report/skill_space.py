@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +12,38 @@ from spectral_skills.skill.run_folder import read_log
 from spectral_skills.spectral.direction_file import Directions
 
 RANKS = (1, 2, 3, 5, 10, 14, 21, 41, 64)
-"""Ranks whose gain is printed."""
+"""Ranks whose gain is told."""
 
 
-def training_results(run: Path, label: str) -> list[Result]:
+def skill_space_results(
+    run: Path, directions: Directions | None, label: str
+) -> list[Result]:
+    """All rows for a pretraining run and its directions, traced to the run."""
+    path = run / "config.json"
+    if not path.is_file():
+        raise ValueError(f"{run}: no pretraining run (config.json is missing)")
+    about = parse(path.read_text(), str(path))
+    results = training_results(run, label, about["config"]["evaluation_windows"])
+    command = about["command"]
+    traced = [_traced(result, about, command) for result in results]
+    if directions is not None:
+        command = f"{command}; spectral directions"
+        found = direction_results(directions, label)
+        traced += [_traced(result, about, command) for result in found]
+    return traced
+
+
+def _traced(result: Result, about: dict[str, Any], command: str) -> Result:
+    return replace(
+        result,
+        seed=about["config"]["seed"],
+        run=about["data"][:8],
+        command=command,
+        hardware=about["hardware"],
+    )
+
+
+def training_results(run: Path, label: str, windows: int) -> list[Result]:
     """Rows for a pretraining run, from its log."""
     rows = read_log(run)
     if not rows:
@@ -32,31 +61,25 @@ def training_results(run: Path, label: str) -> list[Result]:
             "SIGReg": row["sigreg"],
             "skill std": row["skill_std"],
         }
+        table = f"Skill space of {label}: prediction"
         for metric, value in values.items():
-            name = f"Skill space of {label}: prediction"
-            results.append(Result(name, f"update {update:,}", metric, value))
-    table = f"Skill space of {label}: statements"
+            results.append(
+                Result(table, f"update {update:,}", metric, value, n=windows)
+            )
     paper = "2,000 to 3,000" if label == "LAFAN1" else ""
-    name = "best held-out error"
-    results.append(Result(table, name, "update", best["update"], paper=paper))
-    name, spread = "corpus skills", best["skill_std"]
-    results.append(Result(table, name, "std of a dimension", spread, paper="0.80"))
-    return results
-
-
-def traced(results: list[Result], run: Path) -> list[Result]:
-    """The same, with the run they come from."""
-    path = run / "config.json"
-    about = parse(path.read_text(), str(path))
     return [
-        replace(
-            result,
-            seed=about["config"]["seed"],
-            run=about["data"][:8],
-            command=about["command"],
-            hardware=about["hardware"],
-        )
-        for result in results
+        *results,
+        _statement(
+            label, "best held-out error", "update", best["update"], paper, windows
+        ),
+        _statement(
+            label,
+            "corpus skills",
+            "std of a dimension",
+            best["skill_std"],
+            "0.80 (BONES-SEED)",
+            windows,
+        ),
     ]
 
 
@@ -66,70 +89,48 @@ def _round(update: int) -> bool:
     return update >= 500 and digits in ("1", "2", "5")
 
 
+def _statement(
+    label: str, row: str, metric: str, value: float, paper: str, n: int
+) -> Result:
+    table = f"Skill space of {label}: statements"
+    return Result(table, row, metric, float(value), n=n, paper=paper)
+
+
 def direction_results(directions: Directions, label: str) -> list[Result]:
     """Rows for the spectrum of a skill space."""
     chosen = directions.family("spectral")
-    gains = directions.gains[chosen].astype(float)
     limbs, determined = directions.single_limb[chosen], directions.determined[chosen]
     arms = np.array([limb.endswith("_arm") for limb in limbs])
-    ratios = directions.eigenvalue_ratios
-    single = ", ".join(
-        f"{k + 1} {limb.replace('_', ' ')}" for k, limb in enumerate(limbs) if limb
-    )
-    table = f"Skill space of {label}: statements"
-
-    def result(row: str, metric: str, value: float, paper: str = "") -> Result:
-        return Result(
-            table,
-            row,
-            metric,
-            float(value),
-            n=directions.contexts,
-            seed=directions.seed,
-            paper=paper,
-        )
-
-    top = slice(0, 10)
-    results = [
-        result(
+    alike, ratios = directions.sameness[chosen], directions.eigenvalue_ratios
+    statements = [
+        (
             "ranks 1 to 10",
             "single arm directions",
-            arms[top].sum(),
+            arms[:10].sum(),
             "top directions are single arm gestures",
         ),
-        result("ranks 1 to 10", "single limb directions", (limbs[top] != "").sum()),
-        result(
-            f"ranks with a single limb ({single})" if single else "ranks",
-            "count",
-            (limbs != "").sum(),
-        ),
-        result(
-            "ranks that two halves of the contexts agree on", "count", determined.sum()
-        ),
-        result(
-            "ranks 11 to 64 that they do not agree on",
-            "count",
-            (~determined[10:]).sum(),
-            "ranks 11 to 64 nearly degenerate (54)",
-        ),
-        result(
+        ("ranks 1 to 64", "single limb directions", (limbs != "").sum(), ""),
+        (
             "ranks 11 to 64",
             "mean ratio of neighbouring eigenvalues",
             ratios[10:].mean(),
-            "near 1",
+            "nearly degenerate",
         ),
-        result(
-            "ranks 1 to 10",
-            "effect that is the same in all contexts",
-            directions.sameness[chosen][top].mean(),
+        (
+            "ranks 11 to 64",
+            "directions that halves of the contexts agree on",
+            determined[10:].sum(),
+            "nearly degenerate",
         ),
-        result(
-            "ranks 41 to 64",
-            "effect that is the same in all contexts",
-            directions.sameness[chosen][40:].mean(),
+        ("ranks 1 to 10", "share of the effect that is common", alike[:10].mean(), ""),
+        ("ranks 41 to 64", "share of the effect that is common", alike[40:].mean(), ""),
+    ]
+    gains = {r: directions.gains[chosen][r - 1] for r in RANKS if r <= len(chosen)}
+    spectrum = "Skill space: predicted gain by rank"
+    return [
+        *(_statement(label, *s, directions.contexts) for s in statements),
+        *(
+            Result(spectrum, label, f"{rank}", float(gain), n=directions.contexts)
+            for rank, gain in gains.items()
         ),
     ]
-    for rank in RANKS:
-        if rank <= len(gains):
-            results.append(result(f"rank {rank}", "predicted gain", gains[rank - 1]))
-    return results

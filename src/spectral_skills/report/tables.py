@@ -11,8 +11,8 @@ _INTRODUCTION = """\
 # Results
 
 Every number was measured with the command in its row; the goal or the paper's number
-stands beside it. The page is written from results.jsonl, to which `spectral bench`
-and `spectral corpus check` add with `--record docs/results.jsonl`.
+stands beside it. The page is written from results.jsonl, to which `spectral bench`,
+`corpus check`, `evaluate` and `report skill` add with `--record docs/results.jsonl`.
 """
 
 

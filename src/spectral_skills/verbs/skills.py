@@ -213,17 +213,11 @@ def report_skill(
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
-    from spectral_skills.report.skill_space import (
-        direction_results,
-        traced,
-        training_results,
-    )
+    from spectral_skills.report.skill_space import skill_space_results
     from spectral_skills.report.tables import publish, show
     from spectral_skills.spectral.direction_file import Directions
 
-    results = training_results(run, label)
-    if directions is not None:
-        results += direction_results(Directions.load(directions), label)
-    results = traced(results, run)
+    found = None if directions is None else Directions.load(directions)
+    results = skill_space_results(run, found, label)
     show(results)
     publish(results, record)
