@@ -26,7 +26,8 @@ def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch):
     grids = [[example(corpus, w) for w in row] for row in GRIDS.values()]
     shown = sum(any(i is not None for i in row) for row in grids)
     sheets = sum(example(corpus, w) is not None for w in SHEETS)
-    assert len(pictures) == 1 + shown + sheets > 3
+    # Coverage, and of the skill space: map, poses, ranks.
+    assert len(pictures) == 4 + shown + sheets > 6
     for picture in pictures:
         with Image.open(page.parent / picture) as image:
             assert min(image.size) > 200
