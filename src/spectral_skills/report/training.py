@@ -19,7 +19,7 @@ def draw_curves(run: Path) -> None:
     ink.headline(
         figure,
         f"Pretraining: {run.name}",
-        f"{last['update']:,} updates in {last['seconds'] / 60:.1f} minutes; "
+        f"{last['update']:,} updates in {_duration(last['seconds'])}; "
         f"best held-out error {best['held_out']:.4f} at {best['update']:,}",
     )
     grid = figure.add_gridspec(
@@ -70,6 +70,10 @@ def draw_curves(run: Path) -> None:
     for axes in figure.axes:
         axes.margins(x=0.02)
     ink.save(figure, run / "curves.png")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} minutes"
 
 
 def _plot(figure, cell, title: str) -> Axes:
