@@ -58,9 +58,14 @@ def save(
     provenance: Provenance,
     max_shard_bytes: int | None = None,
 ) -> None:
-    """Write a model folder; `max_shard_bytes` splits the weights into files."""
+    """Write a model folder; `max_shard_bytes` splits the weights into files.
+
+    A model in that place is replaced; anything else there is not touched.
+    """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
+    refuse_foreign(folder)
     with replacing_folder(folder) as temporary:
         shards = _shards(weights, max_shard_bytes)
         for number, shard in enumerate(shards):
@@ -70,7 +75,10 @@ def save(
                 else f"weights-{number + 1:02d}-of-{len(shards):02d}.safetensors"
             )
             tensors = {k: v.detach().cpu().contiguous() for k, v in shard.items()}
-            save_file(tensors, temporary / name)
+            try:
+                save_file(tensors, temporary / name)
+            except SafetensorError as error:
+                raise OSError(f"{folder / name}: not written ({error})") from error
             (temporary / name).chmod(0o644)  # safetensors keeps files private
         stamped = configs.to_dict(provenance) | {
             "versions": provenance.versions or installed_versions(),
@@ -78,6 +86,19 @@ def save(
         }
         (temporary / _CONFIG).write_text(configs.dumps(config))
         (temporary / _PROVENANCE).write_text(json.dumps(stamped, indent=2) + "\n")
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Say so if a folder holds anything but a model: it would be lost."""
+    if folder.is_file():
+        raise ValueError(f"{folder}: a file; a model is a folder")
+    found = [path.name for path in folder.iterdir()] if folder.exists() else []
+    known = {_CONFIG, _PROVENANCE, *(path.name for path in _weight_files(folder))}
+    if foreign := sorted(set(found) - known):
+        raise ValueError(
+            f"{folder}: holds {foreign[0]!r}, which is not part of a model and would "
+            "be lost; choose another folder"
+        )
 
 
 def load(folder: Path, config_class: type[T]) -> tuple[T, dict[str, Tensor]]:

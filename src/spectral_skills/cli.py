@@ -3,7 +3,7 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from spectral_skills.verbs import machine, motions, skills
@@ -28,17 +28,17 @@ VERBS: dict[str, Callable] = {
 }
 
 
-def usage() -> str:
+def usage(verbs: Iterable[str] = VERBS) -> str:
     """What `spectral --help` prints."""
-    width = max(map(len, VERBS))
+    width = max(map(len, verbs))
     lines = [
         "Spectral Skills: a skill space for humanoids, with knobs that add.",
         "",
         "usage: spectral VERB [options]        spectral VERB --help",
         "",
     ]
-    for verb, function in VERBS.items():
-        summary = (inspect.getdoc(function) or "").splitlines()[0]
+    for verb in verbs:
+        summary = (inspect.getdoc(VERBS[verb]) or "").splitlines()[0]
         lines.append(f"  {verb:<{width}}  {summary}")
     return "\n".join(lines)
 
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
     if inner:
         asked = f"{arguments[0]} needs one of: {', '.join(v.split()[1] for v in inner)}"
         if {"-h", "--help"} & set(arguments):
-            print(usage())
+            print(usage(inner))
             return
     print(f"{asked}\n\n{usage()}", file=sys.stderr)
     sys.exit(1)
@@ -106,8 +106,10 @@ def _run(verb: str, arguments: list[str]) -> int:
     import tyro
 
     try:
-        function, arguments = _with_recipe(verb, arguments)
-        code = tyro.cli(function, args=arguments, prog=f"spectral {verb}")
+        function, rest = _with_recipe(verb, arguments)
+        named = arguments[: len(arguments) - len(rest)]
+        prog = " ".join(["spectral", verb, *named])
+        code = tyro.cli(function, args=rest, prog=prog)
     except SystemExit as stop:
         # 2 means that nothing was usable; a mistyped option is another matter.
         return 1 if stop.code == 2 else int(stop.code or 0)

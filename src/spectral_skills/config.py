@@ -109,6 +109,19 @@ def _first_that_fits(hints: tuple, value: Any, where: str) -> Any:
     raise ValueError("; or ".join(reasons))
 
 
+def differences(config: Any, other: Any, prefix: str = "") -> dict[str, Any]:
+    """Leaves of a config, by their dotted names, that are not as in another."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        ours, theirs = getattr(config, field.name), getattr(other, field.name)
+        name = f"{prefix}{field.name}"
+        if dataclasses.is_dataclass(ours) and dataclasses.is_dataclass(theirs):
+            found |= differences(ours, theirs, f"{name}.")
+        elif ours != theirs:
+            found[name] = ours
+    return found
+
+
 def dumps(config: Any) -> str:
     """JSON text of a config, stable for hashing and diffing."""
     return json.dumps(to_dict(config), indent=2, allow_nan=False) + "\n"

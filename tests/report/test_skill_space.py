@@ -58,7 +58,7 @@ def test_results_are_traced_to_their_run(run):
 
 def test_a_folder_without_a_log_is_explained(tmp_path):
     """It is no run."""
-    with pytest.raises(ValueError, match="no pretraining run"):
+    with pytest.raises(ValueError, match="no training run"):
         skill_space_results(tmp_path, None, "mine")
 
 

@@ -79,6 +79,24 @@ def test_arm_directions_move_one_arm(directions, side):
     assert directions.effect_mean[index, shoulder] < -0.05
 
 
+def test_part_directions_move_their_limb(directions):
+    """Every limb has one, and the limb has most of the energy."""
+    part = directions.family("part")
+    limbs = directions.single_limb[part]
+    assert set(limbs) == {"left_leg", "right_leg", "left_arm", "right_arm"}
+    for k, limb in zip(part, limbs, strict=True):
+        assert directions.names[k].startswith(f"{limb}_")
+
+
+def test_hand_maps_send_hands_where_they_are_asked_to(directions):
+    """By mean effects, which the 64 orthogonal directions tell in full."""
+    spectral = directions.family("spectral")
+    effects = directions.effect_mean[spectral].T @ directions.vectors[spectral]
+    for side, hand_map in zip(("left", "right"), directions.hand_maps, strict=True):
+        rows = [directions.attributes.index(f"{side}_hand_{axis}") for axis in "xyz"]
+        np.testing.assert_allclose(effects[rows] @ hand_map, np.eye(3), atol=1e-3)
+
+
 def test_a_clip_is_encoded_and_steered(model, directions, bank):
     """From a corpus clip to a steered stream, with NumPy at the end."""
     from spectral_skills.spectral.steering import Knob, schedule, steer
@@ -96,9 +114,12 @@ def test_a_clip_is_encoded_and_steered(model, directions, bank):
 
 def test_pictures_of_directions_stand_on_the_floor(directions):
     """The pose in the middle is the default one; all are within limits."""
-    from spectral_skills.report.direction_poses import PANELS, poses
+    from spectral_skills.report.direction_poses import PANELS, amplitude, poses
 
-    qpos = poses(directions, directions.index("stance_height"))
+    index = directions.index("stance_height")
+    far = amplitude(directions, index)
+    assert far is not None
+    qpos = poses(directions, index, far)
     middle = qpos[PANELS // 2, 7:]
     assert np.allclose(middle, g1.DEFAULT_JOINTS)
     assert (qpos[:, 7:] >= g1.JOINT_LIMITS[:, 0]).all()

@@ -116,7 +116,7 @@ def test_knobs_on_one_direction_add():
 @pytest.mark.parametrize(
     ("knob", "words"),
     [
-        ({"direction": "jump", "amplitude": 1.0}, "right arm, turn, speed"),
+        ({"direction": "jump", "amplitude": 1.0}, "right, turn, speed"),
         ({"direction": 3, "amplitude": 1.0}, "there are 3"),
         ({"direction": 0, "amplitude": np.nan}, "finite"),
         ({"direction": 0, "amplitude": 1.0, "start": -1}, "start -1"),
@@ -189,7 +189,7 @@ def test_automation_is_linear_between_rows_and_constant_outside(tmp_path):
         ("", "line 1.*begin it with `time_s,`"),
         ("0.0,1\n1.0,2\n", "line 1.*'0.0,1'.*begin it with `time_s,`"),
         ("time_s;turn\n0;1\n", "separated by commas"),
-        ("time_s,jump\n0,1\n", "line 1: no direction 'jump'.*right arm, turn, speed"),
+        ("time_s,jump\n0,1\n", "line 1: no direction 'jump'.*right, turn, speed"),
         ("time_s,turn,turn\n0,1,1\n", "'turn' appears twice"),
         ("time_s,turn\n", "no row after the header"),
         ("time_s,turn\n0,1\n1\n", "line 3: 1 values under 2 columns"),

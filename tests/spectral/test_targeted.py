@@ -98,6 +98,14 @@ def test_targets_name_attributes_and_free_their_own_limb():
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
+def test_a_hand_map_keeps_its_word_on_average(effects, side):
+    """With ridge and holds as they are, a metre asked for is a metre predicted."""
+    hand = [NAMES.index(f"{side}_hand_{axis}") for axis in "xyz"]
+    moved = effects.mean[hand] @ hand_map(effects, side)
+    np.testing.assert_allclose(moved, np.eye(3), atol=1e-8)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
 def test_a_hand_map_inverts_feasible_rows(rows, side):
     """One context, no ridge: the hand goes where it is told and nothing held moves."""
     effects = Effects.of(rows[:1])

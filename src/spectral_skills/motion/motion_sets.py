@@ -294,5 +294,8 @@ def split(
     else:
         raise ValueError("give either held_out_fraction or held_out_clips")
     if held_out.all() or not held_out.any():
-        raise ValueError(f"{held_out.sum()} of {len(corpus)} clips would be held out")
+        raise ValueError(
+            f"{held_out.sum()} of {len(corpus)} clips would be held out; every corpus "
+            "needs clips to train on and clips to hold out"
+        )
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)

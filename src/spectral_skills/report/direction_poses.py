@@ -15,26 +15,30 @@ LARGEST_RAD = 0.9
 """Change of the joint that moves most, at either end of a row."""
 PANELS = 7
 SHOWN = (
-    *("s01", "s02", "s03", "s04"),
-    *("left_arm_1", "right_leg_1"),
-    *("right_arm", "spread", "stance_height"),
+    *("s01", "s02", "s03", "s04", "s06"),
+    *("right_arm", "left_arm", "spread", "stance_height"),
 )
-"""Directions of each family."""
+"""Directions that every file has."""
 
 
-def poses(directions: Directions, index: int) -> np.ndarray:
-    """(PANELS, 36) the default pose from one end of a direction to the other.
+def amplitude(directions: Directions, index: int) -> float | None:
+    """Moves the foremost joint by LARGEST_RAD; None if that joint moves now one way,
+    now the other, so that a picture would claim too much."""
+    columns = [directions.attributes.index(name) for name in g1.JOINTS]
+    mean = directions.effect_mean[index, columns]
+    foremost = int(np.abs(mean).argmax())
+    if abs(mean[foremost]) <= directions.effect_std[index, columns[foremost]]:
+        return None
+    return LARGEST_RAD / abs(float(mean[foremost]))
 
-    Predicted changes are linear in the amplitude; how far is chosen for the eye.
-    """
-    effect = dict(
-        zip(directions.attributes, directions.effect_mean[index], strict=True)
-    )
-    joints = np.array([effect[name] for name in g1.JOINTS])
-    largest = max(float(np.abs(joints).max()), 1e-9)
+
+def poses(directions: Directions, index: int, amplitude: float) -> np.ndarray:
+    """(PANELS, 36) the default pose from minus to plus an amplitude, joints alone."""
+    columns = [directions.attributes.index(name) for name in g1.JOINTS]
+    joints = directions.effect_mean[index, columns]
     qpos = np.tile(g1.DEFAULT_QPOS, (PANELS, 1))
-    amplitude = np.linspace(-1, 1, PANELS)[:, None] * LARGEST_RAD / largest
-    qpos[:, 7:] = (qpos[:, 7:] + amplitude * joints).clip(*g1.JOINT_LIMITS.T)
+    steps = np.linspace(-amplitude, amplitude, PANELS)[:, None]
+    qpos[:, 7:] = (qpos[:, 7:] + steps * joints).clip(*g1.JOINT_LIMITS.T)
     feet = Kinematics(g1.FEET, dtype=torch.float64)(torch.as_tensor(qpos))
     qpos[:, 2] -= sole_heights(feet).amin(dim=1).numpy()  # stand on the floor
     return qpos
@@ -43,9 +47,13 @@ def poses(directions: Directions, index: int) -> np.ndarray:
 def draw_poses(
     directions: Directions, path: str | Path, names: Sequence[str] = SHOWN
 ) -> None:
-    """Write a row of pictures for each direction, from minus to plus."""
+    """Write a row of pictures for each direction that moves joints one way."""
     rows = []
     for name in names:
         index = directions.index(name)
-        rows.append((directions.names[index], poses(directions, index)))
+        if (far := amplitude(directions, index)) is not None:
+            label = f"{directions.names[index]} +-{far:.1f}"
+            rows.append((label, poses(directions, index, far)))
+    if not rows:
+        raise ValueError("no direction moves a joint the same way in most contexts")
     motion_grid(rows, path, panels=PANELS)

@@ -215,7 +215,8 @@ def effect_table(directions: Directions) -> str:
         f"per unit amplitude, over {directions.contexts:,} contexts",
         f"same: |cos| between two halves of them, * if at least {DETERMINED:g}",
         f"limb: has over {SINGLE_LIMB:.0%} of the energy",
-        "amplitude: reaches the goal of a target",
+        "amplitude: reaches the goal by this prediction, whose effects are the "
+        "smallest; steering needs far less",
         f"hand maps from {directions.hand_contexts:,} {source} contexts",
     )
     return "\n".join((*lines, "", *notes))

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from spectral_skills.config import parse
 from spectral_skills.results import Result
-from spectral_skills.skill.run_folder import read_log
+from spectral_skills.skill.run_folder import read_about, read_log
 from spectral_skills.spectral.direction_file import Directions
 
 RANKS = (1, 2, 3, 5, 10, 14, 21, 41, 64)
@@ -19,10 +18,7 @@ def skill_space_results(
     run: Path, directions: Directions | None, label: str
 ) -> list[Result]:
     """All rows for a pretraining run and its directions, traced to the run."""
-    path = run / "config.json"
-    if not path.is_file():
-        raise ValueError(f"{run}: no pretraining run (config.json is missing)")
-    about = parse(path.read_text(), str(path))
+    about = read_about(run)
     results = training_results(run, label, about["config"]["evaluation_windows"])
     command = about["command"]
     traced = [_traced(result, about, command) for result in results]

@@ -31,6 +31,10 @@ class EncoderConfig:
     """No input is divided by a smaller deviation. The first pose has x = y = 0 in
     training; at run time a robot that is 10 cm off should be one unit, not ten."""
 
+    def __post_init__(self):
+        if self.width < 1:
+            raise ValueError(f"width is {self.width}, must be at least 1")
+
 
 class SkillEncoder(nn.Module):
     """From anchored poses, as they are, to skills."""

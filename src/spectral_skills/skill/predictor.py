@@ -13,7 +13,6 @@ sixteenth of the work. All tensors here are normalised and flat.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,6 +42,11 @@ class PredictorConfig:
     """Of each of the three networks of the concat kind."""
     levels: int = 8
     """Noise levels."""
+
+    def __post_init__(self):
+        for name in ("embed", "rank", "levels"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
 
 
 class NoiseSchedule(nn.Module):
@@ -161,8 +165,3 @@ def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
     if torch.compiler.is_compiling():
         return (rows * weights[..., None]).sum(1)
     return torch.bmm(weights[:, None], rows)[:, 0]
-
-
-def parameter_count(modules: Sequence[nn.Module]) -> int:
-    """Numbers that training changes."""
-    return sum(p.numel() for module in modules for p in module.parameters())

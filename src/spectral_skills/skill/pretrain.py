@@ -121,6 +121,10 @@ def pretrain(
         disable=not first,
     )
 
+    def told(line: str) -> None:
+        if first:
+            bar.write(line)
+
     def evaluate(update: int) -> None:
         nonlocal kept
         _stop_if_broken(trainer, sums, run.path)
@@ -129,8 +133,8 @@ def pretrain(
         row = {"update": update} | sums.means() | asdict(evaluation)
         run.log(row | {"seconds": state["seconds"]})
         sums.clear()
+        told(_line(update, evaluation))
         if first:
-            bar.write(_line(update, evaluation))
             watch(run.path)
         state["since_best"] += 1
         if evaluation.held_out < state["best"]:
@@ -151,8 +155,11 @@ def pretrain(
 
     try:
         with _between_updates() as interrupted:
+            if state["update"] >= config.updates:
+                told(f"nothing left to do: {state['update']:,} updates are done")
             for update in range(state["update"] + 1, config.updates + 1):
                 if state["since_best"] >= (config.patience or math.inf):
+                    told(f"no better for {config.patience} evaluations: stopped")
                     break
                 losses, norm = trainer.update(update)
                 parts = [losses.prediction, losses.sigreg, losses.penalty, norm]

@@ -8,6 +8,7 @@ checkpoint/     everything needed to go on
 model/          the skill model
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from spectral_skills import artifact
@@ -37,7 +39,7 @@ class RunFolder:
     ):
         self.path, self.config, self.writes = path, config, writes
         self.log_path, self.model_folder = path / "log.jsonl", path / "model"
-        self._writer = None
+        self._writer = self._lock = None
         self._known = path / "config.json"
         values = {"config": configs.to_dict(config), "data": data_hash} | about
         self._text = json.dumps(values, indent=2) + "\n"
@@ -53,9 +55,11 @@ class RunFolder:
             )
 
     def _check_same(self, known: Path, data_hash: str) -> None:
-        stored = configs.parse(known.read_text(), str(known))
+        stored = read_about(self.path)
         old = configs.from_dict(type(self.config), stored["config"], str(known))
         old = replace(old, updates=self.config.updates)
+        if old.patience is not None and self.config.patience is not None:
+            old = replace(old, patience=self.config.patience)
         different = [
             name
             for name, value in vars(old).items()
@@ -76,8 +80,13 @@ class RunFolder:
         folder = self.path / "checkpoint"
         if not folder.exists():
             return None
-        values = configs.parse((folder / "state.json").read_text(), str(folder))
-        return load_file(folder / "state.safetensors"), values
+        try:
+            values = configs.parse((folder / "state.json").read_text(), str(folder))
+            return load_file(folder / "state.safetensors"), values
+        except (SafetensorError, OSError) as error:
+            raise ValueError(
+                f"{folder}: damaged ({error}); without this folder the run begins anew"
+            ) from error
 
     def save_checkpoint(
         self, tensors: dict[str, Tensor], values: dict[str, Any]
@@ -89,7 +98,12 @@ class RunFolder:
             return
         with replacing_folder(self.path / "checkpoint") as folder:
             flat = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
-            save_file(flat, folder / "state.safetensors")
+            try:
+                save_file(flat, folder / "state.safetensors")
+            except SafetensorError as error:
+                raise OSError(
+                    f"{self.path}: no checkpoint written ({error})"
+                ) from error
             (folder / "state.json").write_text(json.dumps(values, indent=2) + "\n")
 
     def save_model(
@@ -103,6 +117,12 @@ class RunFolder:
         """Forget what was logged after an update: it will come again."""
         if not self.writes:
             return
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / ".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{self.path}: another process trains here") from None
         for left in self.path.glob(".*-*"):  # by a run that was killed
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         write_file(self._known, self._text)
@@ -139,6 +159,20 @@ class RunFolder:
         """Let go of open files."""
         if self._writer is not None:
             self._writer.close()
+        if self._lock is not None:
+            (self.path / ".lock").unlink(missing_ok=True)
+            self._lock.close()
+
+
+def read_about(run: Path) -> dict[str, Any]:
+    """Configuration, data, command and hardware of a run folder."""
+    path = run / "config.json"
+    if not path.is_file():
+        raise ValueError(f"{run}: no training run here (config.json is missing)")
+    about = configs.parse(path.read_text(), str(path))
+    if not isinstance(about, dict) or not {"config", "data"} <= set(about):
+        raise ValueError(f"{path}: damaged, it does not say config and data")
+    return about
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:

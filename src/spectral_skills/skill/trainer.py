@@ -12,7 +12,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spectral_skills.motion.windows import MotionTensors, Windows, WindowSampler
+from spectral_skills.motion.windows import (
+    POSE_SIZE,
+    MotionTensors,
+    Windows,
+    WindowSampler,
+)
 from spectral_skills.skill import distributed
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.evaluate import next_skill
@@ -53,13 +58,16 @@ class PretrainConfig:
     seed: int = 0
 
     def __post_init__(self):
-        least = {"updates": 1, "batch": 2, "evaluate_every": 1, "checkpoint_every": 1}
+        counts = ("updates", "evaluate_every", "checkpoint_every", "slices", "patience")
+        least = dict.fromkeys(counts, 1) | {"batch": 2, "evaluation_windows": 2}
         for name, value in least.items():
-            if getattr(self, name) < value:
-                found = getattr(self, name)
+            found = getattr(self, name)
+            if found is not None and found < value:
                 raise ValueError(f"{name} is {found}, must be at least {value}")
         if self.model.released:
             raise ValueError("a released model has no head to train")
+        if self.model.pose_size != POSE_SIZE:
+            raise ValueError(f"pose_size is {self.model.pose_size}, not {POSE_SIZE}")
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,6 @@ GROUPS: dict[str, tuple[int, ...]] = {
 }
 """Columns of a pose by part of the body; each column is in one group."""
 
-LIMBS = ("left_leg", "right_leg", "left_arm", "right_arm")
-
 
 def output_rows(group: str, poses: int) -> list[int]:
     """Numbers of a flat future of so many poses that belong to a group."""

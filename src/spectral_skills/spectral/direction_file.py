@@ -1,9 +1,8 @@
 """Directions as run time needs them: one safetensors file, read with NumPy alone."""
 
-import difflib
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,6 +12,7 @@ from safetensors.numpy import save as to_bytes
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
+from spectral_skills.spectral.steering import position
 
 VERSION = 1
 Family = Literal["spectral", "part", "target"]
@@ -88,13 +88,17 @@ class Directions:
 
     def index(self, name: str) -> int:
         """Position of a direction by name, or by the part of it before a space."""
-        short = [n.split(" ")[0] for n in self.names]
-        for names in (list(self.names), short):
-            if name in names:
-                return names.index(name)
-        near = difflib.get_close_matches(name, self.names, n=3, cutoff=0.3)
-        hint = f"; close to it: {', '.join(near)}" if near else ""
-        raise ValueError(f"no direction {name!r} among {len(self)}{hint}")
+        return position(name, self.names)
+
+    def select(self, chosen: np.ndarray) -> "Directions":
+        """Some of the directions, by a mask or by positions."""
+        kept = np.arange(len(self))[chosen]
+        changes: dict[str, Any] = {
+            name: getattr(self, name)[kept] for name in _ARRAYS if name != "hand_maps"
+        }
+        for name in ("names", "families"):
+            changes[name] = tuple(getattr(self, name)[i] for i in kept)
+        return replace(self, **changes)
 
     def family(self, family: Family) -> np.ndarray:
         """Positions of the directions of a family."""

@@ -20,17 +20,16 @@ from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.attributes import (
     ATTRIBUTES,
     GROUPS,
-    LIMBS,
     NAMES,
     UNITS,
     scales,
 )
-from spectral_skills.spectral.direction_file import Directions, Family
+from spectral_skills.spectral.direction_file import LIMBS, Directions, Family
 from spectral_skills.spectral.gram import Effects, Responses, measure
 from spectral_skills.spectral.targeted import TARGETS, hand_maps, solve
 
 PART_DIRECTIONS = 3
-"""Leading directions kept of each limb."""
+"""At most so many are kept of each limb."""
 
 
 def eigenpairs(gram: Tensor) -> tuple[Tensor, Tensor]:
@@ -88,7 +87,7 @@ def from_responses(
     shares = energy / energy.sum(1, keepdim=True).clamp_min(1e-300)
     prefixes = [prefix for found in whole for prefix in found.prefixes]
     maps, hand_contexts, stands = hand_maps(both)
-    return Directions(
+    found = Directions(
         names=name(prefixes, *map(_array, (mean, std, shares))),
         families=tuple(f.family for f in whole for _ in f.prefixes),
         vectors=_array(vectors),
@@ -110,6 +109,10 @@ def from_responses(
         hand_contexts=hand_contexts,
         hand_standing=stands,
     )
+    # A limb may have fewer directions that deserve its name, or none.
+    pairs = zip(found.names, found.single_limb, strict=True)
+    own = np.array([limb != "" and name.startswith(limb) for name, limb in pairs])
+    return found.select((np.array(found.families) != "part") | own)
 
 
 @dataclass(frozen=True)

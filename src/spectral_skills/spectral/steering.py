@@ -7,6 +7,7 @@ direction. Only NumPy is needed here, so that a robot can steer without torch.
 """
 
 import csv
+import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,18 +71,28 @@ def schedule(knobs: Sequence[Knob], steps: int, names: Sequence[str]) -> np.ndar
     return amplitudes
 
 
+def position(name: str, names: Sequence[str]) -> int:
+    """Where a direction is, by its name or by the part of it before a space.
+
+    The rest of a name tells what is predicted, which another file may tell otherwise.
+    """
+    short = [other.split(" ")[0] for other in names]
+    for known in (list(names), short):
+        if name in known:
+            return known.index(name)
+    near = difflib.get_close_matches(name, {*names, *short}, n=3, cutoff=0.3)
+    hint = f"close to it: {', '.join(near)}"
+    if not near:
+        hint = f"there are {', '.join([*short[:5], *['...'][: len(short) > 5]])}"
+    raise ValueError(f"no direction {name!r} among {len(names)}; {hint}")
+
+
 def _column(direction: int | str, names: Sequence[str]) -> int:
     if isinstance(direction, str):
-        if direction not in names:
-            raise ValueError(f"no direction {direction!r}; there are {_list(names)}")
-        return list(names).index(direction)
+        return position(direction, names)
     if not 0 <= direction < len(names):
         raise ValueError(f"no direction {direction}; there are {len(names)}, from 0")
     return direction
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
 
 
 def standard(amplitudes: ArrayLike, steps: int) -> np.ndarray:
@@ -166,16 +177,17 @@ def read_automation(path: Path | str, names: Sequence[str]) -> Automation:
             f"{path}, line {number}: the header is {','.join(header)!r}; begin it with "
             f"`{TIME_COLUMN},` and names of directions, separated by commas"
         )
-    for i, name in enumerate(header[1:], start=1):
-        if name not in names:
-            raise ValueError(
-                f"{path}, line {number}: no direction {name!r}; there are "
-                f"{_list(names)}"
-            )
-        if name in header[1:i]:
+    columns: list[int] = []
+    for name in header[1:]:
+        try:
+            column = position(name, names)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+        if column in columns:
             raise ValueError(
                 f"{path}, line {number}: direction {name!r} appears twice; keep one"
             )
+        columns.append(column)
     table = [_numbers(f"{path}, line {n}", cells, header) for n, cells in lines[1:]]
     if not table:
         raise ValueError(f"{path}: no row after the header; add at least one")
@@ -190,7 +202,7 @@ def read_automation(path: Path | str, names: Sequence[str]) -> Automation:
                 "times must increase from row to row"
             )
     amplitudes = np.zeros((len(values), len(names)))
-    amplitudes[:, [list(names).index(name) for name in header[1:]]] = values[:, 1:]
+    amplitudes[:, columns] = values[:, 1:]
     return Automation(times, amplitudes)
 
 

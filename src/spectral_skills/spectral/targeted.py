@@ -125,7 +125,9 @@ def hand_map(
     """(d, 3) skill change for each metre of hand motion in x, y and z.
 
     Legs, waist, root, and the other arm are held; the hand's own arm is free. The
-    other hand follows from what is held.
+    other hand follows from what is held. Least squares fall short of a metre, by the
+    ridge and by what is held, and go astray: the map is corrected for both, so that
+    on average the hand is predicted to go where it is asked to.
     """
     goals = effects.mean.new_zeros(len(NAMES), 3)
     places = [NAMES.index(f"{side}_hand_{axis}") for axis in "xyz"]
@@ -133,7 +135,14 @@ def hand_map(
     other = "left" if side == "right" else "right"
     free = _joints(f"{side}_arm") | _hand(other) | _FEET
     wanted, held = _masks(_hand(side), free, goals)
-    return _least_squares(effects, goals, wanted, held, hold, ridge)
+    short = _least_squares(effects, goals, wanted, held, hold, ridge)
+    return straightened(short, effects.mean[places])
+
+
+def straightened(hand_map: Tensor, hand_rows: Tensor) -> Tensor:
+    """A map (d, 3) after which rows (3, d) give back what was asked for."""
+    achieved = hand_rows @ hand_map
+    return hand_map @ torch.linalg.pinv(achieved)
 
 
 def hand_maps(responses: Responses) -> tuple[Tensor, int, bool]:

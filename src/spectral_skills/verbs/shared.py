@@ -36,6 +36,23 @@ def device_or_best(name: str | None) -> str:
     return name
 
 
+def check_file(out: Path, suffix: str) -> None:
+    """Say so now if a result could not be written later."""
+    if out.suffix != suffix:
+        raise ValueError(f"{out}: name a file that ends in {suffix}")
+    if out.is_dir():
+        raise ValueError(f"{out}: a folder; name a file in it")
+    if (above := next(p for p in out.absolute().parents if p.exists())).is_file():
+        raise ValueError(f"{out}: {above} is a file, not a folder")
+
+
+def apart(target: Path, other: Path) -> None:
+    """Refuse to write a folder over, into or around another."""
+    one, two = target.resolve(), other.resolve()
+    if one == two or one in two.parents or two in one.parents:
+        raise ValueError(f"{target}: inside or around {other}; choose another folder")
+
+
 def skill_folder(folder: Path) -> Path:
     """Folder of a skill model; `released` is the one that comes with the package."""
     if str(folder) == "released":

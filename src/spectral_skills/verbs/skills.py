@@ -6,6 +6,8 @@ from typing import Any
 
 from spectral_skills.verbs.shared import (
     INTERRUPTED,
+    apart,
+    check_file,
     device_or_best,
     open_corpora,
     skill_folder,
@@ -36,22 +38,25 @@ def pretrain(
         device: cpu or cuda; cuda where there is one.
     """
     from spectral_skills import recipes
+    from spectral_skills.artifact import load_provenance, refuse_foreign
+    from spectral_skills.config import differences
     from spectral_skills.report.training import draw_curves
     from spectral_skills.skill import distributed
     from spectral_skills.skill import pretrain as training
 
     if not corpus:
         raise ValueError("--corpus needs a folder; `embedded` is made on first use")
-    if release is not None and out.resolve() in (
-        release.resolve(),
-        release.resolve().parent,
-    ):
-        raise ValueError(f"{release}: part of the run; release it elsewhere")
+    if release is not None:
+        for folder in (out, *corpus):
+            apart(release, folder)
+        refuse_foreign(release)
     settings = config or recipes.pretrain(recipe)
     where = device_or_best(device)
     corpora = open_corpora(corpus)
-    names = " ".join(folder.name for folder in corpus)
-    command = f"spectral pretrain {recipe} --corpus {names}"
+    changes = differences(settings, recipes.pretrain(recipe))
+    words = ["spectral pretrain", recipe, "--corpus", *(c.name for c in corpus)]
+    words += [f"--{name.replace('_', '-')} {value}" for name, value in changes.items()]
+    command = " ".join(words)
     try:
         model = training.pretrain(settings, corpora, out, where, command, draw_curves)
     except KeyboardInterrupt:
@@ -61,8 +66,6 @@ def pretrain(
         print(f"model     {out / 'model'}")
         print(f"curves    {out / 'curves.png'}")
         if release is not None:
-            from spectral_skills.artifact import load_provenance
-
             model.release(release, load_provenance(out / "model"))
             print(f"release   {release}")
     distributed.leave()
@@ -97,6 +100,7 @@ def directions(
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.directions import find
 
+    check_file(out, ".safetensors")
     model = SkillModel.load(skill_folder(skill), device_or_best(device))
     corpora = open_corpora(corpus)
     motions = MotionTensors.join([c.to(device_or_best(device)) for c in corpora])
@@ -108,8 +112,11 @@ def directions(
     all_ranks(found, out.with_suffix(".png"))
     print(f"ranks     {out.with_suffix('.png')}")
     poses = out.with_name(f"{out.stem}_poses.png")
-    draw_poses(found, poses)
-    print(f"poses     {poses}")
+    try:
+        draw_poses(found, poses)
+        print(f"poses     {poses}")
+    except ValueError as error:
+        print(f"poses     none: {error}")
 
 
 def skills_encode(
@@ -132,6 +139,7 @@ def skills_encode(
     from spectral_skills.skill.codes import SkillStream, encode_rows, save_stream
     from spectral_skills.skill.model import SkillModel
 
+    check_file(out, ".npz")
     encoder = SkillModel.load(skill_folder(skill)).encoder
     (clips,) = open_corpora([corpus])
     skills = encode_rows(encoder, clips.qpos(clips.index(name))).cpu().numpy()
@@ -159,6 +167,7 @@ def skills_map(
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.nearest import leave_one_clip_out
 
+    check_file(out, ".png")
     encoder = SkillModel.load(skill_folder(skill), device_or_best(device)).encoder
     (clips,) = open_corpora([corpus])
     bank = SkillBank.build(encoder, clips)
@@ -184,7 +193,7 @@ def evaluate_readout(
     """Measure what a linear map reads from skills: poses now and later, root motion.
 
     Args:
-        skill: Skill models, one row each.
+        skill: Skill models, one row each; `released` comes with the package.
         corpus: Folders of corpora; `embedded` is the one this package makes.
         held_out: Clips to score on, as in training: a share, or a number from 1 on.
         seed: Seed of the split, as in training, and of the windows.
@@ -195,7 +204,10 @@ def evaluate_readout(
     from spectral_skills.evaluation.readout import table
     from spectral_skills.report.tables import publish, show
 
-    results = table(skill, open_corpora(corpus), held_out, seed, device_or_best(device))
+    models = [skill_folder(folder) for folder in skill]
+    results = table(
+        models, open_corpora(corpus), held_out, seed, device_or_best(device)
+    )
     show(results)
     if record is not None:
         publish(results, record)
