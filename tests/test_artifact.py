@@ -239,3 +239,17 @@ def test_write_file_is_whole_or_old(tmp_path, monkeypatch):
         write_file(path, "new")
     assert path.read_bytes() == b"\x00\x01"
     assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
+
+
+def test_what_is_not_a_model_is_never_replaced(tmp_path):
+    """A folder with somebody's thesis in it stays as it is."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("precious")
+    with pytest.raises(ValueError, match="thesis.txt"):
+        artifact.save(folder, Config(), some_weights(), Provenance("skill"))
+    assert (folder / "thesis.txt").read_text() == "precious"
+    with pytest.raises(ValueError, match="a file"):
+        artifact.save(
+            folder / "thesis.txt", Config(), some_weights(), Provenance("skill")
+        )

@@ -152,3 +152,35 @@ def test_a_model_of_another_pose_layout_is_refused(shrink, corpus, tmp_path):
     path.write_text(path.read_text().replace('"pose_size": 38', '"pose_size": 32'))
     with pytest.raises(ValueError, match="poses of 32 numbers"):
         SkillModel.load(tmp_path / "run")
+
+
+def test_two_processes_never_train_in_one_folder(shrink, corpus, tmp_path):
+    """The second is told so, and the first goes on."""
+    told = []
+
+    def watch(run):
+        with pytest.raises(ValueError, match="another process trains here"):
+            pretrain(shrink("smoke"), [corpus], tmp_path / "run", "cpu")
+        told.append(run)
+
+    pretrain(shrink("smoke"), [corpus], tmp_path / "run", "cpu", watch=watch)
+    assert len(told) == 2
+
+
+def test_patience_can_be_given_more(shrink, corpus, tmp_path, capsys):
+    """A run that stopped says why, and goes on if it is allowed to."""
+    config = shrink("lafan1", updates=40, patience=1, learning_rate=0.5)
+    pretrain(config, [corpus], tmp_path / "run", "cpu")
+    assert "no better for 1 evaluations" in capsys.readouterr().out
+    stopped = read_log(tmp_path / "run")[-1]["update"]
+    pretrain(replace(config, patience=3), [corpus], tmp_path / "run", "cpu")
+    assert read_log(tmp_path / "run")[-1]["update"] > stopped
+
+
+def test_a_damaged_checkpoint_is_named(shrink, corpus, tmp_path):
+    """With what to do about it."""
+    pretrain(shrink("smoke", updates=2), [corpus], tmp_path / "run", "cpu")
+    path = tmp_path / "run" / "checkpoint" / "state.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="checkpoint: damaged"):
+        pretrain(shrink("smoke", updates=4), [corpus], tmp_path / "run", "cpu")

@@ -272,3 +272,20 @@ def _fail_at(call: int):
             raise MemoryError
 
     return update
+
+
+def test_a_release_is_never_written_over_something_else(tmp_path, monkeypatch, capsys):
+    """Not over the run, around it, or over a folder of other things; asked first."""
+    from spectral_skills.cli import main
+
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("precious")
+    for release in (tmp_path / "run", tmp_path, tmp_path / "full"):
+        with pytest.raises(SystemExit) as stop:
+            main(
+                ["pretrain", "smoke", "--corpus", str(tmp_path / "none")]
+                + ["--out", str(tmp_path / "run"), "--release", str(release)]
+            )
+        assert stop.value.code == 1
+        assert "choose another folder" in capsys.readouterr().err
+    assert (tmp_path / "full" / "thesis.txt").read_text() == "precious"
