@@ -125,7 +125,8 @@ class RunFolder:
             raise ValueError(f"{self.path}: another process trains here") from None
         for left in self.path.glob(".*-*"):  # by a run that was killed
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-        write_file(self._known, self._text)
+        if update < self.config.updates:  # else it tells of what was done before
+            write_file(self._known, self._text)
         rows = [row for row in self.read_log() if row["update"] <= update]
         write_file(self.log_path, "".join(json.dumps(row) + "\n" for row in rows))
         from torch.utils.tensorboard import SummaryWriter
