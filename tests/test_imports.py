@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[1] / "src" / "spectral_skills"
 
 # A room may import from rooms of a lower rank, and from itself.
@@ -124,11 +126,21 @@ def test_init_files_are_empty():
         assert path.read_text() == "", path
 
 
-def test_the_command_line_imports_nothing_heavy():
-    """Help is instant because cli imports only the standard library."""
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        # Help is instant because the command line needs the standard library alone.
+        ("spectral_skills.cli", ("numpy", "torch", "tyro", "mujoco")),
+        # What the robot's runtime uses needs NumPy.
+        ("spectral_skills.spectral.steering", ("torch", "mujoco")),
+        ("spectral_skills.spectral.direction_file", ("torch", "mujoco")),
+    ],
+)
+def test_light_modules_import_nothing_heavy(module, heavy):
+    """Importing them, and asking the first for help, loads none of these."""
     code = (
-        "import sys; import spectral_skills.cli as c; c.usage(); "
-        "print([m for m in ('numpy','torch','tyro','mujoco') if m in sys.modules])"
+        f"import sys; import {module} as m; getattr(m, 'usage', str)(); "
+        f"print([name for name in {heavy} if name in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert out.stdout.strip() == "[]", out.stdout + out.stderr

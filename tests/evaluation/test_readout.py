@@ -1,5 +1,6 @@
 """Linear readout: all of it for a linear map of the pose, nothing for noise."""
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from spectral_skills.artifact import Provenance
 from spectral_skills.evaluation import readout as readouts
 from spectral_skills.evaluation.readout import Windows, explained, quantities, readout
 from spectral_skills.motion.windows import WindowConfig
-from spectral_skills.skill.encoder import EncoderConfig
+from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
 
@@ -31,10 +32,12 @@ def sides(corpus) -> tuple[Windows, Windows]:
 
 
 def _encoder(encode, last: int = 9) -> Any:
-    """What readout asks of an encoder, with any function in it."""
-    return SimpleNamespace(
+    """A real encoder's way to its poses, with any function in its place."""
+    stand_in: Any = SimpleNamespace(
         windows=WindowConfig(), steps=torch.arange(last + 1), encode=encode
     )
+    stand_in.encode_at = partial(SkillEncoder.encode_at, stand_in)
+    return stand_in
 
 
 def test_linear_maps_of_a_pose_are_read_whole(sides):

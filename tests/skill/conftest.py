@@ -1,10 +1,12 @@
 """Small skill models and the motions they are trained on."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from spectral_skills import recipes
+from spectral_skills.motion.corpus import Corpus
 from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.skill.trainer import PretrainConfig
 
@@ -46,7 +48,15 @@ def shrink():
 
 
 @pytest.fixture(scope="session")
-def corpus(make_clip, make_corpus, tmp_path_factory):
-    """Six short clips."""
+def folder(make_clip, make_corpus, tmp_path_factory) -> Path:
+    """Six short clips, where other processes find them."""
+    folder = tmp_path_factory.mktemp("corpus") / "walks"
     clips = [make_clip(f"walk{i}", 160 + 7 * i, seed=i) for i in range(6)]
-    return make_corpus(tmp_path_factory.mktemp("corpus") / "walks", clips)
+    make_corpus(folder, clips)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def corpus(folder) -> Corpus:
+    """The same, opened."""
+    return Corpus.open(folder)

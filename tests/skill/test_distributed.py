@@ -81,19 +81,6 @@ def _process(rank: int, out: Path, corpus: Path, configs: dict) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(make_clip, make_corpus, tmp_path_factory) -> Path:
-    """Four short clips, where other processes find them."""
-    folder = tmp_path_factory.mktemp("corpus") / "walks"
-    make_corpus(folder, [make_clip(f"walk{i}", 90 + i, seed=i) for i in range(4)])
-    return folder
-
-
-@pytest.fixture(scope="module")
-def corpus(folder) -> Corpus:
-    return Corpus.open(folder)
-
-
-@pytest.fixture(scope="module")
 def configs(shrink) -> dict[str, PretrainConfig]:
     return {name: shrink(name) for name in RECIPES}
 

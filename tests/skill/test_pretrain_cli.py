@@ -48,14 +48,6 @@ def _spectral(*arguments: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def folder(make_clip, make_corpus, tmp_path_factory) -> Path:
-    """A small corpus."""
-    folder = tmp_path_factory.mktemp("corpus") / "walks"
-    make_corpus(folder, [make_clip(f"walk{i}", 90 + i, seed=i) for i in range(5)])
-    return folder
-
-
-@pytest.fixture(scope="module")
 def whole(folder, tmp_path_factory) -> Path:
     """A run of the smoke recipe that nothing stopped, and what it released."""
     out = tmp_path_factory.mktemp("whole") / "run"

@@ -88,16 +88,7 @@ class Windows:
 
     def skills(self, encoder: SkillEncoder) -> Tensor:
         """Skills of all windows."""
-        anchor = encoder.windows.anchor
-        parts = zip(self.clips.split(8192), self.times.split(8192), strict=True)
-        return torch.cat(
-            [
-                encoder.encode(
-                    reference_poses(self.motions, c, t, encoder.steps, anchor)
-                )
-                for c, t in parts
-            ]
-        )
+        return encoder.encode_at(self.motions, self.clips, self.times)
 
 
 def explained(fit: tuple[Tensor, Tensor], score: tuple[Tensor, Tensor]) -> float:

@@ -75,8 +75,8 @@ class FSQ(Continuous):
     def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
         bounded = torch.tanh(features)
         half = (self.levels - 1) / 2
-        # Adding the half before rounding makes an even number of levels symmetric.
-        rounded = (torch.round((bounded + 1) * half) / half) - 1
+        # Counted from -1, so that an even number of levels is symmetric too.
+        rounded = torch.round((bounded + 1) * half) / half - 1
         skill = bounded + (rounded - bounded).detach()
         return Code(skill, features, features.square().sum(-1))
 

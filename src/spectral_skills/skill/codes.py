@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from spectral_skills.atomic import write_file
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.windows import MotionTensors, reference_poses
+from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
 
@@ -48,11 +48,7 @@ def encode_rows(encoder: SkillEncoder, rows: Tensor | np.ndarray) -> Tensor:
         has_mirrored=False,
     )
     times = torch.arange(-encoder.first, len(rows) - encoder.last, device=device)
-    parts = [
-        _encode_at(encoder, motions, torch.zeros_like(some), some)
-        for some in times.split(_BATCH)
-    ]
-    return torch.cat(parts)
+    return encoder.encode_at(motions, torch.zeros_like(times), times)
 
 
 @dataclass(frozen=True)
@@ -147,7 +143,7 @@ class SkillBank:
         # disable=None: silent when the output is no terminal.
         with tqdm(total=total, desc="encoding", unit="skill", disable=None) as bar:
             for some in torch.arange(total, device=motions.device).split(_BATCH):
-                skills[some] = _encode_at(encoder, motions, clips[some], times[some])
+                skills[some] = encoder.encode_at(motions, clips[some], times[some])
                 bar.update(len(some))
         return cls(skills, clips, times)
 
@@ -165,14 +161,6 @@ class SkillBank:
     def spread(self) -> float:
         """Standard deviation of the skills in one dimension, averaged over all d."""
         return float(self.skills.std(dim=0, correction=0).mean())
-
-
-def _encode_at(
-    encoder: SkillEncoder, motions: MotionTensors, clips: Tensor, times: Tensor
-) -> Tensor:
-    """Skills (n, d) of clips (n,) at times (n,)."""
-    anchor = encoder.windows.anchor
-    return encoder.encode(reference_poses(motions, clips, times, encoder.steps, anchor))
 
 
 def _need(encoder: SkillEncoder) -> int:

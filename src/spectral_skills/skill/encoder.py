@@ -10,11 +10,19 @@ from torch import Tensor, nn
 from spectral_skills import config as configs
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import joint_velocities
-from spectral_skills.motion.windows import POSE_SIZE, WindowConfig
+from spectral_skills.motion.windows import (
+    POSE_SIZE,
+    MotionTensors,
+    WindowConfig,
+    reference_poses,
+)
 from spectral_skills.robot import g1
 from spectral_skills.skill import bottleneck as bottlenecks
 from spectral_skills.skill.bottleneck import BottleneckConfig, Code
 from spectral_skills.skill.networks import mlp
+
+_AT_ONCE = 8192
+"""Windows encoded at once."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,24 @@ class SkillEncoder(nn.Module):
         """Skills (..., width) of poses (..., k, 38), as at run time."""
         code = self(poses.reshape(-1, *poses.shape[-2:]))
         return code.skill.view(*poses.shape[:-2], self.width)
+
+    def encode_at(self, motions: MotionTensors, clips: Tensor, times: Tensor) -> Tensor:
+        """Skills (n, width) of clips (n,) at times (n,), seen from where they are."""
+        anchor = self.windows.anchor
+        parts = zip(clips.split(_AT_ONCE), times.split(_AT_ONCE), strict=True)
+        return torch.cat(
+            [
+                self.encode(reference_poses(motions, c, t, self.steps, anchor))
+                for c, t in parts
+            ]
+        )
+
+    def encode_next(
+        self, motions: MotionTensors, clips: Tensor, times: Tensor
+    ) -> Tensor:
+        """Skills of the chunks that follow those at `times`, each in its own frame."""
+        later = times + self.windows.chunk * self.windows.stride
+        return self.encode_at(motions, clips, later)
 
     def fingerprint(self) -> str:
         """Names this encoder, alike before and after its weights are stored in bf16."""

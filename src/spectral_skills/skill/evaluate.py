@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spectral_skills.motion.windows import MotionTensors, WindowSampler, reference_poses
+from spectral_skills.motion.windows import WindowSampler
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.skill.losses import draw_slices, sigreg
 from spectral_skills.skill.model import SkillModel
@@ -26,17 +26,6 @@ class Evaluation:
     """Mean over dimensions of the deviation over trained-on windows."""
     sigreg: float
     """Of trained-on windows, without the factor N."""
-
-
-def next_skill(
-    slow: SkillEncoder, motions: MotionTensors, clips: Tensor, times: Tensor
-) -> Tensor:
-    """The skill of the chunk that follows the one at `times`, in its own frame."""
-    windows = slow.windows
-    later = times + windows.chunk * windows.stride
-    return slow.encode(
-        reference_poses(motions, clips, later, slow.steps, windows.anchor)
-    )
 
 
 class Probe:
@@ -66,8 +55,8 @@ class Probe:
         assert model.head is not None
         encoder, levels = model.encoder, model.head.levels
         with precision:
-            skill = self._skills(encoder, model, self.held_out, *self.windows)
-            known = self._skills(encoder, model, self.trained_on, *self.other_windows)
+            skill = encoder.encode_at(self.held_out.motions, *self.windows)
+            known = encoder.encode_at(self.trained_on.motions, *self.other_windows)
             errors = self._errors(model, slow, skill)
             shuffled = self._errors(model, slow, skill[self.exchange])
         self.generator.manual_seed(self.seed)
@@ -79,13 +68,6 @@ class Probe:
             shuffled=float(shuffled.mean()),
             skill_std=float(known.std(0).mean()),
             sigreg=float(sigreg(known, slices)),
-        )
-
-    @staticmethod
-    def _skills(encoder, model: SkillModel, sampler, clips, times) -> Tensor:
-        parts = zip(clips.split(_AT_ONCE), times.split(_AT_ONCE), strict=True)
-        return torch.cat(
-            [encoder.encode(model.seen(sampler.at(c, t))).float() for c, t in parts]
         )
 
     def _errors(
@@ -100,7 +82,7 @@ class Probe:
         ):
             later = None
             if slow is not None:
-                later = next_skill(slow, self.held_out.motions, clips, times)
+                later = slow.encode_next(self.held_out.motions, clips, times)
             batch = model.batch(self.held_out.at(clips, times), later)
             noise = torch.randn(
                 (len(z), model.head.noise_width),

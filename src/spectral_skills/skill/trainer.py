@@ -20,7 +20,6 @@ from spectral_skills.motion.windows import (
 )
 from spectral_skills.skill import distributed
 from spectral_skills.skill.bottleneck import Code
-from spectral_skills.skill.evaluate import next_skill
 from spectral_skills.skill.losses import draw_slices, sigreg
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.run_folder import load_optimizer, optimizer_tensors
@@ -155,7 +154,7 @@ class Trainer:
         later = None
         with self.precision():
             if self.slow_encoder is not None:
-                later = next_skill(self.slow_encoder, self.motions, clips, times)
+                later = self.slow_encoder.encode_next(self.motions, clips, times)
             share = distributed.share(noise)
             code, errors = self.predict(clips, times, level, share, draws, later)
         prediction, penalty = errors.mean(), code.penalty.mean()

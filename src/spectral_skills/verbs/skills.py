@@ -101,9 +101,9 @@ def directions(
     from spectral_skills.spectral.directions import find
 
     check_file(out, ".safetensors")
-    model = SkillModel.load(skill_folder(skill), device_or_best(device))
-    corpora = open_corpora(corpus)
-    motions = MotionTensors.join([c.to(device_or_best(device)) for c in corpora])
+    where, corpora = device_or_best(device), open_corpora(corpus)
+    model = SkillModel.load(skill_folder(skill), where)
+    motions = MotionTensors.join([c.to(where) for c in corpora])
     sampler = WindowSampler(motions, model.config.windows)
     found = find(model, sampler, contexts, seed, "+".join(c.hash for c in corpora))
     found.save(out)
@@ -172,11 +172,11 @@ def skills_map(
     (clips,) = open_corpora([corpus])
     bank = SkillBank.build(encoder, clips)
     draw_map(clips, bank, out)
-    apart = leave_one_clip_out(bank.skills, bank.clips)
+    distance = leave_one_clip_out(bank.skills, bank.clips)
     print(f"{len(bank.skills):,} skills, std of a dimension {bank.spread():.2f}")
     print(
-        f"to the nearest skill of another clip: median {apart.median:.2f}, "
-        f"90 % {apart.p90:.2f}, 99 % {apart.p99:.2f}"
+        f"to the nearest skill of another clip: median {distance.median:.2f}, "
+        f"90 % {distance.p90:.2f}, 99 % {distance.p99:.2f}"
     )
     print(f"picture   {out}")
 
