@@ -125,3 +125,20 @@ def test_pictures_of_directions_stand_on_the_floor(directions):
     assert (qpos[:, 7:] >= g1.JOINT_LIMITS[:, 0]).all()
     assert (qpos[:, 7:] <= g1.JOINT_LIMITS[:, 1]).all()
     assert np.ptp(qpos[:, 2]) > 0.05
+
+
+def test_weak_directions_are_not_drawn(directions, tmp_path):
+    """Who hardly moves a joint, or not always the same way, has no picture."""
+    from dataclasses import replace
+
+    from spectral_skills.report.direction_poses import amplitude, draw_poses
+
+    index = directions.index("right_arm")
+    assert amplitude(directions, index) == pytest.approx(6.1, abs=0.1)
+    weak = replace(directions, effect_mean=directions.effect_mean / 100)
+    varied = replace(directions, effect_std=directions.effect_std * 100)
+    for other in (weak, varied):
+        assert amplitude(other, index) is None
+        with pytest.raises(ValueError, match="train longer"):
+            draw_poses(other, tmp_path / "poses.png")
+    assert not (tmp_path / "poses.png").exists()

@@ -13,6 +13,8 @@ from spectral_skills.spectral.direction_file import Directions
 
 LARGEST_RAD = 0.9
 """Change of the joint that moves most, at either end of a row."""
+FARTHEST = 30.0
+"""No amplitude beyond is drawn: a whole skill has a length of about 7."""
 PANELS = 7
 SHOWN = (
     *("s01", "s02", "s03", "s04", "s06"),
@@ -22,14 +24,18 @@ SHOWN = (
 
 
 def amplitude(directions: Directions, index: int) -> float | None:
-    """Moves the foremost joint by LARGEST_RAD; None if that joint moves now one way,
-    now the other, so that a picture would claim too much."""
+    """Moves the foremost joint by LARGEST_RAD.
+
+    None if that joint moves now one way, now the other, or hardly at all: a picture
+    would claim too much.
+    """
     columns = [directions.attributes.index(name) for name in g1.JOINTS]
-    mean = directions.effect_mean[index, columns]
-    foremost = int(np.abs(mean).argmax())
-    if abs(mean[foremost]) <= directions.effect_std[index, columns[foremost]]:
+    mean = np.abs(directions.effect_mean[index, columns])
+    foremost = int(mean.argmax())
+    steady = mean[foremost] > directions.effect_std[index, columns[foremost]]
+    if not steady or mean[foremost] * FARTHEST < LARGEST_RAD:
         return None
-    return LARGEST_RAD / abs(float(mean[foremost]))
+    return LARGEST_RAD / float(mean[foremost])
 
 
 def poses(directions: Directions, index: int, amplitude: float) -> np.ndarray:
@@ -55,5 +61,8 @@ def draw_poses(
             label = f"{directions.names[index]} +-{far:.1f}"
             rows.append((label, poses(directions, index, far)))
     if not rows:
-        raise ValueError("no direction moves a joint the same way in most contexts")
+        raise ValueError(
+            f"within an amplitude of {FARTHEST:g} no direction moves a joint by "
+            f"{LARGEST_RAD:g} rad, the same way in most contexts; train longer"
+        )
     motion_grid(rows, path, panels=PANELS)
