@@ -65,6 +65,12 @@ def rotate_planes(q: Planes, v: Planes) -> tuple[Tensor, ...]:
     )
 
 
+def cross_planes(a: Planes, b: Planes) -> tuple[Tensor, ...]:
+    """Cross product of vectors given as planes x, y, z."""
+    (ax, ay, az), (bx, by, bz) = a, b
+    return ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+
+
 def rotate_inverse(q: Tensor, v: Tensor) -> Tensor:
     """Rotate vectors by inverse quaternions: R(q)^T v."""
     return rotate(conjugate(q), v)

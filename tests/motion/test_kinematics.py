@@ -238,3 +238,38 @@ def test_clips_side_by_side_do_not_mix():
         assert torch.allclose(together.linear[index], alone.linear)
         assert torch.allclose(together.angular[index], alone.angular)
         assert torch.equal(joints[index], joint_velocities(clip[:, 7:], 50))
+
+
+def test_link_velocities_of_a_state_equal_mujoco():
+    """Poses and velocities of all links, at any attitude, as mj_objectVelocity says."""
+    model = build_model()
+    data = mujoco.MjData(model)
+    random = np.random.default_rng(0)
+    qpos = np.tile(g1.DEFAULT_QPOS, (8, 1)) + 0.4 * random.normal(size=(8, 36))
+    qpos[:, 3:7] /= np.linalg.norm(qpos[:, 3:7], axis=1, keepdims=True)
+    qvel = random.normal(size=(8, 35))
+    states = Kinematics(dtype=torch.float64).states(
+        torch.tensor(qpos), torch.tensor(qvel)
+    )
+    for i in range(8):
+        data.qpos, data.qvel = qpos[i], qvel[i]
+        mujoco.mj_forward(model, data)
+        for link in range(len(g1.LINKS)):
+            speed = np.zeros(6)
+            kind = mujoco.mjtObj.mjOBJ_XBODY
+            mujoco.mj_objectVelocity(model, data, kind, link + 1, speed, 0)
+            np.testing.assert_allclose(
+                states.position[i, link], data.xpos[link + 1], atol=1e-10
+            )
+            np.testing.assert_allclose(states.linear[i, link], speed[3:], atol=1e-9)
+            np.testing.assert_allclose(states.angular[i, link], speed[:3], atol=1e-9)
+
+
+def test_states_of_some_links_are_those_of_all():
+    qpos, qvel = torch.randn(3, 36), torch.randn(3, 35)
+    qpos[:, 3:7] /= qpos[:, 3:7].norm(dim=1, keepdim=True)
+    whole = Kinematics().states(qpos, qvel)
+    some = Kinematics(g1.TRACKED_LINKS).states(qpos, qvel)
+    pick = [g1.LINKS.index(name) for name in g1.TRACKED_LINKS]
+    for all_links, few in zip(whole, some, strict=True):
+        torch.testing.assert_close(all_links[:, pick], few)

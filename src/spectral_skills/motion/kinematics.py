@@ -5,6 +5,7 @@ a frame costs ten rounds of a few tensor operations whatever the batch size.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -38,6 +39,19 @@ class LinkVelocities:
     """(..., T, links, 3), m/s."""
     angular: Tensor
     """(..., T, links, 3), rad/s."""
+
+
+class LinkStates(NamedTuple):
+    """World poses and velocities of links, in the order they were asked for."""
+
+    position: Tensor
+    """(..., links, 3), m."""
+    quaternion: Tensor
+    """(..., links, 4), wxyz."""
+    linear: Tensor
+    """(..., links, 3) of the link's origin, m/s."""
+    angular: Tensor
+    """(..., links, 3), rad/s."""
 
 
 class Kinematics:
@@ -80,6 +94,7 @@ class Kinematics:
             # turn * (cos, sin axis) is linear in cos and sin of the half angle.
             half_turn = np.concatenate((np.zeros((len(axis), 1)), axis), axis=1)
             sine = rotation.multiply(tensor(turn), tensor(half_turn))
+            turned = rotation.rotate(tensor(turn), tensor(axis))
             self._levels.append(
                 _Level(
                     parents=index(np.searchsorted(previous, parents[members])),
@@ -87,6 +102,7 @@ class Kinematics:
                     offset=tensor(model.body_pos[members + 1].T[:, :, None]),
                     cosine=tensor(turn.T[:, :, None]),
                     sine=sine.T[:, :, None],
+                    axis=turned.T[:, :, None],
                 )
             )
             order.extend(members.tolist())
@@ -105,7 +121,36 @@ class Kinematics:
         shape = (*qpos.shape[:-1], len(self.links))
         return LinkPoses(position.view(*shape, 3), quaternion.view(*shape, 4))
 
+    def states(self, qpos: Tensor, qvel: Tensor) -> LinkStates:
+        """Poses and velocities of (n, 36) rows that move with (n, 35) velocities.
+
+        Velocities are MuJoCo's: linear in the world, angular in the pelvis, joints.
+        """
+        position, quaternion = self._walk(qpos)
+        speed = qvel.T
+        pelvis = [q[0] for q in quaternion[0]]
+        spin = rotation.rotate_planes(pelvis, speed[3:6].unbind(0))
+        angular: list[rotation.Planes] = [[w[None] for w in spin]]
+        linear: list[rotation.Planes] = [speed[:3, None].unbind(0)]
+        for depth, level in enumerate(self._levels):
+            spin, place = level.parent(angular[depth]), level.parent(position[depth])
+            turn, travel = level.parent(quaternion[depth]), level.parent(linear[depth])
+            # v_child = v + w x arm and w_child = w + rate axis.
+            arm = [p - b for p, b in zip(position[depth + 1], place, strict=True)]
+            sweep = rotation.cross_planes(spin, arm)
+            linear.append([v + c for v, c in zip(travel, sweep, strict=True)])
+            rate = speed[6:].index_select(0, level.joints)
+            axis = rotation.rotate_planes(turn, level.axis.unbind(0))
+            angular.append([w + rate * a for w, a in zip(spin, axis, strict=True)])
+        parts = (position, quaternion, linear, angular)
+        return LinkStates(*(self._rows(part) for part in parts))
+
     def _forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        positions, quaternions = self._walk(rows)
+        return self._rows(positions), self._rows(quaternions)
+
+    def _walk(self, rows: Tensor) -> tuple[list[rotation.Planes], ...]:
+        """Planes of positions and quaternions, level by level from the pelvis."""
         columns = rows.T.contiguous()
         half = 0.5 * columns[7:]
         if half.device.type == "cpu":
@@ -119,8 +164,7 @@ class Kinematics:
         positions: list[rotation.Planes] = [position]
         quaternions: list[rotation.Planes] = [quaternion]
         for level in self._levels:
-            parent = [p.index_select(0, level.parents) for p in position]
-            turn = [q.index_select(0, level.parents) for q in quaternion]
+            parent, turn = level.parent(position), level.parent(quaternion)
             c = cosine.index_select(0, level.joints)
             s = sine.index_select(0, level.joints)
             local = (level.cosine * c + level.sine * s).unbind(0)
@@ -129,7 +173,7 @@ class Kinematics:
             quaternion = rotation.multiply_planes(turn, local)
             positions.append(position)
             quaternions.append(quaternion)
-        return self._rows(positions), self._rows(quaternions)
+        return positions, quaternions
 
     def _rows(self, levels: list[rotation.Planes]) -> Tensor:
         """(frames, wanted links, components) from planes of each level."""
@@ -146,6 +190,12 @@ class _Level:
     offset: Tensor
     cosine: Tensor
     sine: Tensor
+    axis: Tensor
+    """Of the joint, in the parent's frame."""
+
+    def parent(self, planes: rotation.Planes) -> list[Tensor]:
+        """What each of these links' parents has, one level up."""
+        return [plane.index_select(0, self.parents) for plane in planes]
 
 
 def sole_heights(feet: LinkPoses) -> Tensor:

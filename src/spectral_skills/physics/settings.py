@@ -1,0 +1,156 @@
+"""The simulated G1: every choice that trades truth for speed, in one place.
+
+The solver is Newton with pyramidal friction cones and implicit damping at 5 ms; both
+simulators run the model built here. What a choice costs is measured by `spectral bench
+physics` (table Physics). The distances below are means over a second of robots swaying
+on both feet, to the same second with 100 / 50 iterations: joints (rms) and root. Starts
+a microradian apart come to 0.3 mrad and 0.1 mm in C, 1.0 and 0.4 in Warp.
+
+* `iterations`, `line_search`: 10 / 20 is within that. Fewer are cheap in Warp only:
+  6 / 12 gives 0.9 mrad and 0.2 mm there, 5 / 10 1.9 and 0.7, 3 / 6 3.0 and 1.2, 2 / 4
+  4.6 and 1.9. In C they give 1.3 and 0.4, 2.8 and 1.2, 39 and 46, and broken robots.
+* `feet`: a flat foot of seven capsules touches the ground with 14 contacts, 56 rows.
+  "light" keeps five (10 contacts, 40 rows): 3.0 mrad and 1.2 mm. The sole's corners
+  lose at most 3.1 mm, and its support polygon 1.4 % of its area.
+* `self_collision`: 469 pairs of geoms (365 with light feet) besides those with the
+  floor. Without them (5.2 mrad and 1.2 mm) arms pass through the trunk, and only the
+  floor gives contact forces.
+* `contacts`, `constraints`: memory and time of each robot's share. 120 rows and 35
+  contacts overflowed for 71 % of the robots of a training run from scratch, 160 and 60
+  for 6.7 %; what does not fit is dropped, and counted by `Physics.counters`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from spectral_skills.physics.base import Variation
+from spectral_skills.robot import g1
+from spectral_skills.robot.model import build_spec
+
+FRICTION = 0.6
+"""Sliding friction of the robot's geoms where nothing varies it."""
+
+LARGEST = 1e6
+"""A robot with a larger coordinate or velocity is broken."""
+
+_LIGHT_SOLE = (1, 2, 4, 6, 7)
+"""Of the capsules 1 to 7 from right to left: rims, corners, and the middle one, which
+reaches farthest to heel and toe."""
+
+
+@dataclass(frozen=True)
+class PhysicsConfig:
+    """What the simulators compute with; the defaults are those of training."""
+
+    iterations: int = 10
+    """Newton iterations of a substep at most."""
+    line_search: int = 20
+    """Steps of the line search in one iteration at most."""
+    contacts: int = 60
+    """Contacts per robot, pooled over all robots; Warp only."""
+    constraints: int = 160
+    """Constraint rows per robot: four for a contact with friction, one for a joint at
+    its limit; Warp only."""
+    feet: Literal["full", "light"] = "full"
+    self_collision: bool = True
+    dense: bool = False
+    """Whether constraint Jacobians are stored whole; the result is the same."""
+
+
+def tracking_model(config: PhysicsConfig) -> mujoco.MjModel:
+    """The G1 without meshes on a floor, with the settings of `config`.
+
+    Contacts of the feet and of all links with the floor have friction, those between
+    other links have none: friction there would take four rows instead of one.
+    """
+    spec = build_spec(meshes=False)
+    option = spec.option
+    option.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
+    option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    option.iterations = config.iterations
+    option.ls_iterations = config.line_search
+    if config.dense:
+        option.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
+    # Sensors would be computed every substep, and nobody reads them.
+    option.disableflags |= mujoco.mjtDisableBit.mjDSBL_SENSOR
+    for sensor in list(spec.sensors):
+        spec.delete(sensor)
+    if config.feet == "light":
+        dropped = {
+            f"{side}_foot{i}_collision"
+            for side in ("left", "right")
+            for i in range(1, 8)
+            if i not in _LIGHT_SOLE
+        }
+        for geom in [g for g in spec.geoms if g.name in dropped]:
+            spec.delete(geom)
+    for geom in spec.geoms:
+        if geom.name == "floor":
+            # Of two geoms the larger friction counts: the floor leaves it to the robot.
+            geom.condim, geom.friction[0] = 3, mujoco.mjMINMU
+            geom.contype = int(config.self_collision)
+            continue
+        foot = geom.parent.name in g1.FEET
+        geom.condim = 3 if foot else 1
+        geom.priority = int(foot)
+        geom.friction[0] = FRICTION
+        geom.conaffinity = int(config.self_collision)
+    return spec.compile()
+
+
+def geom_links(model: mujoco.MjModel) -> np.ndarray:
+    """Link of each geom as an index into `g1.LINKS`, -1 for the floor."""
+    links = np.array([model.body(name).id for name in g1.LINKS])
+    assert (links == np.arange(1, len(g1.LINKS) + 1)).all(), "the world is body 0"
+    return model.geom_bodyid.astype(np.int32) - 1
+
+
+class Change(NamedTuple):
+    """New values of a part of one field of the model."""
+
+    field: str
+    index: tuple[int | slice, ...]
+    values: Tensor
+    """(n, ...) of each robot."""
+
+
+VARIED = (
+    *("geom_friction", "body_mass", "body_inertia", "body_ipos"),
+    *("actuator_gainprm", "actuator_biasprm"),
+)
+"""The fields of the model that a variation changes."""
+
+
+def changes(model: mujoco.MjModel, variation: Variation) -> list[Change]:
+    """What a variation of the nominal `model` means, field by field."""
+
+    def nominal(field: str, *index: int | slice, like: Tensor) -> Tensor:
+        return torch.as_tensor(getattr(model, field)[index], device=like.device)
+
+    whole, links = slice(None), slice(1, None)  # body 0 is the world, geom 0 the floor
+    found = []
+    if (friction := variation.friction) is not None:
+        found.append(Change("geom_friction", (links, 0), friction[:, None]))
+    if (scale := variation.mass_scale) is not None:
+        mass = nominal("body_mass", links, like=scale)
+        inertia = nominal("body_inertia", links, like=scale)
+        found.append(Change("body_mass", (links,), mass * scale))
+        found.append(Change("body_inertia", (links,), inertia * scale[..., None]))
+    if (shift := variation.torso_com) is not None:
+        torso = model.body("torso_link").id
+        centre = nominal("body_ipos", torso, like=shift)
+        found.append(Change("body_ipos", (torso,), centre + shift))
+    if (scale := variation.stiffness_scale) is not None:
+        for field, at in (("actuator_gainprm", 0), ("actuator_biasprm", 1)):
+            gain = nominal(field, whole, at, like=scale)
+            found.append(Change(field, (whole, at), gain * scale))
+    if (scale := variation.damping_scale) is not None:
+        gain = nominal("actuator_biasprm", whole, 2, like=scale)
+        found.append(Change("actuator_biasprm", (whole, 2), gain * scale))
+    return found

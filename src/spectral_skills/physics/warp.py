@@ -1,0 +1,251 @@
+"""MuJoCo Warp: thousands of robots side by side on a GPU.
+
+The four substeps of a control step, with what is read off after them, are one captured
+graph. State tensors are Warp's own memory seen by torch, and the graph is launched on
+torch's current stream: nothing is copied and nothing waits for the host. On the CPU,
+where there are no graphs, the same kernels run one after the other; that is for tests.
+"""
+
+import gc
+from contextlib import contextmanager
+
+import mujoco_warp
+import torch
+import warp as wp
+from mujoco_warp._src.types import OverflowType  # not exported in 3.11
+from torch import Tensor
+
+from spectral_skills.physics.base import Variation
+from spectral_skills.physics.settings import (
+    VARIED,
+    PhysicsConfig,
+    changes,
+    geom_links,
+    tracking_model,
+)
+from spectral_skills.physics.warp_kernels import (
+    choose_targets,
+    largest_normal_force,
+    put_broken_upright,
+)
+from spectral_skills.robot import g1
+
+_DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
+"""Fields that follow from masses."""
+_PROBE = 1024
+"""Robots of which the memory is measured where too many were asked for."""
+_NO_MEMORY = ("Failed to allocate", "out of memory")
+
+
+class WarpPhysics:
+    """`count` robots on `device`; see `Physics` for the tensors."""
+
+    def __init__(
+        self,
+        count: int,
+        config: PhysicsConfig | None = None,
+        device: str | torch.device = "cuda",
+    ):
+        self.count = count
+        self.config = config or PhysicsConfig()
+        self.device = torch.device(device)
+        if self.device.type == "cuda" and self.device.index is None:
+            self.device = torch.device("cuda", torch.cuda.current_device())
+        self.bytes_per_robot = 0
+        """Device memory; 0 on the CPU."""
+        self._streams: dict[int, wp.Stream] = {}
+        wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
+        wp.init()
+        free = self._free_memory()
+        problem = self._build_or_say_why_not()
+        if problem:
+            raise ValueError(self._too_many(problem, free))
+        if free:
+            self.bytes_per_robot = (free - self._free_memory()) // count
+
+    def step(self) -> None:
+        if self._graph is None:
+            with self._same_stream():
+                self._control_step()
+        else:
+            # The default stream is that of the current device, whichever it is.
+            with torch.cuda.device(self.device):
+                wp.capture_launch(self._graph, self._torch_stream())
+
+    def vary(self, variation: Variation) -> None:
+        found = changes(self.mujoco_model, variation)
+        for field, index, values in found:
+            array = wp.to_torch(getattr(self.model, field))
+            array[(slice(None), *index)] = values.to(self.device, torch.float32)
+        if any(change.field.startswith("body_") for change in found):
+            with self._same_stream():
+                mujoco_warp.set_const(self.model, self.data, restore=False)
+
+    def counters(self) -> dict[str, int]:
+        """Waits for the device. All robots share one pool of contacts: if it was too
+        small once, each of them may have lost some, and all are counted."""
+        rows = OverflowType.NEFC | OverflowType.NJMAX_NNZ
+        pool = OverflowType.BROADPHASE | OverflowType.NARROWPHASE
+        counts = torch.stack(
+            (
+                (self._overflow & int(pool) != 0).sum(),
+                (self._overflow & int(rows) != 0).sum(),
+                self._broken_steps[0],
+            )
+        )
+        self._overflow.zero_()
+        self._broken_steps.zero_()
+        names = ("contacts", "constraints", "broken")
+        return dict(zip(names, counts.tolist(), strict=True))
+
+    @property
+    def rows(self) -> Tensor:
+        """(n,) constraint rows that the last substep wanted."""
+        return wp.to_torch(self.data.nefc)
+
+    def _build(self) -> None:
+        count, config = self.count, self.config
+        self.mujoco_model = tracking_model(config)
+        nominal = self.mujoco_model
+        with self._same_stream():
+            sizes = dict.fromkeys((*VARIED, *_DERIVED), count)
+            self.model = mujoco_warp.put_model(nominal, batch_sizes=sizes)
+            self.model.stat.meaninertia = wp.full(
+                count, float(nominal.stat.meaninertia), dtype=float
+            )
+            # Counted, so need not be printed from the device at every substep.
+            self.model.opt.warn_overflow = False
+            self.data = mujoco_warp.make_data(
+                nominal, nworld=count, nconmax=config.contacts, njmax=config.constraints
+            )
+        self._wrap()
+        self._graph = None
+        self.step()  # compiles the kernels, and finds out whether memory suffices
+        if self.device.type == "cuda":
+            self._graph = self._capture()
+            self.step()
+            torch.cuda.synchronize(self.device)
+        self._start_over()
+
+    def _wrap(self) -> None:
+        """Torch and Warp see the same memory, whoever of them owns it."""
+        count, device, data = self.count, self.device, self.data
+        self.qpos, self.qvel = wp.to_torch(data.qpos), wp.to_torch(data.qvel)
+        self.qacc = wp.to_torch(data.qacc)
+        self.torque = wp.to_torch(data.actuator_force)
+        self._warm_start = wp.to_torch(data.qacc_warmstart)
+        self._overflow = wp.to_torch(data.overflow)
+        self._default = torch.tensor(g1.DEFAULT_QPOS, device=device).float()
+        self.targets = self._default[7:].repeat(count, 1)
+        self.held = self.targets.clone()
+        self.delay = torch.zeros(count, dtype=torch.int32, device=device)
+        self.contact_force = torch.zeros(count, len(g1.LINKS), device=device)
+        self.broken = torch.zeros(count, dtype=torch.bool, device=device)
+        self._broken_steps = torch.zeros(1, dtype=torch.int32, device=device)
+        self._links = torch.tensor(geom_links(self.mujoco_model), device=device)
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.qpos[:] = self._default
+        self.targets[:] = self._default[7:]
+        self.held[:] = self._default[7:]
+        for tensor in (self.qvel, self.qacc, self.torque, self._warm_start):
+            tensor.zero_()
+        for tensor in (self.contact_force, self.broken, self._broken_steps):
+            tensor.zero_()
+        self._overflow.zero_()
+
+    def _control_step(self) -> None:
+        data = self.data
+        targets, held = wp.from_torch(self.targets), wp.from_torch(self.held)
+        force = wp.from_torch(self.contact_force)
+        for substep in range(g1.DECIMATION):
+            wp.launch(
+                choose_targets,
+                dim=(self.count, g1.NUM_JOINTS),
+                inputs=[substep, wp.from_torch(self.delay), held, targets],
+                outputs=[data.ctrl],
+            )
+            mujoco_warp.step(self.model, data)
+        wp.copy(held, targets)
+        force.zero_()
+        contact = data.contact
+        wp.launch(
+            largest_normal_force,
+            dim=data.naconmax,
+            inputs=[
+                *(data.nacon, contact.worldid, contact.geom, contact.efc_address),
+                *(data.efc.force, wp.from_torch(self._links)),
+            ],
+            outputs=[force],
+        )
+        wp.launch(
+            put_broken_upright,
+            dim=self.count,
+            inputs=[wp.from_torch(self._default)],
+            outputs=[
+                *(data.qpos, data.qvel, data.qacc, data.qacc_warmstart),
+                *(data.actuator_force, held, force),
+                *(wp.from_torch(self.broken), wp.from_torch(self._broken_steps)),
+            ],
+        )
+
+    def _capture(self) -> wp.Graph:
+        # Warp's own stream: the default one cannot be captured. A graph that happens
+        # to be collected meanwhile would break the capture.
+        torch.cuda.synchronize(self.device)
+        gc.collect()
+        gc.disable()
+        try:
+            with wp.ScopedDevice(str(self.device)), wp.ScopedCapture() as capture:
+                self._control_step()
+        finally:
+            gc.enable()
+        assert capture.graph is not None
+        return capture.graph
+
+    @contextmanager
+    def _same_stream(self):
+        """Warp on this device, in the order of torch's work."""
+        if self.device.type == "cpu":
+            with wp.ScopedDevice("cpu"):
+                yield
+        else:
+            with wp.ScopedStream(self._torch_stream(), sync_enter=False):
+                yield
+
+    def _torch_stream(self) -> wp.Stream:
+        stream = torch.cuda.current_stream(self.device)
+        if stream.cuda_stream not in self._streams:
+            self._streams[stream.cuda_stream] = wp.stream_from_torch(stream)
+        return self._streams[stream.cuda_stream]
+
+    def _free_memory(self) -> int:
+        if self.device.type == "cpu":
+            return 0
+        torch.cuda.synchronize(self.device)
+        return torch.cuda.mem_get_info(self.device)[0]
+
+    def _build_or_say_why_not(self) -> str:
+        """Empty, or what the allocator said."""
+        try:
+            self._build()
+        except (RuntimeError, MemoryError) as error:
+            if not any(sign in str(error) for sign in _NO_MEMORY):
+                raise
+            return str(error)
+        return ""
+
+    def _too_many(self, problem: str, free: int) -> str:
+        count, config, device = self.count, self.config, self.device
+        text = f"{count:,} robots do not fit into the memory of {device}"
+        if not free or count <= _PROBE:
+            return f"{text}: {problem}"
+        self.__dict__.clear()  # gives the memory back
+        gc.collect()
+        torch.cuda.empty_cache()
+        each = WarpPhysics(_PROBE, config, device).bytes_per_robot
+        return (
+            f"{text}: {free / 2**30:.1f} GiB were free, and one takes "
+            f"{each / 1024:.0f} KiB, so about {free // max(each, 1):,} would fit"
+        )

@@ -1,0 +1,22 @@
+"""The benchmark measures what it says."""
+
+from spectral_skills.physics.bench import compare, make, measure
+from spectral_skills.physics.settings import PhysicsConfig
+
+
+def test_a_setting_equals_itself():
+    """But for the solver's first guess, of which a converged solver keeps little."""
+    exact = PhysicsConfig(iterations=100, line_search=50)
+    joints, root = compare(exact, "cpu", count=2)
+    assert joints < 1e-4 and root < 1e-4
+
+
+def test_too_few_iterations_show():
+    joints, root = compare(PhysicsConfig(iterations=3, line_search=6), "cpu", count=2)
+    assert joints > 1e-3 and root > 1e-3
+
+
+def test_speed_of_robots_that_stand():
+    speed = measure(make(2, PhysicsConfig(), "cpu"))
+    assert 0 < speed.seconds < 10
+    assert speed.counters == {"broken": 0, "contacts": 0, "constraints": 0}
