@@ -1,11 +1,8 @@
 """Learn a skill space: the run, top to bottom."""
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,7 +18,7 @@ from spectral_skills.motion.windows import MotionTensors, WindowSampler
 from spectral_skills.skill import distributed
 from spectral_skills.skill.evaluate import Evaluation, Probe
 from spectral_skills.skill.model import KIND, SkillModel
-from spectral_skills.skill.run_folder import RunFolder
+from spectral_skills.skill.run_folder import RunFolder, between_steps
 from spectral_skills.skill.trainer import PretrainConfig, Trainer
 
 TRAINED = ("prediction", "sigreg_batch", "penalty", "gradient_norm")
@@ -91,7 +88,15 @@ def pretrain(
         torch.set_float32_matmul_precision("high")
     data_hash = "+".join(corpus.hash for corpus in corpora)
     about = {"command": command, "hardware": hardware(device)}
-    run = RunFolder(out, config, data_hash, about, writes=distributed.rank() == 0)
+    run = RunFolder(
+        out,
+        config,
+        data_hash,
+        about,
+        writes=distributed.rank() == 0,
+        may_change=("updates",),
+        amounts=("patience",),
+    )
     motions, unseen = split(corpora, config.held_out, config.seed, config.mirror, where)
     trainer = Trainer(config, motions, compiled=where.type == "cuda")
     model = trainer.model
@@ -108,7 +113,7 @@ def pretrain(
         state |= found[1]
         if config.patience is not None and run.model_folder.exists():
             kept = SkillModel.load(run.model_folder, where).state_dict()
-    run.begin_log(state["update"])
+    run.begin_log(state["update"], goes_on=state["update"] < config.updates)
 
     sums, first = Sums(where), distributed.rank() == 0
     if "sums" in state:
@@ -154,7 +159,7 @@ def pretrain(
         run.save_checkpoint(trainer.tensors(), state)
 
     try:
-        with _between_updates() as interrupted:
+        with between_steps() as interrupted:
             if state["update"] >= config.updates:
                 told(f"nothing left to do: {state['update']:,} updates are done")
             for update in range(state["update"] + 1, config.updates + 1):
@@ -179,25 +184,6 @@ def pretrain(
     if kept is not None:
         model.load_state_dict(kept)
     return model.eval()
-
-
-@contextmanager
-def _between_updates() -> Iterator[Callable[[], bool]]:
-    """Let an interrupt wait for the end of an update; gives whether there was one.
-
-    Several processes would not stop at the same update: there it ends the run as
-    usual, and the last checkpoint stays.
-    """
-    main = threading.current_thread() is threading.main_thread()
-    if not main or distributed.world_size() > 1:
-        yield lambda: False
-        return
-    asked: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
-    try:
-        yield lambda: bool(asked)
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _line(update: int, evaluation: Evaluation) -> str:

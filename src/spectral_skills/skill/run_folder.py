@@ -5,13 +5,17 @@ log.jsonl       one line for every evaluation
 curves.png      the same as a picture
 tensorboard/    the same for TensorBoard
 checkpoint/     everything needed to go on
-model/          the skill model
+model/          the model: a skill space, or a controller
 """
 
 import fcntl
 import json
 import os
 import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +28,16 @@ from spectral_skills import artifact
 from spectral_skills import config as configs
 from spectral_skills.artifact import Provenance
 from spectral_skills.atomic import replacing_folder, write_file
+from spectral_skills.skill import distributed
 
 
 class RunFolder:
-    """A folder that belongs to one configuration; only its length may change."""
+    """A folder that belongs to one configuration.
+
+    Runs are counted in `counter`, a key of every line of the log. Fields that
+    `may_change` may be others when the run goes on, such as its length; those of
+    `amounts` too, unless they were None or become None.
+    """
 
     def __init__(
         self,
@@ -36,8 +46,12 @@ class RunFolder:
         data_hash: str,
         about: dict[str, str],
         writes: bool = True,
+        counter: str = "update",
+        may_change: Sequence[str] = (),
+        amounts: Sequence[str] = (),
     ):
         self.path, self.config, self.writes = path, config, writes
+        self.counter, self.may_change, self.amounts = counter, may_change, amounts
         self.log_path, self.model_folder = path / "log.jsonl", path / "model"
         self._writer = self._lock = None
         self._known = path / "config.json"
@@ -57,9 +71,11 @@ class RunFolder:
     def _check_same(self, known: Path, data_hash: str) -> None:
         stored = read_about(self.path)
         old = configs.from_dict(type(self.config), stored["config"], str(known))
-        old = replace(old, updates=self.config.updates)
-        if old.patience is not None and self.config.patience is not None:
-            old = replace(old, patience=self.config.patience)
+        now = {name: getattr(self.config, name) for name in self.may_change}
+        for name in self.amounts:
+            if None not in (getattr(old, name), getattr(self.config, name)):
+                now[name] = getattr(self.config, name)
+        old = replace(old, **now)
         different = [
             name
             for name, value in vars(old).items()
@@ -113,8 +129,11 @@ class RunFolder:
         if self.writes:
             artifact.save(self.model_folder, config, weights, provenance)
 
-    def begin_log(self, update: int) -> None:
-        """Forget what was logged after an update: it will come again."""
+    def begin_log(self, done: int, goes_on: bool) -> None:
+        """Forget what was logged later than `done`: it will come again.
+
+        A run that does not go on keeps its record of what was done before.
+        """
         if not self.writes:
             return
         self.path.mkdir(parents=True, exist_ok=True)
@@ -125,16 +144,16 @@ class RunFolder:
             raise ValueError(f"{self.path}: another process trains here") from None
         for left in self.path.glob(".*-*"):  # by a run that was killed
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-        if update < self.config.updates:  # else it tells of what was done before
+        if goes_on:
             write_file(self._known, self._text)
-        rows = [row for row in self.read_log() if row["update"] <= update]
+        rows = [row for row in self.read_log() if row[self.counter] <= done]
         write_file(self.log_path, "".join(json.dumps(row) + "\n" for row in rows))
         from torch.utils.tensorboard import SummaryWriter
 
         place = self.path / "tensorboard"
-        if update == 0:
+        if done == 0:
             shutil.rmtree(place, ignore_errors=True)
-        self._writer = SummaryWriter(str(place), purge_step=update + 1)
+        self._writer = SummaryWriter(str(place), purge_step=done + 1)
 
     def log(self, row: dict[str, Any]) -> None:
         """Add one line, here and to TensorBoard."""
@@ -144,12 +163,13 @@ class RunFolder:
             file.write(json.dumps(row) + "\n")
             file.flush()
             os.fsync(file.fileno())
+        done = row[self.counter]
         for name, value in row.items():
             if isinstance(value, list | tuple):
                 for i, part in enumerate(value):
-                    self._writer.add_scalar(f"{name}/{i}", part, row["update"])
-            elif name != "update":
-                self._writer.add_scalar(name, value, row["update"])
+                    self._writer.add_scalar(f"{name}/{i}", part, done)
+            elif name != self.counter:
+                self._writer.add_scalar(name, value, done)
         self._writer.flush()
 
     def read_log(self) -> list[dict[str, Any]]:
@@ -163,6 +183,25 @@ class RunFolder:
         if self._lock is not None:
             (self.path / ".lock").unlink(missing_ok=True)
             self._lock.close()
+
+
+@contextmanager
+def between_steps() -> Iterator[Callable[[], bool]]:
+    """Let an interrupt wait for the end of a step; gives whether there was one.
+
+    Several processes would not stop at the same step: there it ends the run as
+    usual, and the last checkpoint stays.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or distributed.world_size() > 1:
+        yield lambda: False
+        return
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def read_about(run: Path) -> dict[str, Any]:

@@ -1,0 +1,345 @@
+"""Robots that track references: one step of all of them, in one compiled function.
+
+After the physics everything happens in `_advance`: the reference of the new frame,
+rewards, terminations, new starts drawn by the sampler, pushes, senses, history, and
+the encoding of the reference as the robot sees it. Nothing in it waits for the device.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from spectral_skills.motion.kinematics import Kinematics, LinkStates
+from spectral_skills.motion.windows import POSE_SIZE, Anchor, anchor_poses
+from spectral_skills.physics.base import Physics
+from spectral_skills.robot import g1
+from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.tracking import (
+    observations,
+    randomization,
+    rewards,
+    terminations,
+)
+from spectral_skills.tracking.moment import Moment, relative_reference
+from spectral_skills.tracking.observations import HISTORY, PROPRIO, Body, Observation
+from spectral_skills.tracking.policy import CommandConfig
+from spectral_skills.tracking.randomization import RandomizationConfig
+from spectral_skills.tracking.references import References
+from spectral_skills.tracking.rewards import STEP_S, RewardConfig
+from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
+from spectral_skills.tracking.terminations import TerminationConfig
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """What robots are asked for, judged by and troubled with."""
+
+    rewards: RewardConfig = RewardConfig()
+    terminations: TerminationConfig = TerminationConfig()
+    randomization: RandomizationConfig = RandomizationConfig()
+    sampler: SamplerConfig = SamplerConfig()
+    episode_steps: int | None = None
+    """An episode that has lasted so long ends like a clip that is over. Without it
+    robots stay on a clip to its end."""
+
+
+class Outcome(NamedTuple):
+    """What a step brought."""
+
+    reward: Tensor
+    done: Tensor
+    """(n,) bool: failed, or over."""
+    timeout: Tensor
+    """(n,) bool: over without a failure."""
+
+
+class _State(NamedTuple):
+    """Where every robot is, beside what the physics knows."""
+
+    clip: Tensor
+    frame: Tensor
+    age: Tensor
+    since: Tensor
+    """Steps since the command was published."""
+    push_in: Tensor
+    height: Tensor
+    """Moving average of the reference's pelvis height, m."""
+    last_action: Tensor
+    history: Tensor
+    source: Tensor
+
+
+class _Start(NamedTuple):
+    """A frame to start from, and the state there."""
+
+    clip: Tensor
+    frame: Tensor
+    qpos: Tensor
+    qvel: Tensor
+
+
+class _Sim(NamedTuple):
+    """What the physics says after a step."""
+
+    qpos: Tensor
+    qvel: Tensor
+    qacc: Tensor
+    torque: Tensor
+    contact_force: Tensor
+    broken: Tensor
+
+
+class TrackingEnv:
+    """`physics.count` robots on references drawn where tracking fails."""
+
+    def __init__(
+        self,
+        config: EnvConfig,
+        command: CommandConfig,
+        physics: Physics,
+        references: References,
+        encoder: SkillEncoder | None,
+        seed: int = 0,
+        compiled: bool = False,
+    ):
+        self.config, self.command, self.physics = config, command, physics
+        self.references, self.encoder = references, encoder
+        device, count = physics.device, physics.count
+        self.device, self.count = device, count
+        torch.manual_seed(seed)
+        generator = torch.Generator(device).manual_seed(seed)
+        rewards.constants(device)  # made before anything is compiled
+        self.body = Body(device)
+        self.kinematics = Kinematics(g1.TRACKED_LINKS, device)
+        self.sampler = AdaptiveSampler(config.sampler, references.lengths, device)
+        self.sampler.refresh(0)
+        random = config.randomization
+        physics.vary(randomization.variation(random, count, device, generator))
+        self.offset = randomization.joint_offsets(random, count, device, generator)
+        physics.delay.copy_(randomization.delays(random, count, device, generator))
+        steps = torch.arange(command.poses) if encoder is None else encoder.steps
+        self.steps = steps.to(device)
+        self.anchor: Anchor = "heading" if encoder is None else encoder.windows.anchor
+        self.last = references.lengths - 1
+        self._step = torch.compile(self._advance) if compiled else self._advance
+        self._names: list[str] = []
+        self._sums: Tensor | None = None
+        self._steps_done = 0
+        self._state, self.observation = self._first()
+
+    def _first(self) -> tuple[_State, Observation]:
+        """Put every robot on a reference."""
+        n, device = self.count, self.device
+        zero = torch.zeros(n, dtype=torch.long, device=device)
+        state = _State(
+            clip=zero,
+            frame=zero,
+            age=zero,
+            since=zero,
+            push_in=randomization.next_push(self.config.randomization, zero),
+            height=torch.zeros(n, device=device),
+            last_action=torch.zeros((n, g1.NUM_JOINTS), device=device),
+            history=torch.zeros((n, HISTORY, PROPRIO), device=device),
+            source=torch.zeros((n, self.command.source_width), device=device),
+        )
+        everyone = torch.ones(n, dtype=torch.bool, device=device)
+        physics = self.physics
+        with torch.no_grad():
+            fresh = self._draw()
+            links = self.kinematics.states(fresh.qpos, fresh.qvel)
+            state, observation, qpos, qvel = self._go_on(
+                state, physics.qpos, physics.qvel, links, links, fresh, everyone
+            )
+        physics.qpos.copy_(qpos)
+        physics.qvel.copy_(qvel)
+        return state, observation
+
+    @torch.no_grad()
+    def step(self, action: Tensor) -> Outcome:
+        """One control step of every robot; `observation` is then the new one."""
+        physics = self.physics
+        physics.targets.copy_(self.body.targets(action, self.offset))
+        physics.step()
+        sim = _Sim(
+            physics.qpos,
+            physics.qvel,
+            physics.qacc,
+            physics.torque,
+            physics.contact_force,
+            physics.broken,
+        )
+        self._state, self.observation, outcome, sums, qpos, qvel = self._step(
+            self._state, sim, action
+        )
+        physics.qpos.copy_(qpos)
+        physics.qvel.copy_(qvel)
+        # A new start must not be driven by the old episode's targets.
+        physics.held.copy_(self.body.targets(self._state.last_action, self.offset))
+        self._sums = sums if self._sums is None else self._sums + sums
+        self._steps_done += 1
+        return outcome
+
+    def _advance(self, state: _State, sim: _Sim, action: Tensor):
+        """Judge the new state, and go on from it or from a new start."""
+        config = self.config
+        frame = state.frame + 1
+        reference = self.references.at(state.clip, frame)
+        fresh = self._draw()
+        # Links of the robots, of their references, and of where they may start again.
+        qpos = torch.cat((sim.qpos, reference.rows, fresh.qpos))
+        qvel = torch.cat((sim.qvel, reference.qvel, fresh.qvel))
+        every = self.kinematics.states(qpos, qvel)
+        robot, links, begun = (
+            LinkStates(*(part[i * self.count : (i + 1) * self.count] for part in every))
+            for i in range(3)
+        )
+        position, quaternion = relative_reference(robot, links)
+        height = terminations.lowered(
+            state.height, reference.rows[:, 2], state.age == 0
+        )
+        moment = Moment(
+            robot=robot,
+            reference=links,
+            relative_position=position,
+            relative_quaternion=quaternion,
+            joints=sim.qpos[:, 7:],
+            joint_velocities=sim.qvel[:, 6:],
+            joint_accelerations=sim.qacc[:, 6:],
+            torque=sim.torque,
+            contact_force=sim.contact_force,
+            action=action,
+            last_action=state.last_action,
+            low=terminations.is_low(height),
+        )
+        terms = rewards.terms(moment, config.rewards)
+        reward = torch.stack(list(terms.values())).sum(0)
+        causes = terminations.failures(moment, config.terminations)
+        causes = torch.cat((causes, sim.broken[:, None]), dim=1)
+        failed = causes.any(dim=1)
+        # What is not finite must not reach the learner.
+        reward = torch.where(sim.broken, 0.0, reward)
+        age = state.age + 1
+        over = frame >= self.last[state.clip]
+        if config.episode_steps is not None:
+            over = over | (age >= config.episode_steps)
+        done, timeout = failed | over, over & ~failed
+        self.sampler.book(state.clip, frame, failed)
+        self._names = [f"reward/{name}" for name in terms]
+        ended = torch.stack((done, timeout)).sum(1).float()
+        lived = torch.where(done, age, 0).sum().float()[None]
+        parts = [
+            torch.stack([t.nan_to_num().mean() for t in terms.values()]),
+            causes.sum(0).float(),
+            ended,
+            lived,
+            reward.mean()[None],
+        ]
+        state = state._replace(frame=frame, age=age, height=height, last_action=action)
+        state, observation, qpos, qvel = self._go_on(
+            state, sim.qpos, sim.qvel, robot, begun, fresh, done
+        )
+        outcome = Outcome(reward, done, timeout)
+        return state, observation, outcome, torch.cat(parts), qpos, qvel
+
+    def _draw(self) -> _Start:
+        """Where each robot would start if its episode were over."""
+        clip, frame = self.sampler.draw(self.count)
+        found = self.references.at(clip, frame)
+        random = self.config.randomization
+        return _Start(clip, frame, *randomization.start(random, *found))
+
+    def _go_on(
+        self,
+        state: _State,
+        qpos: Tensor,
+        qvel: Tensor,
+        robot: LinkStates,
+        begun: LinkStates,
+        fresh: _Start,
+        done: Tensor,
+    ):
+        """Start done robots again, push some of the others, and let all observe."""
+        random = self.config.randomization
+        clip = torch.where(done, fresh.clip, state.clip)
+        frame = torch.where(done, fresh.frame, state.frame)
+        qpos = torch.where(done[:, None], fresh.qpos, qpos)
+        robot = LinkStates(
+            *(
+                torch.where(done[:, None, None], new, old)
+                for new, old in zip(begun, robot, strict=True)
+            )
+        )
+        push_in = state.push_in - 1
+        pushed = push_in <= 0
+        push_in = torch.where(
+            pushed | done, randomization.next_push(random, push_in), push_in
+        )
+        qvel = torch.where(pushed[:, None], randomization.kick(random, qvel), qvel)
+        qvel = torch.where(done[:, None], fresh.qvel, qvel)
+
+        last_action = torch.where(
+            done[:, None], self.body.first_action(qpos[:, 7:]), state.last_action
+        )
+        sensed = self.body.proprio(qpos, qvel, last_action, self.offset)
+        sensed = randomization.noisy(random, sensed)
+        history = observations.push_history(state.history, sensed, done)
+        since = torch.where(done, 0, (state.since + 1) % self.command.hold)
+        source = self.source(clip, frame, qpos)
+        source = torch.where((since == 0)[:, None], source, state.source)
+        following = self.references.at(clip, frame + 1)
+        observation = Observation(
+            history=history,
+            source=source,
+            phase=observations.phase(since, self.command.hold),
+            critic=observations.critic(robot, following, qpos, qvel, last_action),
+        )
+        state = _State(
+            clip=clip,
+            frame=frame,
+            age=torch.where(done, 0, state.age),
+            since=since,
+            push_in=push_in,
+            height=state.height,
+            last_action=last_action,
+            history=history,
+            source=source,
+        )
+        return state, observation, qpos, qvel
+
+    def source(self, clip: Tensor, frame: Tensor, qpos: Tensor) -> Tensor:
+        """What the robots' commands are made of, seen from where they are."""
+        random = self.config.randomization
+        position, quaternion = randomization.noisy_anchor(
+            random, qpos[:, :3], qpos[:, 3:7]
+        )
+        if self.command.kind == "pose":
+            rows = self.references.rows_at(clip, frame[:, None] + 1)
+            return anchor_poses(rows, position, quaternion, "heading")[:, 0]
+        rows = self.references.rows_at(clip, frame[:, None] + self.steps)
+        poses = anchor_poses(rows, position, quaternion, self.anchor)
+        if self.encoder is None:
+            return poses.reshape(-1, self.command.poses * POSE_SIZE)
+        with torch.autocast(
+            self.device.type, torch.bfloat16, self.device.type == "cuda"
+        ):
+            return self.encoder.encode(poses).float()
+
+    def statistics(self) -> dict[str, float]:
+        """Means since the last call; waits for the device."""
+        if self._sums is None:
+            return {}
+        values = self._sums.tolist()
+        steps, self._sums, self._steps_done = self._steps_done, None, 0
+        seconds = steps * self.count * STEP_S
+        causes = (*terminations.CAUSES, "broken")
+        terms, rest = values[: len(self._names)], values[len(self._names) :]
+        found = {n: v / steps / STEP_S for n, v in zip(self._names, terms, strict=True)}
+        counts, (done, timeout, lived, reward) = rest[:-4], rest[-4:]
+        by_cause = zip(causes, counts, strict=True)
+        found |= {f"cause/{name}": count / seconds for name, count in by_cause}
+        found["failures_per_s"] = (done - timeout) / seconds
+        found["episode_s"] = lived / max(done, 1.0) * STEP_S
+        found["reward"] = reward / steps / STEP_S
+        return found

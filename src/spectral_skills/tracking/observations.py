@@ -1,0 +1,112 @@
+"""What a controller senses, what a critic is told, and what an action means."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from spectral_skills import rotation
+from spectral_skills.motion.kinematics import LinkStates
+from spectral_skills.robot import g1
+from spectral_skills.tracking.references import Reference
+
+PROPRIO = 3 + 3 + 3 * g1.NUM_JOINTS
+"""Gravity and angular velocity in the pelvis, joints, their velocities, last action."""
+HISTORY = 10
+CRITIC = 286
+ACTION_LIMIT = 20.0
+
+
+class Observation(NamedTuple):
+    """What robots observe before they act."""
+
+    history: Tensor
+    """(n, 10, 93), oldest first."""
+    source: Tensor
+    """(n, s) what the command is made of: skill, pose or window."""
+    phase: Tensor
+    """(n, 2)"""
+    critic: Tensor
+    """(n, 286)"""
+
+
+class Body:
+    """Default pose and action scale on a device: from states to senses, from actions
+    to joint targets."""
+
+    def __init__(self, device: torch.device | str):
+        self.default = torch.tensor(
+            g1.DEFAULT_JOINTS.tolist(), dtype=torch.float32, device=device
+        )
+        self.scale = torch.tensor(
+            g1.ACTION_SCALE.tolist(), dtype=torch.float32, device=device
+        )
+
+    def targets(self, action: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        """Joint targets (n, 29) of actions (n, 29)."""
+        return self.default + offset + self.scale * limited(action)
+
+    def first_action(self, joints: Tensor) -> Tensor:
+        """The action that asks for a pose: what a robot just put there did last."""
+        return limited((joints - self.default) / self.scale)
+
+    def proprio(
+        self,
+        qpos: Tensor,
+        qvel: Tensor,
+        last_action: Tensor,
+        offset: Tensor | float = 0.0,
+    ) -> Tensor:
+        """One frame (n, 93) of proprioception."""
+        w, x, y, z = qpos[:, 3:7].unbind(-1)
+        # (0, 0, -1) turned into the pelvis: the last row of R, negated.
+        gravity = torch.stack(
+            (2 * (w * y - x * z), -2 * (y * z + w * x), 2 * (x * x + y * y) - 1), -1
+        )
+        joints = qpos[:, 7:] - self.default - offset
+        return torch.cat((gravity, qvel[:, 3:6], joints, qvel[:, 6:], last_action), -1)
+
+
+def limited(action: Tensor) -> Tensor:
+    """Actions within what the robot is given."""
+    return action.clamp(-ACTION_LIMIT, ACTION_LIMIT)
+
+
+def push_history(history: Tensor, frame: Tensor, fresh: Tensor) -> Tensor:
+    """Append a frame (n, 93); fresh (n,) robots have only ever seen this one."""
+    moved = torch.cat((history[:, 1:], frame[:, None]), dim=1)
+    return torch.where(fresh[:, None, None], frame[:, None], moved)
+
+
+def phase(since: Tensor, hold: int) -> Tensor:
+    """Sine and cosine (n, 2) of how far a held command is through its time."""
+    angle = since * (2 * math.pi / hold)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1)
+
+
+def critic(
+    robot: LinkStates, reference: Reference, qpos: Tensor, qvel: Tensor, action: Tensor
+) -> Tensor:
+    """(n, 286): the reference's joints, and the whole state in the pelvis frame."""
+    pelvis, frame = robot.position[:, 0], robot.quaternion[:, 0]
+    back = rotation.conjugate(frame)
+    ahead = reference.rows[:, :3] - pelvis
+    position = rotation.rotate(back[:, None], robot.position - pelvis[:, None])
+    orientation = rotation.multiply(back[:, None], robot.quaternion)
+    target = rotation.multiply(back, reference.rows[:, 3:7])
+    return torch.cat(
+        (
+            reference.rows[:, 7:],
+            reference.qvel[:, 6:],
+            rotation.rotate(back, ahead),
+            rotation.to_rot6d(target),
+            position.flatten(1),
+            rotation.to_rot6d(orientation).flatten(1),
+            rotation.rotate(back, qvel[:, :3]),
+            qvel[:, 3:],
+            qpos[:, 7:],
+            action,
+        ),
+        dim=-1,
+    )

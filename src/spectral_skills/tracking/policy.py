@@ -1,0 +1,230 @@
+"""The controller, from history and command to an action, and the critic beside it.
+
+A controller is one folder on disk; `Controller.load(folder)` is all a user needs:
+
+    controller = Controller.load("base")
+    action = controller.act(history, source, phase)
+
+What commands come from, `source`, is the skill itself, a reference pose, or a window
+of poses that an encoder inside the controller turns into a skill.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from spectral_skills import artifact
+from spectral_skills.artifact import Provenance
+from spectral_skills.robot import g1
+from spectral_skills.skill.bottleneck import Code
+from spectral_skills.skill.model import PRETRAINED, SHARD_BYTES, place
+from spectral_skills.tracking.joint import CommandConfig, JointEncoder
+from spectral_skills.tracking.networks import Network, Normalizer
+from spectral_skills.tracking.observations import CRITIC, HISTORY, PROPRIO
+
+T = TypeVar("T", bound=nn.Module)
+KIND = "controller"
+PHASE = 2
+RELEASED = {"base": PRETRAINED / "controller"}
+"""Controllers that come with the package, by name."""
+
+
+@dataclass(frozen=True)
+class ControllerConfig:
+    """A controller and its critic, whole."""
+
+    hidden: tuple[int, ...] = (2048, 2048, 1024, 1024, 512, 512)
+    command: CommandConfig = CommandConfig()
+    init_std: float = 0.5
+    """Of actions, at the start."""
+    min_std: float = 0.02
+    max_std: float = 1.0
+    critic_hidden: tuple[int, ...] = (2048, 2048, 1024, 1024, 512, 512)
+    history: int = HISTORY
+    """Newest frames of the history that the controller sees."""
+    proprio: int = PROPRIO
+    actions: int = g1.NUM_JOINTS
+    released: bool = False
+    """Whether what only training needs was left away."""
+
+    def __post_init__(self):
+        if not 0 < self.min_std <= self.init_std <= self.max_std:
+            raise ValueError(
+                f"init_std {self.init_std} is not between min_std {self.min_std} "
+                f"and max_std {self.max_std}, all above zero"
+            )
+        if not 1 <= self.history <= HISTORY:
+            raise ValueError(f"history is {self.history}, must be 1 to {HISTORY}")
+
+
+class Controller(nn.Module):
+    """History, command and phase to the mean of an action; deviations are learned."""
+
+    def __init__(self, config: ControllerConfig):
+        super().__init__()
+        self.config, command = config, config.command
+        self.history_width = config.history * config.proprio
+        self.input_width = self.history_width + command.source_width + PHASE
+        self.proprio = Normalizer(config.proprio)
+        """One for all frames of the history: they are the same quantities."""
+        self.source = self.joint = None
+        width = command.source_width
+        if command.kind != "skill":
+            self.source = Normalizer(width)
+        if command.kind == "joint":
+            width = command.width
+            self.joint = JointEncoder(command, decodes=not config.released)
+        # Last layer: actions begin near zero, the default pose.
+        self.network = Network(
+            self.history_width + width + PHASE, config.hidden, config.actions, 0.01
+        )
+        self._log_limits = math.log(config.min_std), math.log(config.max_std)
+        log_std = torch.full((config.actions,), math.log(config.init_std))
+        self.log_std = nn.Parameter(log_std)
+
+    @property
+    def std(self) -> Tensor:
+        """(29,) deviations of actions."""
+        return self.log_std.clamp(*self._log_limits).exp()
+
+    @torch.no_grad()
+    def limit_std(self) -> None:
+        """Bring the deviations back to their limits, beyond which they cannot learn."""
+        self.log_std.clamp_(*self._log_limits)
+
+    def inputs(self, history: Tensor, source: Tensor, phase: Tensor) -> Tensor:
+        """What the network sees (n, 930 + s + 2); skills and phase stay as they are."""
+        frames = self.proprio(history[:, -self.config.history :]).flatten(1)
+        source = source if self.source is None else self.source(source)
+        return torch.cat((frames, source, phase), dim=-1)
+
+    def observe(self, history: Tensor, source: Tensor) -> None:
+        """Let the normalisers learn from observations, here and in other processes."""
+        self.proprio.update(history[:, -1])
+        if self.source is not None:
+            self.source.update(source)
+
+    def encode(self, inputs: Tensor) -> tuple[Tensor, Code] | None:
+        """The window among the inputs and its code, if the encoder is our own."""
+        if self.joint is None:
+            return None
+        end = self.history_width + self.config.command.source_width
+        window = inputs[:, self.history_width : end]
+        return window, self.joint(window)
+
+    def mean(self, inputs: Tensor, code: Code | None) -> Tensor:
+        """Mean actions (n, 29) of inputs whose window has that code."""
+        if code is not None:
+            gradient = self.config.command.gradient
+            skill = code.skill if gradient else code.skill.detach()
+            end = self.history_width + self.config.command.source_width
+            before, after = inputs[:, : self.history_width], inputs[:, end:]
+            inputs = torch.cat((before, skill.to(inputs.dtype), after), dim=-1)
+        return self.network(inputs)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Mean actions (n, 29)."""
+        encoded = self.encode(inputs)
+        return self.mean(inputs, None if encoded is None else encoded[1])
+
+    @torch.no_grad()
+    def act(self, history: Tensor, source: Tensor, phase: Tensor) -> Tensor:
+        """Mean actions (n, 29), as at run time."""
+        return self(self.inputs(history, source, phase))
+
+    def weights(self, critic: "Critic") -> dict[str, Tensor]:
+        """All that a folder holds."""
+        beside = {f"critic.{k}": v for k, v in critic.state_dict().items()}
+        return self.state_dict() | beside
+
+    def save(self, folder: Path, provenance: Provenance, critic: "Critic") -> None:
+        """Write controller, critic, statistics and config."""
+        artifact.save(folder, self.config, self.weights(critic), provenance)
+
+    def release(self, folder: Path, provenance: Provenance) -> None:
+        """Write what run time needs, in bf16 shards; statistics stay as they are."""
+        exact = {"log_std", *(name for name, _ in self.named_buffers())}
+        weights = {
+            name: value if name in exact else value.to(torch.bfloat16)
+            for name, value in self.state_dict().items()
+            if not name.startswith("joint.decoder.")
+        }
+        config = replace(self.config, released=True)
+        artifact.save(folder, config, weights, provenance, SHARD_BYTES)
+
+    @classmethod
+    def load(
+        cls, folder: Path | str, device: torch.device | str = "cpu"
+    ) -> "Controller":
+        """Read a controller: a released one by its name, else from its folder or the
+        run folder it lies in."""
+        folder = released(str(folder)) if str(folder) in RELEASED else Path(folder)
+        config, weights = _read(folder)
+        ours = {k: v for k, v in weights.items() if not k.startswith("critic.")}
+        return _filled(cls(config), ours, folder).to(device).eval()
+
+
+class Critic(nn.Module):
+    """What the rest of an episode is worth, from all that a simulator knows."""
+
+    def __init__(self, config: ControllerConfig):
+        super().__init__()
+        self.normalizer = Normalizer(CRITIC)
+        self.network = Network(CRITIC, config.critic_hidden, 1, 1.0)
+
+    def inputs(self, critic: Tensor) -> Tensor:
+        """What the network sees (n, 286)."""
+        return self.normalizer(critic)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Values (n,)."""
+        return self.network(inputs).squeeze(-1)
+
+    @classmethod
+    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> "Critic":
+        """Read the critic from the folder of a controller, to train further."""
+        folder = Path(folder)
+        config, weights = _read(folder)
+        if config.released:
+            raise ValueError(
+                f"{folder}: this controller was released without its critic; training "
+                "further needs the model as `spectral track` wrote it"
+            )
+        ours = {k: v for k, v in weights.items() if k.startswith("critic.")}
+        ours = {k.removeprefix("critic."): v for k, v in ours.items()}
+        return _filled(cls(config), ours, folder).to(device)
+
+
+def released(name: str = "base") -> Path:
+    """Folder of a controller that comes with the package."""
+    if name not in RELEASED:
+        raise ValueError(f"no released controller {name!r}; there is {[*RELEASED]}")
+    return RELEASED[name]
+
+
+def _read(folder: Path) -> tuple[ControllerConfig, dict[str, Tensor]]:
+    folder = place(folder)
+    kind = artifact.load_provenance(folder).kind
+    if kind != KIND:
+        raise ValueError(f"{folder}: a {kind} model, not a {KIND} model")
+    config, weights = artifact.load(folder, ControllerConfig)
+    for name, known in (("proprio", PROPRIO), ("actions", g1.NUM_JOINTS)):
+        if getattr(config, name) != known:
+            raise ValueError(
+                f"{folder}: a controller with {name} of {getattr(config, name)} "
+                f"numbers; this robot's have {known}"
+            )
+    return config, weights
+
+
+def _filled(model: T, weights: dict[str, Tensor], folder: Path) -> T:
+    floats = {k: v.float() if v.is_floating_point() else v for k, v in weights.items()}
+    try:
+        model.load_state_dict(floats)
+    except RuntimeError as error:
+        raise ValueError(f"{folder}: weights do not fit config.json: {error}") from None
+    return model

@@ -1,0 +1,251 @@
+"""What differs from robot to robot and from moment to moment, so that nothing is
+learnt that holds only here.
+
+The defaults are SONIC's (its preset level0_4 and the noise of its observations).
+Delays, gains and the noise of the anchor are for deployment and off by default; SONIC
+has none of them. All draws are uniform. What has no range draws nothing and gives back
+the very tensors it was given.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from spectral_skills import rotation
+from spectral_skills.physics.base import Variation
+from spectral_skills.physics.settings import FRICTION
+from spectral_skills.robot import g1
+from spectral_skills.tracking.rewards import constants
+
+Range = tuple[float, float]
+Axes = tuple[float, float, float]
+_NOMINAL: Range = (1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class RandomizationConfig:
+    """Ranges; a single number a, or one for each axis, means from -a to a."""
+
+    friction: Range | None = (0.3, 1.6)
+    """Of all the robot's geoms; None leaves the model's. SONIC's static range: its
+    dynamic one, 0.3 to 1.2, has no counterpart in MuJoCo."""
+    joint_offset_rad: float = 0.01
+    """Of the zero of each joint, both as measured and as commanded."""
+    torso_com_m: Axes = (0.025, 0.05, 0.05)
+    mass: Range = (0.8, 2.5)
+    """Factor of torso and wrists."""
+    stiffness: Range = _NOMINAL
+    """Factor of each joint's gain; drawn once for every robot."""
+    damping: Range = _NOMINAL
+    delay_substeps: tuple[int, int] = (0, 0)
+    """5 ms each; drawn once for every robot."""
+
+    push_every_s: Range = (4.0, 6.0)
+    push_linear_m_s: Axes = (0.5, 0.5, 0.2)
+    push_angular_rad_s: Axes = (0.52, 0.52, 0.78)
+    """About the pelvis's axes."""
+
+    start_position_m: Axes = (0.05, 0.05, 0.01)
+    start_turn_rad: Axes = (0.1, 0.1, 0.2)
+    """Rotation vector in the world."""
+    start_joints_rad: float = 0.1
+    start_linear_m_s: Axes = (0.5, 0.5, 0.2)
+    start_angular_rad_s: Axes = (0.52, 0.52, 0.78)
+    """About the pelvis's axes."""
+
+    gravity_noise: float = 0.05
+    angular_velocity_noise_rad_s: float = 0.2
+    joint_noise_rad: float = 0.01
+    joint_velocity_noise_rad_s: float = 0.5
+    anchor_position_m: float = 0.0
+    """Where the robot believes its pelvis is when it looks at its reference."""
+    anchor_yaw_rad: float = 0.0
+
+    def __post_init__(self):
+        for name in ("friction", "mass", "stiffness", "damping", "push_every_s"):
+            limits = getattr(self, name)
+            if limits is not None and not 0 < limits[0] <= limits[1]:
+                raise ValueError(f"{name} = {limits}: not a range above 0")
+        low, high = self.delay_substeps
+        if not 0 <= low <= high <= g1.DECIMATION:
+            raise ValueError(
+                f"delay_substeps = {self.delay_substeps}: not a range in 0 to "
+                f"{g1.DECIMATION}"
+            )
+
+
+def off() -> RandomizationConfig:
+    """Nothing random."""
+    return scaled(RandomizationConfig(), 0.0)
+
+
+def scaled(config: RandomizationConfig, strength: float) -> RandomizationConfig:
+    """Ranges shrunk towards nothing: 0 is off, 1 the same. Pushes come as often."""
+    if strength == 1.0:
+        return config
+    # What a range shrinks towards; the others are widths, and shrink to zero.
+    centres = {"friction": FRICTION, "mass": 1.0, "stiffness": 1.0, "damping": 1.0}
+    shrunk = {}
+    for name in {field.name for field in fields(config)} - {"push_every_s"}:
+        value, centre = getattr(config, name), centres.get(name, 0.0)
+        if value is None or (name == "friction" and strength == 0.0):
+            shrunk[name] = None
+        elif name == "delay_substeps":
+            shrunk[name] = tuple(round(strength * v) for v in value)
+        elif isinstance(value, tuple):
+            shrunk[name] = tuple(centre + strength * (v - centre) for v in value)
+        else:
+            shrunk[name] = strength * value
+    return replace(config, **shrunk)
+
+
+# Drawn once for every robot.
+
+
+def variation(
+    config: RandomizationConfig,
+    count: int,
+    device: torch.device | str,
+    generator: torch.Generator,
+) -> Variation:
+    """How each robot's model differs from the nominal one."""
+
+    def drawn(limits: Range, *shape: int) -> Tensor:
+        return _between(*limits, (count, *shape), generator).to(device)
+
+    friction = None if config.friction is None else drawn(config.friction)
+    mass = com = stiffness = damping = None
+    if config.mass != _NOMINAL:
+        mass = torch.ones((count, len(g1.LINKS)), device=device)
+        loaded = [g1.LINKS.index(name) for name in ("torso_link", *g1.WRISTS)]
+        mass[:, loaded] = drawn(config.mass, len(loaded))
+    if any(config.torso_com_m):
+        com = torch.stack([drawn((-a, a)) for a in config.torso_com_m], dim=1)
+    if config.stiffness != _NOMINAL:
+        stiffness = drawn(config.stiffness, g1.NUM_JOINTS)
+    if config.damping != _NOMINAL:
+        damping = drawn(config.damping, g1.NUM_JOINTS)
+    return Variation(friction, mass, com, stiffness, damping)
+
+
+def joint_offsets(
+    config: RandomizationConfig,
+    count: int,
+    device: torch.device | str,
+    generator: torch.Generator,
+) -> Tensor:
+    """(n, 29) how far each joint's zero is off, rad."""
+    width = config.joint_offset_rad
+    return _between(-width, width, (count, g1.NUM_JOINTS), generator).to(device)
+
+
+def delays(
+    config: RandomizationConfig,
+    count: int,
+    device: torch.device | str,
+    generator: torch.Generator,
+) -> Tensor:
+    """(n,) int32 substeps by which targets arrive late."""
+    low, high = config.delay_substeps
+    drawn = torch.randint(
+        *(low, high + 1), (count,), generator=generator, device=generator.device
+    )
+    return drawn.to(device, torch.int32)
+
+
+# Drawn in every step.
+
+
+def start(
+    config: RandomizationConfig, rows: Tensor, qvel: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A start near the reference: (n, 36) and (n, 35)."""
+    qvel = _shoved(qvel, config.start_linear_m_s, config.start_angular_rad_s)
+    position, quaternion, joints = rows[:, :3], rows[:, 3:7], rows[:, 7:]
+    moved, turned, width = (
+        config.start_position_m,
+        config.start_turn_rad,
+        config.start_joints_rad,
+    )
+    if not (any(moved) or any(turned) or width):
+        return rows, qvel
+    if any(moved):
+        position = position + _symmetric(rows, moved)
+    if any(turned):
+        turn = rotation.exp(_symmetric(rows, turned))
+        quaternion = rotation.normalize(rotation.multiply(turn, quaternion))
+    if width:
+        low, high = constants(rows.device).soft
+        # A reference past a soft limit stays there: the clip only undoes noise.
+        low, high = torch.minimum(low, joints), torch.maximum(high, joints)
+        joints = joints + width * (2 * torch.rand_like(joints) - 1)
+        joints = torch.minimum(torch.maximum(joints, low), high)
+    return torch.cat((position, quaternion, joints), dim=1), qvel
+
+
+def kick(config: RandomizationConfig, qvel: Tensor) -> Tensor:
+    """(n, 35) velocities right after a push."""
+    return _shoved(qvel, config.push_linear_m_s, config.push_angular_rad_s)
+
+
+def next_push(config: RandomizationConfig, like: Tensor) -> Tensor:
+    """(n,) control steps to the next push."""
+    low, high = (round(s * g1.CONTROL_HZ) for s in config.push_every_s)
+    return torch.randint(low, high + 1, like.shape, device=like.device)
+
+
+def noisy(config: RandomizationConfig, frame: Tensor) -> Tensor:
+    """(n, 93) proprioception as sensed; the last action is known exactly."""
+    widths = (
+        config.gravity_noise,
+        config.angular_velocity_noise_rad_s,
+        config.joint_noise_rad,
+        config.joint_velocity_noise_rad_s,
+        0.0,
+    )
+    if not any(widths):
+        return frame
+    parts = frame.split((3, 3, g1.NUM_JOINTS, g1.NUM_JOINTS, g1.NUM_JOINTS), dim=1)
+    noise = (2 * torch.rand_like(frame) - 1).split([p.shape[1] for p in parts], dim=1)
+    return torch.cat(
+        [
+            part + width * error if width else part
+            for part, width, error in zip(parts, widths, noise, strict=True)
+        ],
+        dim=1,
+    )
+
+
+def noisy_anchor(
+    config: RandomizationConfig, position: Tensor, quaternion: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Where the robot believes it is: (n, 3) and (n, 4)."""
+    if config.anchor_position_m:
+        width = config.anchor_position_m
+        position = position + _symmetric(position, (width, width, width))
+    if config.anchor_yaw_rad:
+        angle = _symmetric(quaternion, (config.anchor_yaw_rad,))[:, 0]
+        quaternion = rotation.multiply(rotation.from_yaw(angle), quaternion)
+    return position, quaternion
+
+
+def _shoved(qvel: Tensor, linear: Axes, angular: Axes) -> Tensor:
+    if not (any(linear) or any(angular)):
+        return qvel
+    root = qvel[:, :6] + _symmetric(qvel, (*linear, *angular))
+    return torch.cat((root, qvel[:, 6:]), dim=1)
+
+
+def _symmetric(like: Tensor, widths: tuple[float, ...]) -> Tensor:
+    """(n, widths) each from -width to width."""
+    draw = 2 * torch.rand((len(like), len(widths)), device=like.device) - 1
+    # Column by column: a tensor of the widths would be copied to the device.
+    return torch.stack([draw[:, i] * width for i, width in enumerate(widths)], dim=1)
+
+
+def _between(
+    low: float, high: float, shape: tuple[int, ...], generator: torch.Generator
+) -> Tensor:
+    draw = torch.rand(shape, generator=generator, device=generator.device)
+    return (low + (high - low) * draw).clamp(low, high)

@@ -1,0 +1,89 @@
+"""Reference motions on the device: rows and velocities, one table row a frame.
+
+Velocities are those of the joints and the root, smoothed as SONIC's motion library
+smooths link velocities; link states follow from them by forward kinematics. So a robot
+put on a frame, with its velocities, moves exactly as the reference does, which smoothed
+link velocities would not allow. A frame takes 71 numbers: the paper's 47 M take 13 GB.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from spectral_skills import rotation
+from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.kinematics import FILTER_SIGMA_FRAMES
+from spectral_skills.motion.windows import MotionTensors
+from spectral_skills.robot import g1
+
+_QVEL = 6 + g1.NUM_JOINTS
+_FILTER_RADIUS = 8
+_AT_ONCE = 1 << 17
+"""Frames that are differentiated at once."""
+
+
+class Reference(NamedTuple):
+    """One frame of a clip for each robot."""
+
+    rows: Tensor
+    """(n, 36)"""
+    qvel: Tensor
+    """(n, 35) velocities as MuJoCo counts them."""
+
+
+class References:
+    """Clips written out one after the other, mirror images as clips of their own."""
+
+    def __init__(self, table: Tensor, starts: Tensor, lengths: Tensor):
+        self.table, self.starts, self.lengths = table, starts, lengths
+        self.device, self.count = table.device, len(starts)
+
+    @classmethod
+    def build(cls, motions: MotionTensors) -> "References":
+        """Write out and differentiate every frame of every clip."""
+        if not len(motions.lengths) or int(motions.lengths.max()) < 2:
+            raise ValueError("no clip has the two frames that tracking needs")
+        device, ends = motions.device, motions.lengths.cumsum(0)
+        starts, total = ends - motions.lengths, int(ends[-1])
+        table = torch.empty((total, g1.QPOS_SIZE + _QVEL), device=device)
+        row, qvel = table.split([g1.QPOS_SIZE, _QVEL], dim=1)
+
+        def parts():
+            for first in range(0, total, _AT_ONCE):
+                at = torch.arange(first, min(first + _AT_ONCE, total), device=device)
+                clip = torch.searchsorted(ends, at, right=True)
+                yield at, clip, starts[clip], ends[clip] - 1
+
+        for at, clip, start, _ in parts():
+            row[at] = motions.gather(clip, (at - start)[:, None])[:, 0]
+        raw = torch.empty((total, _QVEL), device=device)
+        for at, _, start, last in parts():
+            after, before = (at + 1).minimum(last), (at - 1).maximum(start)
+            hz = FPS / (after - before).clamp_min(1)[:, None]
+            moved = row[after] - row[before]
+            then, ago = row[after, 3:7], row[before, 3:7]
+            turn = rotation.log(rotation.multiply(then, rotation.conjugate(ago)))
+            raw[at] = hz * torch.cat((moved[:, :3], turn, moved[:, 7:]), dim=1)
+        shifts = range(-_FILTER_RADIUS, _FILTER_RADIUS + 1)
+        weights = torch.tensor([-0.5 * (s / FILTER_SIGMA_FRAMES) ** 2 for s in shifts])
+        weights = weights.softmax(0).tolist()
+        for at, _, start, last in parts():
+            smooth = torch.zeros((len(at), _QVEL), device=device)
+            for shift, weight in zip(shifts, weights, strict=True):
+                smooth += weight * raw[(at + shift).maximum(start).minimum(last)]
+            # MuJoCo counts the root's angular velocity in the pelvis.
+            smooth[:, 3:6] = rotation.rotate_inverse(row[at, 3:7], smooth[:, 3:6])
+            qvel[at] = smooth
+        return cls(table, starts, motions.lengths)
+
+    def at(self, clips: Tensor, frames: Tensor) -> Reference:
+        """The frames (n,) of clips (n,); past its end a clip stays at its last."""
+        inside = frames.clamp_min(0).minimum(self.lengths[clips] - 1)
+        found = self.table[self.starts[clips] + inside]
+        return Reference(*found.split([g1.QPOS_SIZE, _QVEL], dim=1))
+
+    def rows_at(self, clips: Tensor, frames: Tensor) -> Tensor:
+        """Rows (n, k, 36) of frames (n, k), clamped into their clips (n,)."""
+        inside = frames.clamp_min(0).minimum(self.lengths[clips, None] - 1)
+        return self.table[:, : g1.QPOS_SIZE][self.starts[clips, None] + inside]

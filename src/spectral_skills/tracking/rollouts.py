@@ -1,0 +1,177 @@
+"""Rollouts: what robots saw, did and got for it, in memory that is taken once."""
+
+import math
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from spectral_skills.tracking.observations import Observation
+from spectral_skills.tracking.policy import Controller, Critic
+
+_ALIGN = 16
+"""Rows of stored inputs are padded to a multiple of so many numbers."""
+
+
+class Environment(Protocol):
+    """What a rollout needs of robots."""
+
+    @property
+    def observation(self) -> Observation: ...
+
+    def step(self, action: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
+        """Rewards, which episodes ended, which of them only ran out of time."""
+        ...
+
+
+class Rollouts(NamedTuple):
+    """T steps of n robots."""
+
+    inputs: Tensor
+    """(T, n, w) of the actor, normalised, with columns of zeros at the end."""
+    critic_inputs: Tensor
+    """(T + 1, n, w), the last of the state after the last step."""
+    actions: Tensor
+    """(T, n, 29) as drawn."""
+    means: Tensor
+    log_probs: Tensor
+    """(T, n)"""
+    rewards: Tensor
+    dones: Tensor
+    timeouts: Tensor
+    values: Tensor
+    """(T + 1, n)"""
+    std: Tensor
+    """(29,)"""
+
+
+def log_prob(action: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Of actions (n, 29) of a diagonal Gaussian."""
+    # log N(a; m, s) = -sum_j [(a - m)^2 / (2 s^2) + log s + log(2 pi) / 2]
+    constant = 0.5 * math.log(2 * math.pi)
+    return -(((action - mean) / std).square() / 2 + std.log() + constant).sum(-1)
+
+
+def precision(device: torch.device) -> torch.autocast:
+    """bf16 where there are units for it."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+
+
+def chunks(rows: Tensor, size: int) -> tuple[Tensor, ...]:
+    """Parts of rows, none longer than `size`, all alike but the last: two shapes, and
+    so two compilations, at most."""
+    return rows.chunk(math.ceil(len(rows) / size))
+
+
+class Collector:
+    """Lets robots act, and keeps what happened."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        critic: Critic,
+        steps: int,
+        chunk: int,
+        device: torch.device,
+        compiled: bool,
+    ):
+        self.controller, self.critic, self.device = controller, critic, device
+        self.steps, self.chunk = steps, chunk
+        self.half = torch.bfloat16 if device.type == "cuda" else torch.float32
+        """Type of stored inputs."""
+        self._storage: Rollouts | None = None
+        self.normalizers = [controller.proprio, critic.normalizer]
+        if controller.source is not None:
+            self.normalizers.insert(1, controller.source)
+        self._widths = [normalizer.width for normalizer in self.normalizers]
+        shape = (2, sum(self._widths))
+        self._moments = torch.zeros(shape, dtype=torch.float64, device=device)
+        self._act, self._value = self._choose, self.critic.forward
+        if compiled:
+            self._act = torch.compile(self._act, dynamic=False)
+            self._value = torch.compile(self._value, dynamic=False)
+
+    @torch.no_grad()
+    def collect(self, env: Environment) -> Rollouts:
+        """A rollout; the next call writes over it."""
+        robots = len(env.observation.phase)
+        if self._storage is None or self._storage.rewards.shape[1] != robots:
+            self._storage = self._allocate(robots)
+        found = self._storage
+        found.std.copy_(self.controller.std)
+        self._moments.zero_()
+        for t in range(self.steps):
+            with precision(self.device):
+                inputs, critic_inputs, mean, action, likely, moments = self._act(
+                    env.observation
+                )
+            found.inputs[t], found.critic_inputs[t] = inputs, critic_inputs
+            found.means[t], found.actions[t] = mean, action
+            found.log_probs[t] = likely
+            self._moments += moments
+            found.rewards[t], found.dones[t], found.timeouts[t] = env.step(action)
+        found.critic_inputs[-1] = self._stored(self.critic, env.observation.critic)
+        states = found.critic_inputs[:-1].flatten(0, 1)
+        values = found.values[:-1].flatten()  # shares its memory
+        rows = zip(chunks(states, self.chunk), chunks(values, self.chunk), strict=True)
+        with precision(self.device):
+            for part, value in rows:
+                value.copy_(self._value(part))
+            found.values[-1] = self._value(found.critic_inputs[-1])
+        return found
+
+    def learn_inputs(self) -> None:
+        """Let the normalisers learn from the last rollout. After it was learned from:
+        all that happens to a rollout happens under the same normalisers."""
+        assert self._storage is not None
+        count = self._storage.rewards.numel()
+        parts = self._moments.split(self._widths, dim=1)
+        for normalizer, moments in zip(self.normalizers, parts, strict=True):
+            normalizer.learn(moments, count)
+
+    def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
+        """Inputs of both networks, actions drawn, and sums for the normalisers."""
+        history, source, phase, privileged = observation
+        inputs = self._stored(self.controller, history, source, phase)
+        mean, std = self.controller(inputs), self.controller.std
+        action = mean + std * torch.randn_like(mean)
+        raw = [history[:, -1], privileged]
+        if self.controller.source is not None:
+            raw.insert(1, source)
+        pairs = zip(self.normalizers, raw, strict=True)
+        moments = torch.cat([n.moments(values) for n, values in pairs], dim=1)
+        critic_inputs = self._stored(self.critic, privileged)
+        likely = log_prob(action, mean, std)
+        return inputs, critic_inputs, mean, action, likely, moments
+
+    def _stored(self, network: Controller | Critic, *observed: Tensor) -> Tensor:
+        """A network's inputs as they are kept."""
+        inputs = network.inputs(*observed)
+        width = inputs.shape[-1]
+        return functional.pad(inputs, (0, _aligned(width) - width)).to(self.half)
+
+    def _allocate(self, robots: int) -> Rollouts:
+        steps, actions = self.steps, self.controller.config.actions
+        width = _aligned(self.controller.input_width)
+        critic_width = _aligned(self.critic.normalizer.width)
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=self.device)
+
+        return Rollouts(
+            inputs=zeros(steps, robots, width, dtype=self.half),
+            critic_inputs=zeros(steps + 1, robots, critic_width, dtype=self.half),
+            actions=zeros(steps, robots, actions),
+            means=zeros(steps, robots, actions),
+            log_probs=zeros(steps, robots),
+            rewards=zeros(steps, robots),
+            dones=zeros(steps, robots, dtype=torch.bool),
+            timeouts=zeros(steps, robots, dtype=torch.bool),
+            values=zeros(steps + 1, robots),
+            std=zeros(actions),
+        )
+
+
+def _aligned(width: int) -> int:
+    return -(-width // _ALIGN) * _ALIGN

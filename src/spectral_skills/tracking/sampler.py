@@ -1,0 +1,211 @@
+"""Where episodes start: more often where tracking fails.
+
+Clips are cut into bins of a second. A bin's rate is failures per pass, both counted
+from 1, so that a bin nobody has visited counts as one that always fails:
+
+    p_b ~ [(1 - u) r_b / sum r + u / B] w_b,   r_b = min(F_b / N_b, cap x mean of F/N)
+
+with w_b = L_b / K (frames of the bin, bins of its clip), which gives every clip the
+same weight before failures do. A start is a frame of the drawn bin less up to `lead`
+frames, so that what comes before a failure is practised as well.
+
+SONIC books a failure where the next episode starts; here it is booked where the robot
+was. SONIC's cap of 200 let training collapse onto a few bins in a public report, which
+10 and a limit on each clip cured; both are the defaults here.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spectral_skills.skill.distributed import all_reduce_sum
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """How strongly starts go where tracking fails."""
+
+    bin: int = 50
+    """Frames."""
+    uniform_start: float = 0.8
+    """Share u of uniform draws at first."""
+    uniform_end: float = 0.2
+    uniform_frames: int = 1_000_000_000
+    """Frames over which the share goes from one to the other."""
+    lead: int = 200
+    """A start is up to so many frames before the frame that was drawn."""
+    rate_cap: float | None = 10.0
+    """Largest rate, in means over all bins; 200 in SONIC and the paper."""
+    clip_cap: float | None = 5.0
+    """Largest share of a clip, in shares it has when starts are uniform."""
+    per_clip: bool = True
+    """Uniform over clips; otherwise over frames."""
+    half_life: int | None = None
+    """Frames after which a count weighs half; None never forgets, as SONIC."""
+
+    def __post_init__(self):
+        shares = self.uniform_start, self.uniform_end
+        if not all(0 <= share <= 1 for share in shares):
+            raise ValueError(f"uniform shares {shares}: not within 0 and 1")
+        if self.bin < 1 or self.lead < 0 or self.uniform_frames < 0:
+            raise ValueError("bin must be 1 or more, lead and uniform_frames 0 or more")
+        for name in ("rate_cap", "clip_cap"):
+            cap = getattr(self, name)
+            if cap is not None and cap < 1:
+                raise ValueError(f"{name} = {cap}: a cap below the mean")
+        if self.half_life is not None and self.half_life < 1:
+            raise ValueError(f"half_life = {self.half_life}: must be 1 or more")
+
+
+class AdaptiveSampler:
+    """Draws (clip, frame) to start from, and learns from what became of it."""
+
+    def __init__(
+        self, config: SamplerConfig, lengths: Tensor, device: torch.device | str
+    ):
+        lengths = lengths.to("cpu", torch.long)
+        if not bool((lengths >= 2).any()):
+            raise ValueError(
+                f"none of the {len(lengths)} clips has two frames: nothing to track"
+            )
+        bins = (lengths + config.bin - 1) // config.bin
+        clip = torch.arange(len(lengths)).repeat_interleave(bins)
+        first = bins.cumsum(0) - bins
+        start = (torch.arange(len(clip)) - first[clip]) * config.bin
+        length = (lengths[clip] - start).clamp_max(config.bin)
+        # A clip of one frame has nowhere to go.
+        active = lengths[clip] >= 2
+        weight = length.double() * active
+        if config.per_clip:
+            weight = weight / bins[clip]
+
+        self.config = config
+        self.lengths = lengths.to(device)
+        self._first, self._clip = first.to(device), clip.to(device)
+        self._start, self._length = start.to(device), length.to(device)
+        self._active = active.to(device)
+        self._active_bins, self._active_clips = (
+            int(active.sum()),
+            int((lengths >= 2).sum()),
+        )
+        self._uniform = (weight / weight.sum()).to(device)
+        """(bins,) probabilities when starts are uniform."""
+        # Merged counts of all ranks, and what this one has booked since. Whole numbers
+        # do not depend on the order in which a GPU adds them.
+        self._failures = torch.ones(len(clip), dtype=torch.double, device=device)
+        self._visits = torch.ones_like(self._failures)
+        self._new_failures = torch.zeros(len(clip), dtype=torch.int32, device=device)
+        self._new_steps = torch.zeros_like(self._new_failures)
+        self._frames_done = 0
+        self.probabilities = self._uniform.clone()
+        """(bins,) float64, clip after clip."""
+        self._cumulative = self.probabilities.cumsum(0)
+        self._update()
+
+    def draw(self, count: int) -> tuple[Tensor, Tensor]:
+        """Clips and frames (count,); at least one frame follows each."""
+        device = self._cumulative.device
+        # A million bins need more than the 24 bits that compiled code draws, whatever
+        # the type it is asked for.
+        coarse, fine, inside = torch.rand((3, count), device=device).double()
+        draw = coarse + fine * 2.0**-24
+        bins = torch.searchsorted(
+            self._cumulative, draw * self._cumulative[-1], right=True
+        ).clamp_max(len(self._cumulative) - 1)
+        clips = self._clip[bins]
+        frames = self._start[bins] + (inside * self._length[bins]).long()
+        lead = torch.randint(0, self.config.lead + 1, (count,), device=device)
+        frames = torch.minimum(frames - lead, self.lengths[clips] - 2)
+        return clips, frames.clamp_min(0)
+
+    def book(self, clips: Tensor, frames: Tensor, failed: Tensor) -> None:
+        """Count a step of robots that are (n,) there, and those of them that failed."""
+        bins = self._first[clips] + frames // self.config.bin
+        one = torch.ones_like(bins, dtype=torch.int32)
+        self._new_steps.index_add_(0, bins, one)
+        self._new_failures.index_add_(0, bins, failed.to(torch.int32))
+
+    @torch.no_grad()
+    def refresh(self, frames_done: int) -> dict[str, float]:
+        """New probabilities from what all ranks have booked; waits for the device."""
+        new = torch.stack((self._new_failures, self._new_steps)).double()
+        new_failures, new_steps = all_reduce_sum(new)
+        self._new_failures.zero_()
+        self._new_steps.zero_()
+        if self.config.half_life is not None:
+            passed = max(0, frames_done - self._frames_done)
+            kept = 0.5 ** (passed / self.config.half_life)
+            for counts in (self._failures, self._visits):
+                counts.sub_(1).mul_(kept).add_(1)
+        self._failures += new_failures
+        self._visits += new_steps / self._length
+        self._frames_done = frames_done
+        self._update()
+        return self._figures()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """State for a checkpoint, without what was booked since the last refresh."""
+        return {
+            "failures": self._failures.clone(),
+            "visits": self._visits.clone(),
+            "lengths": self.lengths.clone(),
+            "frames_done": torch.tensor(self._frames_done),
+        }
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from a checkpoint of a run on the same clips."""
+        if not torch.equal(tensors["lengths"].cpu(), self.lengths.cpu()) or len(
+            tensors["visits"]
+        ) != len(self._visits):
+            raise ValueError("the sampler's checkpoint is of other clips or bins")
+        self._failures.copy_(tensors["failures"])
+        self._visits.copy_(tensors["visits"])
+        self._new_failures.zero_()
+        self._new_steps.zero_()
+        self._frames_done = int(tensors["frames_done"])
+        self._update()
+
+    def uniform_share(self) -> float:
+        """The share u of uniform draws now."""
+        config = self.config
+        ramp = self._frames_done / max(config.uniform_frames, 1)
+        if config.uniform_frames == 0:
+            ramp = 1.0
+        change = config.uniform_end - config.uniform_start
+        return config.uniform_start + change * min(ramp, 1.0)
+
+    def _update(self) -> None:
+        config, share = self.config, self.uniform_share()
+        rate = self._failures / self._visits * self._active
+        if config.rate_cap is not None:
+            rate = rate.clamp_max(config.rate_cap * rate.sum() / self._active_bins)
+        mixed = (1 - share) * rate / rate.sum() + share / self._active_bins
+        p = mixed * self._uniform
+        p = p / p.sum()
+        if config.clip_cap is not None:
+            limit = config.clip_cap * self._of_clips(self._uniform)
+            shares = self._of_clips(p)
+            within = (limit / shares.clamp_min(1e-300)).clamp_max(1)
+            p = p * within[self._clip]
+            p = p / p.sum()
+        # In place: a captured graph reads these very tensors.
+        self.probabilities.copy_(p)
+        self._cumulative.copy_(p.cumsum(0))
+
+    def _figures(self) -> dict[str, float]:
+        """1 less the distance from uniform in units of log bins: the entropy relative
+        to the largest where all bins weigh the same."""
+        p, uniform = self.probabilities, self._uniform
+        ratio = torch.where(p > 0, p / uniform, 1.0)
+        distance = (p * ratio.log()).sum()
+        largest = self._of_clips(p).max() * self._active_clips
+        distance, largest = torch.stack((distance, largest)).tolist()
+        entropy = 1 - distance / math.log(max(self._active_bins, 2))
+        return {"sampler_entropy": entropy, "sampler_largest": largest}
+
+    def _of_clips(self, values: Tensor) -> Tensor:
+        """(clips,) sums over each clip's bins."""
+        total = torch.zeros(len(self.lengths), dtype=values.dtype, device=values.device)
+        return total.index_add_(0, self._clip, values)

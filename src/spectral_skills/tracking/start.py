@@ -1,0 +1,192 @@
+"""What a training run starts from: clips, a command, old weights, and memory."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from spectral_skills import config as configs
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.physics.base import Physics
+from spectral_skills.physics.settings import PhysicsConfig
+from spectral_skills.skill import distributed
+from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
+from spectral_skills.tracking.ppo import PPOConfig
+
+LEAST_FRAMES = FPS // 2
+"""A clip that is over before a robot can fall teaches nothing."""
+NEW_CRITIC_WARMUP = 20
+"""Iterations in which a new critic learns what an old controller is worth, before it
+judges it."""
+_MAY_DIFFER = ("init_std", "min_std", "max_std", "released", "critic_hidden")
+"""Of an old controller whose weights a new run begins with."""
+_SPARE = 0.85
+"""Share of the memory to count on: a first iteration needs more than a start."""
+
+
+def usable(corpora: Sequence[Corpus]) -> list[Corpus]:
+    """Corpora without the clips that are too short, and without empty ones."""
+    kept = []
+    for corpus in corpora:
+        long = np.flatnonzero(corpus.lengths >= LEAST_FRAMES)
+        if len(long):
+            kept.append(corpus if len(long) == len(corpus) else corpus.select(long))
+    if not kept:
+        longest = max((int(c.lengths.max(initial=0)) for c in corpora), default=0)
+        raise ValueError(
+            f"no usable clip: tracking needs {LEAST_FRAMES} frames, the longest has "
+            f"{longest}"
+        )
+    return kept
+
+
+def commanded(
+    config: ControllerConfig, encoder: SkillEncoder | None
+) -> ControllerConfig:
+    """A controller's configuration with the encoder's name and width in it."""
+    command = config.command
+    if command.kind != "skill":
+        if encoder is not None:
+            raise ValueError(
+                f"this recipe's commands are of kind {command.kind!r} and come from no "
+                "skill model; leave --skill away"
+            )
+        return config
+    if encoder is None:
+        raise ValueError("this recipe's commands are skills; --skill is missing")
+    name = encoder.fingerprint()
+    if command.encoder and command.encoder != name:
+        raise ValueError(
+            f"this configuration is for the encoder {command.encoder}, the skill "
+            f"model's is {name}"
+        )
+    return replace(config, command=replace(command, encoder=name, width=encoder.width))
+
+
+def check_init(config: ControllerConfig, init: Path) -> Controller:
+    """The controller to begin with; refuses one whose weights do not fit."""
+    old = Controller.load(init)
+    ours, theirs = config.command, old.config.command
+    if ours.encoder != theirs.encoder:
+        raise ValueError(
+            f"{init}: a controller for the encoder {theirs.encoder or 'of none'}, the "
+            f"skill model's is {ours.encoder or 'none'}; commands would mean nothing"
+        )
+    found = configs.differences(old.config, config)
+    for name, value in found.items():
+        if name not in _MAY_DIFFER:
+            raise ValueError(
+                f"{init}: its {name} is {value}, this recipe's is another; give "
+                f"--controller.{name.replace('_', '-')} or another --init"
+            )
+    return old
+
+
+def load_init(
+    controller: Controller, critic: Critic, init: Path, ppo: PPOConfig
+) -> PPOConfig:
+    """Begin with old weights; where no critic is among them, it learns alone first."""
+    old = check_init(controller.config, init)
+    try:
+        controller.load_state_dict(old.state_dict())
+        controller.limit_std()
+    except RuntimeError:
+        raise ValueError(
+            f"{init}: released without what learns beside it; begin with the model as "
+            "`spectral track` wrote it"
+        ) from None
+    same = old.config.critic_hidden == controller.config.critic_hidden
+    if old.config.released or not same:
+        alone = max(ppo.critic_warmup, NEW_CRITIC_WARMUP)
+        return replace(ppo, critic_warmup=alone)
+    critic.load_state_dict(Critic.load(init).state_dict())
+    return ppo
+
+
+def physics_for(device: torch.device, count: int, config: PhysicsConfig) -> Physics:
+    """Robots simulated by Warp on a GPU, by MuJoCo itself on a CPU."""
+    # Imported here: Warp takes seconds, and is of no use without a GPU.
+    if device.type == "cuda":
+        from spectral_skills.physics.warp import WarpPhysics
+
+        return WarpPhysics(count, config, device)
+    from spectral_skills.physics.native import NativePhysics
+
+    return NativePhysics(count, config)
+
+
+def from_first(module: nn.Module) -> None:
+    """Give every process the first one's weights."""
+    if distributed.world_size() > 1:
+        for value in module.state_dict().values():
+            own = value if distributed.rank() == 0 else torch.zeros_like(value)
+            value.copy_(distributed.all_reduce_sum(own))
+
+
+def of_first(value: float, device: torch.device) -> float:
+    """The first process's number: clocks differ, and all must decide alike."""
+    if distributed.world_size() == 1:
+        return value
+    own = value if distributed.rank() == 0 else 0.0
+    # In float32 NCCL and gloo alike; a day of seconds is exact to 8 ms.
+    return float(distributed.all_reduce_sum(torch.tensor(own, device=device)))
+
+
+class Memory:
+    """Of a GPU: turns a want of it into how many robots would fit."""
+
+    def __init__(self, device: torch.device, robots: int):
+        self.device, self.robots, self.fixed = device, robots, 0
+
+    def used(self) -> tuple[int, int]:
+        """Bytes in use, by whomever, and in all."""
+        free, total = torch.cuda.mem_get_info(self.device)
+        return total - free, total
+
+    def measure(self) -> None:
+        """Note what is used before there are robots."""
+        if self.device.type == "cuda":
+            self.fixed = self.used()[0]
+
+    @contextmanager
+    def advice(self) -> Iterator[None]:
+        """Explain a want of memory in here."""
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:
+            text = str(error)
+            wants = re.search(r"out of memory|[Ff]ailed to allocate", text)
+            if self.device.type != "cuda" or not wants:
+                raise
+            used, total = self.used()
+            fits = robots_that_fit(
+                self.robots, total, self.fixed, used + _asked_for(text)
+            )
+            raise ValueError(
+                f"out of GPU memory with {self.robots:,} robots a GPU; about {fits:,} "
+                "would fit (--robots). What was saved before is as it was"
+            ) from error
+
+
+def robots_that_fit(robots: int, total: int, fixed: int, needed: int) -> int:
+    """How many of so many robots fit, in steps of 256, if they need that much."""
+    if needed <= fixed:
+        return 0
+    fits = int(robots * _SPARE * (total - fixed) / (needed - fixed))
+    fits = min(fits, robots - 1)
+    return fits // 256 * 256 if fits >= 256 else fits
+
+
+def _asked_for(text: str) -> int:
+    """Bytes that an allocation failed to get, as its message says."""
+    if found := re.search(r"allocate ([\d.]+) ([KMG])iB", text):
+        scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]]
+        return int(float(found[1]) * scale)
+    found = re.search(r"allocate (\d+) bytes", text)
+    return int(found[1]) if found else 0

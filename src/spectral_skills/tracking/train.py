@@ -1,0 +1,243 @@
+"""Train a controller: the run, top to bottom."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spectral_skills import artifact
+from spectral_skills.artifact import Provenance
+from spectral_skills.motion.bench import hardware
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.windows import MotionTensors
+from spectral_skills.skill import distributed
+from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.skill.run_folder import RunFolder, between_steps
+from spectral_skills.tracking import imitate, start
+from spectral_skills.tracking.config import MAY_CHANGE, TrackConfig
+from spectral_skills.tracking.env import TrackingEnv
+from spectral_skills.tracking.policy import KIND, Controller, ControllerConfig, Critic
+from spectral_skills.tracking.ppo import Learner
+from spectral_skills.tracking.references import References
+from spectral_skills.tracking.run_log import Bar, line
+
+Probe = Callable[[Controller], dict[str, float]]
+"""Gives success_rate, mpjpe_local_mm and mpjpe_global_mm on a fixed set of clips."""
+
+
+class Training:
+    """Robots, learner and record of a run."""
+
+    def __init__(
+        self,
+        config: TrackConfig,
+        corpora: Sequence[Corpus],
+        encoder: SkillEncoder | None,
+        out: Path,
+        device: str,
+        init: Path | None = None,
+        command: str = "",
+        compiled: bool | None = None,
+    ):
+        self.where = where = distributed.join(device)
+        self.first, world = distributed.rank() == 0, distributed.world_size()
+        if where.type == "cuda":
+            torch.set_float32_matmul_precision("high")
+        if config.robots % world:
+            raise ValueError(
+                f"{config.robots:,} robots cannot be shared equally by {world} "
+                "processes"
+            )
+        settings = start.commanded(config.controller, encoder)
+        self.config = config = replace(config, controller=settings)
+        corpora = start.usable(corpora)
+        data_hash = "+".join(corpus.hash for corpus in corpora)
+        about = {"command": command, "hardware": hardware(device)}
+        self.run = RunFolder(
+            out, config, data_hash, about, self.first, "frames", MAY_CHANGE
+        )
+        parents = {"skill": settings.command.encoder} if encoder else {}
+        self.provenance = Provenance(KIND, command, config.seed, data_hash, parents)
+        self.state: dict[str, Any] = {"frames": 0, "seconds": 0.0, "best": None}
+        self.kept: dict[str, Tensor] | None = None
+        """Weights of the controller that did best in a probe, with its critic's."""
+        found = self.run.load_checkpoint()
+        if found is not None:
+            self.state |= found[1]
+
+        torch.manual_seed(config.seed)  # for the weights
+        self.controller = Controller(settings).to(where)
+        self.critic = Critic(settings).to(where)
+        ppo = config.ppo
+        if found is None and init is not None:
+            ppo = start.load_init(self.controller, self.critic, init, ppo)
+        robots = config.robots // world
+        compiled = where.type == "cuda" if compiled is None else compiled
+        self.memory = start.Memory(where, robots)
+        with self.memory.advice():
+            sides = [c.with_mirror() if config.mirror else c for c in corpora]
+            motions = MotionTensors.join([side.to(where) for side in sides])
+            references = References.build(motions)
+            self.memory.measure()
+            self.physics = start.physics_for(where, robots, config.physics)
+            # Not the same starts again when a run goes on.
+            seed = config.seed * 7919 + self.state["frames"] * 31 + distributed.rank()
+            self.env = TrackingEnv(
+                config.env,
+                settings.command,
+                self.physics,
+                references,
+                encoder,
+                seed % 2**31,
+                compiled,
+            )
+            if found is None and init is None and config.imitation.updates:
+                imitate.warm_up(self.controller, self.env, config.imitation)
+                start.from_first(self.controller)
+            self.learner = Learner(ppo, self.controller, self.critic, where, compiled)
+            if found is not None:
+                self._go_on(found[0])
+        self._mark = self.state["frames"], self.state["seconds"]
+
+    def _go_on(self, tensors: dict[str, Tensor]) -> None:
+        self.learner.load(_part(tensors, "learner."))
+        self.env.sampler.load(_part(tensors, "sampler."))
+        folder = self.run.model_folder
+        if self.state["best"] is not None and folder.exists():
+            self.kept = artifact.load(folder, ControllerConfig)[1]
+
+    def iterate(self, progress: float) -> dict[str, Any]:
+        """A rollout of every robot and what is learned from it."""
+        evenness = self.env.sampler.refresh(self.state["frames"])
+        learned = self.learner.update(self.learner.collect(self.env), progress)
+        if not self.learner.finite():
+            raise ValueError(
+                f"{self.run.path}: the policy is not finite after "
+                f"{self.state['frames']:,} frames; try a lower --ppo.actor-lr, in "
+                "another folder, with this one as --init. The last checkpoint and "
+                "model are as they were"
+            )
+        self.state["frames"] += self.config.robots * self.config.ppo.steps
+        return learned | evenness
+
+    def row(self, learned: dict[str, Any]) -> dict[str, float]:
+        """What happened since the last row; waits for the device."""
+        frames, seconds = self.state["frames"], self.state["seconds"]
+        rate = (frames - self._mark[0]) / max(seconds - self._mark[1], 1e-9)
+        found = {"frames": frames, "seconds": seconds, "frames_per_s": rate}
+        found |= self.env.statistics() | self.physics.counters()
+        return found | {name: float(value) for name, value in learned.items()}
+
+    def measure(self, probe: Probe) -> dict[str, float]:
+        """Results of a probe; keeps the controller if it is the best so far."""
+        self.controller.eval()
+        results = {k: v for k, v in probe(self.controller).items() if math.isfinite(v)}
+        self.controller.train()
+        error = results.get("mpjpe_local_mm", 1e9)
+        score = [results["success_rate"], -error]
+        if self.state["best"] is None or score > self.state["best"]:
+            self.state["best"] = score
+            weights = self.controller.weights(self.critic)
+            self.kept = {k: v.detach().to("cpu", copy=True) for k, v in weights.items()}
+        return results
+
+    def count_from(self, seconds: float) -> None:
+        """The next row's rate counts from here: probes and files are no part of it."""
+        self._mark = self.state["frames"], seconds
+
+    def save(self) -> None:
+        """Model first: the checkpoint says that everything before it is there."""
+        weights = self.kept or self.controller.weights(self.critic)
+        self.run.save_model(self.config.controller, weights, self.provenance)
+        tensors = {f"learner.{k}": v for k, v in self.learner.tensors().items()}
+        tensors |= {f"sampler.{k}": v for k, v in self.env.sampler.tensors().items()}
+        self.run.save_checkpoint(tensors, self.state)
+
+
+def train(
+    config: TrackConfig,
+    corpora: Sequence[Corpus],
+    encoder: SkillEncoder | None,
+    out: Path,
+    device: str,
+    init: Path | None = None,
+    probe: Probe | None = None,
+    watch: Callable[[Path], None] = lambda run: None,
+    command: str = "",
+    compiled: bool | None = None,
+) -> Controller:
+    """Train in the folder `out`, or go on there; gives the controller that was kept.
+
+    With a `probe` that is the one of the best success rate, and among those the one
+    of the least error; else the last. `watch` is called with the folder when there is
+    something new to draw. `init` is a controller whose weights a new run begins with.
+    """
+    training = Training(config, corpora, encoder, out, device, init, command, compiled)
+    run, state, first = training.run, training.state, training.first
+    began = time.monotonic() - state["seconds"]
+    until = math.inf
+    if config.minutes is not None:
+        until = state["seconds"] + 60 * config.minutes
+
+    def clock() -> float:
+        return start.of_first(time.monotonic() - began, training.where)
+
+    def done() -> bool:
+        return state["frames"] >= config.frames or state["seconds"] >= until
+
+    run.begin_log(state["frames"], goes_on=not done())
+    bar = Bar(config.frames, until, state, disable=not first)
+    last = {"probe": state["frames"], "checkpoint": state["frames"]}
+
+    def due(name: str, every: int) -> bool:
+        late = state["frames"] - last[name] >= every
+        if late:
+            last[name] = state["frames"]
+        return late
+
+    try:
+        with between_steps() as interrupted, training.memory.advice():
+            if done():
+                bar.write(f"nothing left to do: {state['frames']:,} frames are done")
+            iteration, ended = 0, done()
+            while not ended:
+                spent = state["seconds"] / until if until < math.inf else 0.0
+                progress = max(spent, state["frames"] / config.frames)
+                learned = training.iterate(min(progress, 1.0))
+                state["seconds"], iteration = clock(), iteration + 1
+                bar.show(state)
+                ended = done()
+                probed = probe is not None and (
+                    due("probe", config.probe_every) or ended
+                )
+                ended = ended or interrupted()
+                logged = probed or ended or iteration % config.log_every == 0
+                if logged:
+                    row = training.row(learned)
+                    if probed and first:
+                        assert probe is not None
+                        row |= training.measure(probe)
+                    run.log(row)
+                    bar.write(line(row))
+                saved = due("checkpoint", config.checkpoint_every) or ended
+                if saved:
+                    training.save()
+                if first and (probed or saved):
+                    watch(run.path)
+                if logged or saved:
+                    training.count_from(time.monotonic() - began)
+                if interrupted():
+                    raise KeyboardInterrupt
+    finally:
+        bar.close()
+        run.close()
+    return Controller.load(run.model_folder, training.where)
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}

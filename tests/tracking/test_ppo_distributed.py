@@ -1,0 +1,131 @@
+"""Two processes learn as one: gradients, normalisers, divergence, weights."""
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.multiprocessing.spawn import spawn
+
+from spectral_skills.skill import distributed
+from spectral_skills.skill.bottleneck import BottleneckConfig
+from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.observations import Observation
+from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
+from spectral_skills.tracking.ppo import Learner, PPOConfig
+
+ROBOTS, ITERATIONS = 8, 2
+KINDS = ("skill", "vq")
+
+
+class Recorded:
+    """This process's share of robots whose days were written before."""
+
+    def __init__(self, width: int):
+        self.draw = torch.Generator().manual_seed(5)
+        self.width = width
+        self.observation = self._observe()
+
+    def _normal(self, *shape: int) -> Tensor:
+        whole = torch.randn((ROBOTS, *shape), generator=self.draw)
+        # Robots of the second process live elsewhere.
+        lift = torch.linspace(0, 3, ROBOTS).view(-1, *(1,) * len(shape))
+        return distributed.share(whole + lift)
+
+    def _observe(self) -> Observation:
+        shapes = ((10, 93), (self.width,), (2,), (286,))
+        return Observation(*(self._normal(*shape) for shape in shapes))
+
+    def step(self, action: Tensor):
+        """Rewards depend on the action, what is seen does not."""
+        reward = self._normal() + action.sum(-1)
+        done = self._normal() > 2.5
+        self.observation = self._observe()
+        return reward, done, done & (reward > 1)
+
+    def noise(self, like: Tensor) -> Tensor:
+        """In the place of `randn_like`: the share of what one process would draw."""
+        whole = torch.randn((ROBOTS, *like.shape[1:]), generator=self.draw)
+        return distributed.share(whole)
+
+
+def _learn(kind: str) -> dict:
+    """Losses of all iterations, gradients of the first step, state at the end."""
+    bottleneck = BottleneckConfig(kind="vq", codes=4)
+    command = CommandConfig("joint", 4, poses=2, hidden=(16,), bottleneck=bottleneck)
+    if kind == "skill":
+        command = CommandConfig("skill", 4)
+    config = ControllerConfig((16, 16), command, critic_hidden=(16,), history=1)
+    torch.manual_seed(distributed.rank())  # as it should not be
+    settings = PPOConfig(steps=5, minibatches=2, chunk=7, clip_norm=0.5)
+    learner = Learner(settings, Controller(config), Critic(config), "cpu")
+    env, losses, gradients = Recorded(command.source_width), [], []
+    descend = learner._descend
+
+    def watched(optimizer, *groups):
+        norms = descend(optimizer, *groups)
+        gradients.append(torch.stack(norms))
+        return norms
+
+    learner._descend = watched
+    with mock.patch.object(torch, "randn_like", env.noise):
+        for _ in range(ITERATIONS):
+            found = learner.update(learner.collect(env), 0.1)
+            losses.append({k: float(v) for k, v in found.items()})
+    norms = torch.cat(gradients)
+    return {"losses": losses, "norms": norms, "state": learner.tensors()}
+
+
+def _process(rank: int, out: Path) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{out}/meet", rank=rank, world_size=2
+    )
+    found = {kind: _learn(kind) for kind in KINDS}
+    torch.save(found, out / f"rank{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> list[dict]:
+    """What each of two processes found."""
+    out = tmp_path_factory.mktemp("ranks")
+    spawn(_process, (out,), nprocs=2)
+    return [torch.load(out / f"rank{rank}.pt") for rank in range(2)]
+
+
+@pytest.fixture(scope="module")
+def one() -> dict:
+    return {kind: _learn(kind) for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_have_the_losses_and_gradients_of_one(kind, one, two):
+    """All but the explained variance, which is a mean of two."""
+    for found in two:
+        torch.testing.assert_close(
+            found[kind]["norms"], one[kind]["norms"], rtol=1e-3, atol=1e-4
+        )
+        for row, wanted in zip(found[kind]["losses"], one[kind]["losses"], strict=True):
+            assert row.keys() == wanted.keys()
+            for name in wanted.keys() - {"explained_variance"}:
+                assert row[name] == pytest.approx(wanted[name], rel=2e-3, abs=1e-5), (
+                    name
+                )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_end_where_one_does(kind, one, two):
+    """The same on both, though they began with other weights; normalisers exactly."""
+    first, second = (found[kind]["state"] for found in two)
+    for name, wanted in one[kind]["state"].items():
+        assert torch.equal(first[name], second[name]), name
+        apart = (first[name] - wanted).abs().float()
+        if name.endswith(("mean", "variance", "count")):
+            torch.testing.assert_close(first[name], wanted, rtol=1e-5, atol=1e-6)
+        elif "optimizer" not in name:
+            # Adam's first steps have the size of the rate however small the gradient.
+            assert float(apart.mean()) < 2e-5, name
+    assert float(first["controller.proprio.count"]) == ITERATIONS * 5 * ROBOTS

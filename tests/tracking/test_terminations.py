@@ -1,0 +1,170 @@
+"""Every threshold from both sides, and the switch for low postures."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from test_rewards import links, on_reference, pair, turn
+
+from spectral_skills import config as configs
+from spectral_skills import rotation
+from spectral_skills.robot import g1
+from spectral_skills.tracking import terminations
+from spectral_skills.tracking.moment import Moment
+from spectral_skills.tracking.terminations import (
+    CAUSES,
+    TerminationConfig,
+    evaluation,
+    failures,
+)
+
+EPSILON = 1e-3
+
+
+def causes(moment: Moment, config: TerminationConfig) -> set[str]:
+    """By what all three robots have failed; they must agree."""
+    found = failures(moment, config)
+    assert found.shape == (3, len(CAUSES)) and found.dtype == torch.bool
+    assert torch.equal(found, found[:1].expand_as(found))
+    return {CAUSES[i] for i in found[0].nonzero()[:, 0].tolist()}
+
+
+def moved(link: str, shift: tuple[float, float, float], low: bool = False) -> Moment:
+    """Robots with one link out of place."""
+    reference = links()
+    position = reference.position.clone()
+    position[:, g1.TRACKED_LINKS.index(link)] += torch.tensor(shift)
+    moment = pair(reference._replace(position=position), reference)
+    return moment._replace(low=torch.full((3,), low))
+
+
+def lifted(height: float, low: bool = False) -> Moment:
+    """Robots that are too high as a whole."""
+    reference = links()
+    position = reference.position + torch.tensor([0.0, 0.0, height])
+    moment = pair(reference._replace(position=position), reference)
+    return moment._replace(low=torch.full((3,), low))
+
+
+def turned(angle: float) -> Moment:
+    """Robots with the pelvis turned, and the rest as it was."""
+    reference = links()
+    quaternion = reference.quaternion.clone()
+    quaternion[:, 0] = rotation.multiply(quaternion[:, 0], turn(angle, (0.6, 0.8, 0.0)))
+    moment = pair(reference._replace(quaternion=quaternion), reference)
+    # A turned pelvis also turns the relative reference; only the angle is meant here.
+    return moment._replace(relative_position=reference.position)
+
+
+@pytest.mark.parametrize("config", [TerminationConfig(), evaluation()])
+def test_nothing_fails_on_the_reference(config):
+    assert causes(on_reference(), replace(config, joint_limit_rad=0.0)) == set()
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_height_of_the_whole_robot(sign):
+    config = replace(TerminationConfig(), foot_position_m=None)
+    assert causes(lifted(sign * (0.15 - EPSILON)), config) == set()
+    both = {"anchor_height", "end_effector_height"}
+    assert causes(lifted(sign * (0.15 + EPSILON)), config) == both
+
+
+def test_low_postures_are_judged_mildly():
+    """0.75 m takes the place of both heights, for the robots that are low."""
+    config = replace(TerminationConfig(), foot_position_m=None)
+    both = {"anchor_height", "end_effector_height"}
+    assert causes(lifted(0.75 - EPSILON, low=True), config) == set()
+    assert causes(lifted(0.75 + EPSILON, low=True), config) == both
+    assert causes(lifted(0.2, low=True), replace(config, low_height_m=None)) == both
+    mixed = lifted(0.2)._replace(low=torch.tensor([True, False, True]))
+    assert failures(mixed, config)[:, 0].tolist() == [False, True, False]
+    # The feet's place is not eased.
+    assert causes(lifted(0.3, low=True), TerminationConfig()) == {"foot_position"}
+
+
+def test_pelvis_angle():
+    """SONIC's 0.2 is on the squared angle."""
+    assert causes(turned(0.446), TerminationConfig()) == set()
+    assert causes(turned(0.448), TerminationConfig()) == {"anchor_orientation"}
+    assert TerminationConfig().anchor_angle_rad == pytest.approx(math.sqrt(0.2))
+
+
+@pytest.mark.parametrize("link", g1.END_EFFECTORS)
+def test_end_effector_heights(link):
+    inside, outside = (moved(link, (0.0, 0.0, -0.15 + e)) for e in (EPSILON, -EPSILON))
+    assert causes(inside, TerminationConfig()) == set()
+    assert causes(outside, TerminationConfig()) == {"end_effector_height"}
+
+
+@pytest.mark.parametrize("link", g1.FEET)
+def test_feet_in_space(link):
+    """0.16, 0.12 is 0.2 m along the floor."""
+    near = moved(link, (0.16 - EPSILON, 0.12, 0.0))
+    assert causes(near, TerminationConfig()) == set()
+    far = moved(link, (0.16 + EPSILON, 0.12, 0.0))
+    assert causes(far, TerminationConfig()) == {"foot_position"}
+    assert causes(far, evaluation()) == set()
+
+
+def test_other_links_may_be_anywhere():
+    found = causes(moved("left_knee_link", (1.0, 1.0, 1.0)), TerminationConfig())
+    assert found == set()
+
+
+def test_joint_limit_is_past_the_stop():
+    """Off by default; a margin beyond the hard limit, not the soft one."""
+    knee = g1.joint_index("left_knee")
+    config = replace(TerminationConfig(), joint_limit_rad=0.02)
+    for past, expected in ((0.019, set()), (0.021, {"joint_limit"})):
+        joints = on_reference().joints.clone()
+        joints[:, knee] = g1.JOINT_LIMITS[knee, 1] + past
+        assert causes(on_reference(joints=joints), config) == expected
+        assert causes(on_reference(joints=joints), TerminationConfig()) == set()
+        joints[:, knee] = g1.JOINT_LIMITS[knee, 0] - past
+        assert causes(on_reference(joints=joints), config) == expected
+
+
+def test_evaluation_is_the_papers():
+    """0.25 m, 0.25 m, 1 rad, no feet, and no easing near the floor."""
+    both = {"anchor_height", "end_effector_height"}
+    for low in (False, True):
+        assert causes(lifted(0.25 - EPSILON, low), evaluation()) == set()
+        assert causes(lifted(0.25 + EPSILON, low), evaluation()) == both
+    assert causes(turned(1.0 - EPSILON), evaluation()) == set()
+    assert causes(turned(1.0 + EPSILON), evaluation()) == {"anchor_orientation"}
+
+
+def test_what_is_not_a_number_fails():
+    """A comparison with it is never true, so no threshold would be passed."""
+    moment = on_reference()
+    position = torch.full_like(moment.robot.position, math.nan)
+    moment = moment._replace(robot=moment.robot._replace(position=position))
+    found = causes(moment, TerminationConfig())
+    assert found == {"anchor_height", "end_effector_height", "foot_position"}
+
+
+def test_lowness_is_a_moving_average():
+    """From 0.8 m to the floor: 0.8 x 0.9^k falls below 0.5 m at k = 5."""
+    height = torch.tensor([0.8, 0.8])
+    ema = terminations.lowered(
+        torch.tensor([9.0, 9.0]), height, torch.tensor([True, True])
+    )
+    assert torch.equal(ema, height)
+    for k in range(1, 6):
+        fresh = torch.tensor([False, k == 3])
+        ema = terminations.lowered(ema, torch.zeros(2), fresh)
+        assert ema[0].item() == pytest.approx(0.8 * 0.9**k, rel=1e-5)
+        assert terminations.is_low(ema).tolist() == [k >= 5, k >= 3]
+
+
+def test_config_round_trip():
+    text = configs.dumps(evaluation())
+    assert configs.loads(TerminationConfig, text) == evaluation()
+
+
+def test_compiles_to_one_graph():
+    config = replace(TerminationConfig(), joint_limit_rad=0.0)
+    compiled = torch.compile(failures, fullgraph=True, backend="aot_eager")
+    moment = pair(links(1), links(2))._replace(low=torch.tensor([True, False, True]))
+    assert torch.equal(compiled(moment, config), failures(moment, config))

@@ -1,0 +1,144 @@
+"""`spectral track`, `rollout` and `evaluate tracking` as they are typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spectral_skills import recipes
+from spectral_skills.artifact import Provenance
+from spectral_skills.cli import _counted, main
+from spectral_skills.config import from_dict
+from spectral_skills.report import rollout_film
+from spectral_skills.results import Result
+from spectral_skills.rollout.record import Rollout
+from spectral_skills.skill.encoder import EncoderConfig
+from spectral_skills.skill.model import SkillConfig, SkillModel
+from spectral_skills.skill.run_folder import read_log
+from spectral_skills.tracking.policy import Controller
+
+
+def _spectral(*arguments: object) -> int:
+    """Exit code of a command in this process."""
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in arguments])
+    return int(stop.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def places(make_clip, make_corpus, tmp_path_factory) -> dict[str, Path]:
+    """A corpus, two skill models, and a small run with what it released."""
+    folder = tmp_path_factory.mktemp("track")
+    clips = [make_clip(f"walk{i}", 60 + i, seed=i) for i in range(3)]
+    make_corpus(folder / "corpus", clips)
+    for name in ("skill", "other"):
+        config = SkillConfig(encoder=EncoderConfig(width=8, hidden=(16,)))
+        SkillModel(config).save(folder / name, Provenance("skill"))
+    names = ("corpus", "skill", "other", "run", "small")
+    places = {name: folder / name for name in names}
+    assert _spectral(*_track(places, places["run"]), "--release", places["small"]) == 0
+    return places
+
+
+def _track(places: dict[str, Path], out: Path) -> list:
+    words = ["track", "smoke", "--corpus", places["corpus"], "--skill", places["skill"]]
+    return [*words, "--out", out, "--device", "cpu", "--robots", "4"]
+
+
+def test_a_small_run_ends_well(places):
+    """All files are there; the release is the same controller without a critic."""
+    names = {path.name for path in places["run"].iterdir()}
+    files = {"config.json", "log.jsonl", "curves.png"}
+    assert names == files | {"checkpoint", "model", "tensorboard"}
+    assert any("success_rate" in row for row in read_log(places["run"]))
+    whole, small = (Controller.load(places[name]) for name in ("run", "small"))
+    assert small.config.released and not whole.config.released
+    assert small.config.command == whole.config.command
+
+
+def test_settings_of_the_recipe_are_options(capsys):
+    """The ones people reach for first, with the recipe's values."""
+    assert _spectral("track", "base", "--help") == 0
+    text = capsys.readouterr().out
+    for name in ("frames", "minutes", "robots", "init", "resume", "release", "mirror"):
+        assert f"--{name}" in text
+    for name in ("ppo.actor-lr", "env.rewards.action-rate", "controller.init-std"):
+        assert f"--{name}" in text
+
+
+def test_large_numbers_have_short_names():
+    """In either spelling, for counts only."""
+    words = ["--frames", "1.5B", "--robots=4k", "--out", "5k", "--probe-every", "2e6"]
+    full = ["--frames", "1500000000", "--robots=4000", "--out", "5k"]
+    assert _counted(words) == [*full, "--probe-every", "2000000"]
+
+
+@pytest.mark.parametrize("name", recipes.TRACK)
+def test_every_recipe_is_a_whole_configuration(name):
+    """Built without an error, with robots that its minibatches can share."""
+    config = recipes.track(name)
+    assert config.robots % config.ppo.minibatches == 0
+    assert config.frames >= config.robots * config.ppo.steps
+
+
+def test_mistakes_get_one_line(places, tmp_path, capsys):
+    """Exit code 1, the word that was wrong, no trace, nothing written."""
+    out = tmp_path / "out"
+    track = _track(places, out)
+    play = ["rollout", "walk0", "--corpus", places["corpus"], "--out", out]
+    play += ["--controller", places["run"], "--skill"]
+    score = ["evaluate", "tracking", "--controller", places["run"]]
+    score += ["--corpus", places["corpus"], "--skill"]
+    for arguments, words in (
+        (["track", "smokey"], "'smokey'; there are paper, base"),
+        ([*track, "--resume"], "no checkpoint to go on from"),
+        ([*track, "--skill", tmp_path], "no model here"),
+        ([*track, "--init", places["skill"]], "a skill model, not a controller"),
+        ([*track, "--minutes", "0"], "minutes is 0"),
+        ([*track, "--device", "gpu"], "no device 'gpu'"),
+        ([*track, "--release", out], "choose another folder"),
+        ([*play, places["other"]], "trained with the encoder"),
+        ([*play, places["skill"], "--film-seconds", "0"], "must be above 0"),
+        ([*score, places["skill"], "--out", out / "x.txt"], "ends in .jsonl"),
+        ([*score, places["other"], "--out", out / "x.jsonl"], "trained with"),
+    ):
+        assert _spectral(*arguments) == 1, arguments
+        told = capsys.readouterr()
+        assert words in told.out + told.err and "Traceback" not in told.err
+    assert not out.exists()
+
+
+def test_resume_goes_on(places, tmp_path):
+    """With more frames; the log continues."""
+    arguments = _track(places, tmp_path / "run")
+    assert _spectral(*arguments, "--frames", "64") == 0
+    assert _spectral(*arguments, "--frames", "96", "--resume") == 0
+    assert [row["frames"] for row in read_log(tmp_path / "run")] == [32, 64, 96]
+
+
+def test_rollout_writes_record_film_and_picture(places, tmp_path, monkeypatch, capsys):
+    """And says how well it went and how fast."""
+    monkeypatch.setattr(rollout_film, "SIZE", (64, 48))
+    words = ["rollout", "walk1", "--corpus", places["corpus"], "--out", tmp_path]
+    words += ["--controller", places["small"], "--skill", places["skill"]]
+    assert _spectral(*words, "--film-seconds", "0.2") == 0
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("success", "MPJPE-L", "x real time"))
+    record = Rollout.load(tmp_path / "walk1.npz")
+    assert record.steps == 60 and record.names == ("walk1",)
+    assert {"walk1.gif", "walk1.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_evaluate_writes_results(places, tmp_path, capsys):
+    """Each line a Result; the row `all` has the success rate of all clips."""
+    out, record = tmp_path / "scores.jsonl", tmp_path / "results.jsonl"
+    words = ["evaluate", "tracking", "--corpus", places["corpus"], "--out", out]
+    words += ["--controller", places["run"], "--skill", places["skill"]]
+    words += ["--clips", tmp_path / "clips.jsonl", "--record", record]
+    assert _spectral(*words, "--device", "cpu", "--label", "Walks") == 0
+    results = [from_dict(Result, json.loads(x)) for x in out.read_text().splitlines()]
+    (rate,) = [r for r in results if (r.row, r.metric) == ("all", "success_rate")]
+    assert rate.table == "tracking" and rate.n == 3 and rate.run
+    assert len((tmp_path / "clips.jsonl").read_text().splitlines()) == 3
+    assert "success" in capsys.readouterr().out
+    assert "## Tracking: Walks" in record.with_suffix(".md").read_text()

@@ -1,0 +1,258 @@
+"""Training of controllers: runs end, go on, refuse what does not fit, lose nothing."""
+
+import json
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+
+from spectral_skills import recipes
+from spectral_skills.artifact import Provenance
+from spectral_skills.motion.windows import WindowConfig
+from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
+from spectral_skills.skill.run_folder import read_log
+from spectral_skills.tracking import start
+from spectral_skills.tracking.policy import Controller
+from spectral_skills.tracking.ppo import Learner
+from spectral_skills.tracking.train import train
+
+BATCH = 4 * 4
+
+
+@pytest.fixture(scope="module")
+def corpus(make_clip, make_corpus, tmp_path_factory):
+    """Three short clips."""
+    clips = [make_clip(f"walk{i}", 60 + i, seed=i) for i in range(3)]
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "walks", clips)
+
+
+def _encoder(seed: int = 0) -> SkillEncoder:
+    torch.manual_seed(seed)
+    return SkillEncoder(EncoderConfig(width=8, hidden=(16,)), WindowConfig()).eval()
+
+
+def _config(frames: int = 4 * BATCH, **changes):
+    recipe = recipes.track("smoke")
+    small = replace(recipe.controller, hidden=(16, 16), critic_hidden=(16, 16))
+    settings = {
+        "controller": small,
+        "ppo": replace(recipe.ppo, steps=4),
+        "imitation": replace(recipe.imitation, updates=0),
+        "robots": 4,
+        "frames": frames,
+        "checkpoint_every": 2 * BATCH,
+        "probe_every": BATCH,
+    }
+    return replace(recipe, **(settings | changes))
+
+
+def _state(run) -> dict:
+    return json.loads((run / "checkpoint" / "state.json").read_text())
+
+
+def _same(one: Controller, two: Controller) -> bool:
+    ours, theirs = one.state_dict(), two.state_dict()
+    return all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_a_run_ends_with_model_log_and_checkpoint(corpus, tmp_path):
+    """Every iteration is logged; the controller on disk is the one that is given."""
+    encoder, run, drawn = _encoder(), tmp_path / "run", []
+    config = _config(imitation=replace(recipes.track("smoke").imitation, updates=2))
+    found = train(config, [corpus], encoder, run, "cpu", watch=drawn.append)
+    rows = read_log(run)
+    assert [row["frames"] for row in rows] == [BATCH * i for i in (1, 2, 3, 4)]
+    known = {"kl", "actor_lr", "critic_lr", "std", "failures_per_s", "episode_s"}
+    known |= {"sampler_entropy", "frames_per_s", "contacts", "constraints", "broken"}
+    assert all(known <= set(row) for row in rows)
+    # Falls linearly with the frames done before: a quarter of the way each.
+    rates = [row["critic_lr"] for row in rows]
+    steps = [a - b for a, b in zip(rates, rates[1:], strict=False)]
+    assert steps == pytest.approx([0.25 * (1e-3 - 1e-5)] * 3, rel=1e-3)
+    assert _state(run)["frames"] == 4 * BATCH and drawn == [run, run]
+    assert found.config.command.encoder == encoder.fingerprint()
+    assert found.config.command.width == 8
+    assert _same(found, Controller.load(run))
+
+
+def test_a_killed_run_continues_its_log(corpus, tmp_path, monkeypatch):
+    """From the last checkpoint, with its rates and counts; later lines come again."""
+    config, true, calls = _config(), Learner.update, []
+
+    def update(self, rollouts, progress):
+        calls.append(progress)
+        if len(calls) == 4:
+            raise MemoryError
+        return true(self, rollouts, progress)
+
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(Learner, "update", update)
+        train(config, [corpus], _encoder(), tmp_path, "cpu")
+    assert [row["frames"] for row in read_log(tmp_path)] == [
+        BATCH,
+        2 * BATCH,
+        3 * BATCH,
+    ]
+    assert _state(tmp_path)["frames"] == 2 * BATCH
+    before = read_log(tmp_path)[:2]
+    train(config, [corpus], _encoder(), tmp_path, "cpu")
+    rows = read_log(tmp_path)
+    assert rows[:2] == before
+    assert [row["frames"] for row in rows] == [BATCH * i for i in (1, 2, 3, 4)]
+    assert all(
+        a["seconds"] < b["seconds"] for a, b in zip(rows, rows[1:], strict=False)
+    )
+
+
+def test_an_interrupt_waits_for_the_iteration_and_saves(corpus, tmp_path, monkeypatch):
+    """The checkpoint is of the iteration in which it came."""
+    true, calls = Learner.update, []
+
+    def update(self, rollouts, progress):
+        calls.append(1)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return true(self, rollouts, progress)
+
+    monkeypatch.setattr(Learner, "update", update)
+    with pytest.raises(KeyboardInterrupt):
+        train(_config(), [corpus], _encoder(), tmp_path, "cpu")
+    assert _state(tmp_path)["frames"] == 3 * BATCH
+    assert Controller.load(tmp_path).config.command.width == 8
+
+
+def test_a_diverged_policy_stops_and_keeps_the_last_good(corpus, tmp_path, monkeypatch):
+    """The message says when; checkpoint and model are finite and older."""
+    true, calls = Learner.update, []
+
+    def update(self, rollouts, progress):
+        found = true(self, rollouts, progress)
+        calls.append(1)
+        if len(calls) == 3:
+            self.controller.log_std.data.fill_(float("nan"))
+        return found
+
+    monkeypatch.setattr(Learner, "update", update)
+    with pytest.raises(ValueError, match=f"not finite after {2 * BATCH} frames"):
+        train(_config(), [corpus], _encoder(), tmp_path, "cpu")
+    assert _state(tmp_path)["frames"] == 2 * BATCH
+    assert all(p.isfinite().all() for p in Controller.load(tmp_path).parameters())
+
+
+def test_the_best_controller_is_kept(corpus, tmp_path):
+    """By success, then by error; also when the run goes on."""
+    seen, scores = [], iter([(0.5, 40.0), (1.0, 60.0), (1.0, 50.0), (0.9, 10.0)])
+
+    def probe(controller):
+        seen.append({k: v.clone() for k, v in controller.state_dict().items()})
+        success, error = next(scores)
+        return {"success_rate": success, "mpjpe_local_mm": error}
+
+    short = _config(3 * BATCH)
+    train(short, [corpus], _encoder(), tmp_path, "cpu", probe=probe)
+    longer = replace(short, frames=4 * BATCH)
+    kept = train(longer, [corpus], _encoder(), tmp_path, "cpu", probe=probe)
+    assert len(seen) == 4
+    ours = kept.state_dict()
+    assert all(torch.equal(ours[k], v.to(ours[k])) for k, v in seen[2].items())
+    assert [row["success_rate"] for row in read_log(tmp_path)] == [0.5, 1.0, 1.0, 0.9]
+    assert _state(tmp_path)["best"] == [1.0, -50.0]
+
+
+def test_minutes_end_a_call_and_the_next_goes_on(corpus, tmp_path):
+    """A thousandth of a second is over after one iteration, each time."""
+    config = _config(minutes=1e-5)
+    for calls in (1, 2):
+        train(config, [corpus], _encoder(), tmp_path, "cpu")
+        assert _state(tmp_path)["frames"] == calls * BATCH
+
+
+def test_init_begins_with_old_weights(corpus, tmp_path, monkeypatch):
+    """Of actor and critic; from a release the critic learns alone first."""
+    encoder = _encoder()
+    old = train(_config(), [corpus], encoder, tmp_path / "old", "cpu")
+    old.release(tmp_path / "small", Provenance("controller"))
+    begun = []
+    true = Learner.__init__
+
+    def spy(self, config, controller, critic, *rest):
+        begun.append((config.critic_warmup, controller.state_dict()["log_std"].clone()))
+        true(self, config, controller, critic, *rest)
+
+    monkeypatch.setattr(Learner, "__init__", spy)
+    for name in ("old", "small"):
+        out, init = tmp_path / f"from_{name}", tmp_path / name
+        train(_config(BATCH), [corpus], encoder, out, "cpu", init=init)
+    assert [warmup for warmup, _ in begun] == [0, start.NEW_CRITIC_WARMUP]
+    assert all(torch.equal(log_std, old.log_std) for _, log_std in begun)
+    # With the actor held, its weights are still those of the release.
+    weight = Controller.load(tmp_path / "from_small").network.project.weight
+    assert torch.equal(
+        weight, Controller.load(tmp_path / "small").network.project.weight
+    )
+
+
+def test_another_encoder_is_refused_by_name(corpus, tmp_path):
+    """Both fingerprints are told, for --init and for a run that goes on."""
+    ours, other = _encoder(), _encoder(1)
+    train(_config(BATCH), [corpus], ours, tmp_path / "run", "cpu")
+    with pytest.raises(ValueError) as refusal:
+        out, init = tmp_path / "new", tmp_path / "run"
+        train(_config(BATCH), [corpus], other, out, "cpu", init=init)
+    assert ours.fingerprint() in str(refusal.value)
+    assert other.fingerprint() in str(refusal.value)
+    with pytest.raises(ValueError, match="another controller"):
+        train(_config(BATCH), [corpus], other, tmp_path / "run", "cpu")
+    with pytest.raises(ValueError, match="--skill is missing"):
+        train(_config(BATCH), [corpus], None, tmp_path / "none", "cpu")
+    assert not (tmp_path / "new").exists()
+
+
+def test_init_of_another_size_is_refused(corpus, tmp_path):
+    """The field is named."""
+    train(_config(BATCH), [corpus], _encoder(), tmp_path / "run", "cpu")
+    wide = _config(BATCH)
+    wide = replace(wide, controller=replace(wide.controller, hidden=(32, 16)))
+    with pytest.raises(ValueError, match="its hidden is"):
+        out, init = tmp_path / "new", tmp_path / "run"
+        train(wide, [corpus], _encoder(), out, "cpu", init=init)
+
+
+def test_a_corpus_without_usable_clips_is_explained(make_clip, make_corpus, tmp_path):
+    """How many frames are needed, and how many there are."""
+    short = make_corpus(tmp_path / "corpus", [make_clip("blink", 12)])
+    with pytest.raises(ValueError, match="needs 25 frames, the longest has 12"):
+        train(_config(), [short], _encoder(), tmp_path / "run", "cpu")
+
+
+@pytest.mark.parametrize("name", ["explicit", "joint-recon", "joint-recon-pg"])
+def test_other_commands_train_too(name, corpus, tmp_path):
+    """Without a skill model, which would be refused."""
+    command = recipes.track(name).controller.command
+    config = _config(BATCH)
+    config = replace(config, controller=replace(config.controller, command=command))
+    found = train(config, [corpus], None, tmp_path / "run", "cpu")
+    assert found.config.command == command
+    with pytest.raises(ValueError, match="leave --skill away"):
+        train(config, [corpus], _encoder(), tmp_path / "other", "cpu")
+
+
+def test_memory_is_told_in_robots():
+    """80 of 100 left for robots; 1,000 of them need 160: half fit, less a reserve."""
+    assert start.robots_that_fit(1000, total=100, fixed=20, needed=180) == 256
+    assert start.robots_that_fit(10, total=100, fixed=20, needed=180) == 4
+    assert start._asked_for("Tried to allocate 1.50 GiB. GPU 0") == 3 << 29
+    assert start._asked_for("Failed to allocate 512 bytes on device") == 512
+
+
+def test_want_of_memory_becomes_advice(monkeypatch):
+    """Other errors stay as they are."""
+    memory = start.Memory(torch.device("cuda"), 1000)
+    memory.fixed = 20 << 30
+    monkeypatch.setattr(memory, "used", lambda: (100 << 30, 100 << 30))
+    with pytest.raises(ValueError, match="1,000 robots a GPU; about 256 would fit"):
+        with memory.advice():
+            raise RuntimeError("CUDA out of memory. Tried to allocate 80.00 GiB.")
+    with pytest.raises(RuntimeError, match="shapes"), memory.advice():
+        raise RuntimeError("shapes do not match")
