@@ -1,0 +1,75 @@
+"""A controller at work: its history, its held command, its last action."""
+
+import torch
+from torch import Tensor
+
+from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.tracking import observations, randomization
+from spectral_skills.tracking.observations import HISTORY, PROPRIO, Body
+from spectral_skills.tracking.policy import Controller
+from spectral_skills.tracking.randomization import RandomizationConfig
+
+
+class Tracker:
+    """Many robots under one controller, all started together."""
+
+    def __init__(self, controller: Controller):
+        self.controller, self.command = controller, controller.config.command
+        self.source = torch.empty(0)
+        """(n, s) what the running command is made of."""
+        self._step = 0
+
+    def reset(self, qpos: Tensor, qvel: Tensor) -> None:
+        """Begin with robots that have just been put into a state."""
+        n, device = len(qpos), qpos.device
+        self.body = Body(device)
+        self._last_action = self.body.first_action(qpos[:, 7:])
+        self._history = torch.zeros((n, HISTORY, PROPRIO), device=device)
+        self._fresh = torch.ones(n, dtype=torch.bool, device=device)
+        self._step = 0
+
+    @torch.no_grad()
+    def act(
+        self,
+        qpos: Tensor,
+        qvel: Tensor,
+        source: Tensor,
+        noise: RandomizationConfig | None = None,
+    ) -> Tensor:
+        """Mean actions (n, 29); a source counts once the held one's time is over."""
+        sensed = self.body.proprio(qpos, qvel, self._last_action)
+        if noise is not None:
+            sensed = randomization.noisy(noise, sensed)
+        fresh = self._fresh if self._step == 0 else torch.zeros_like(self._fresh)
+        self._history = observations.push_history(self._history, sensed, fresh)
+        since = self._step % self.command.hold
+        if since == 0:
+            self.source = source
+        elapsed = torch.full((len(qpos),), since, device=qpos.device)
+        phase = observations.phase(elapsed, self.command.hold)
+        self._last_action = self.controller.act(self._history, self.source, phase)
+        self._step += 1
+        return self._last_action
+
+    def targets(self, action: Tensor) -> Tensor:
+        """Joint targets (n, 29) of actions."""
+        return self.body.targets(action)
+
+
+def check_match(controller: Controller, encoder: SkillEncoder | None) -> None:
+    """Refuse a controller and a skill model that were not made for each other."""
+    command = controller.config.command
+    if command.kind != "skill":
+        return
+    if encoder is None:
+        raise ValueError("this controller follows skills: a skill model is needed")
+    if encoder.width != command.width:
+        raise ValueError(
+            f"the skill model's skills have {encoder.width} numbers, the controller "
+            f"was trained on skills of {command.width}"
+        )
+    if command.encoder and command.encoder != (found := encoder.fingerprint()):
+        raise ValueError(
+            f"the controller was trained with the encoder {command.encoder}, this "
+            f"skill model's is {found}; give the skill model it was trained with"
+        )
