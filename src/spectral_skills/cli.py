@@ -2,11 +2,12 @@
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
-from spectral_skills.verbs import machine, motions, skills
+from spectral_skills.verbs import machine, motions, skills, tracking
 from spectral_skills.verbs.shared import INTERRUPTED
 
 VERBS: dict[str, Callable] = {
@@ -21,11 +22,18 @@ VERBS: dict[str, Callable] = {
     "directions": skills.directions,
     "skills encode": skills.skills_encode,
     "skills map": skills.skills_map,
+    "track": tracking.track,
+    "rollout": tracking.rollout,
     "evaluate readout": skills.evaluate_readout,
+    "evaluate tracking": tracking.evaluate_tracking,
     "report skill": skills.report_skill,
     "demo": motions.demo,
     "bench": machine.bench,
 }
+
+
+COUNTS = ("--frames", "--robots", "--probe-every", "--checkpoint-every")
+"""Options that take 200M, 1.5B or 2e9 for a number."""
 
 
 def usage(verbs: Iterable[str] = VERBS) -> str:
@@ -102,11 +110,24 @@ def _with_recipe(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
     return run, arguments
 
 
+def _counted(arguments: list[str]) -> list[str]:
+    """Arguments with large numbers in full."""
+    found = []
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        option, equals, value = word.rpartition("=")
+        number = re.fullmatch(r"([\d.]+)(?:([kMB])|e(\d+))", value)
+        if number and (option if equals else before) in COUNTS:
+            power = int(number[3] or {"k": 3, "M": 6, "B": 9}[number[2]])
+            word = f"{option}{equals}{round(float(number[1]) * 10**power)}"
+        found.append(word)
+    return found
+
+
 def _run(verb: str, arguments: list[str]) -> int:
     import tyro
 
     try:
-        function, rest = _with_recipe(verb, arguments)
+        function, rest = _with_recipe(verb, _counted(arguments))
         named = arguments[: len(arguments) - len(rest)]
         prog = " ".join(["spectral", verb, *named])
         code = tyro.cli(function, args=rest, prog=prog)

@@ -5,12 +5,21 @@ from dataclasses import replace
 
 from spectral_skills.motion.synthetic.generate import SynthConfig
 from spectral_skills.motion.windows import WindowConfig
+from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.heads import Target
 from spectral_skills.skill.model import SkillConfig
 from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.skill.trainer import PretrainConfig
+from spectral_skills.tracking.config import TrackConfig
+from spectral_skills.tracking.env import EnvConfig
+from spectral_skills.tracking.imitate import ImitationConfig
+from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.policy import ControllerConfig
+from spectral_skills.tracking.ppo import PPOConfig
+from spectral_skills.tracking.randomization import RandomizationConfig, scaled
+from spectral_skills.tracking.sampler import SamplerConfig
 
 
 def synth_base() -> SynthConfig:
@@ -137,3 +146,103 @@ def pretrain(name: str) -> PretrainConfig:
     if name not in PRETRAIN:
         raise ValueError(f"no recipe {name!r}; there are {', '.join(PRETRAIN)}")
     return PRETRAIN[name]()
+
+
+def track_paper() -> TrackConfig:
+    """The paper's settings: 50 B frames of 16,384 robots."""
+    # The paper's two stages of 0.8 to 0.5 and 0.5 to 0.2, 4 B frames each, in one.
+    sampler = SamplerConfig(uniform_frames=8_000_000_000)
+    return TrackConfig(
+        env=EnvConfig(sampler=sampler),
+        probe_every=500_000_000,
+        probe_clips=1024,
+        checkpoint_every=500_000_000,
+    )
+
+
+FAST = PhysicsConfig(iterations=5, line_search=10, feet="light")
+"""For training; the table Physics says what it costs."""
+
+
+def track_base() -> TrackConfig:
+    """The released controller, from the embedded corpus and its mirror image.
+
+    For few frames: actors begin by imitation, iterations are a third as long as the
+    paper's, and half of SONIC's randomisation has to do.
+    """
+    return TrackConfig(
+        env=EnvConfig(
+            randomization=scaled(RandomizationConfig(), 0.5),
+            sampler=SamplerConfig(uniform_frames=300_000_000),
+            episode_steps=500,
+        ),
+        controller=ControllerConfig(init_std=0.2),
+        ppo=PPOConfig(steps=8, actor_lr=5e-5, critic_warmup=5),
+        physics=FAST,
+        imitation=ImitationConfig(updates=1000),
+        frames=1_500_000_000,
+        mirror=True,
+        log_every=30,
+        checkpoint_every=200_000_000,
+    )
+
+
+def track_lafan1() -> TrackConfig:
+    """LAFAN1: few clips, of minutes each, so episodes end before the clips do."""
+    return replace(track_base(), frames=5_000_000_000)
+
+
+def track_smoke() -> TrackConfig:
+    """Seconds on a CPU: the same code, small."""
+    return TrackConfig(
+        controller=ControllerConfig(hidden=(64, 64), critic_hidden=(64, 64)),
+        ppo=PPOConfig(steps=8),
+        imitation=ImitationConfig(updates=4, batch=64),
+        robots=8,
+        frames=4 * 8 * 8,
+        log_every=1,
+        probe_every=2 * 8 * 8,
+        probe_clips=2,
+        checkpoint_every=2 * 8 * 8,
+    )
+
+
+def track_ablation() -> TrackConfig:
+    """The paper's arms: each the same run on another skill model."""
+    return TrackConfig(
+        # 491,520 frames and minibatches of 368,640: one and a third; here two halves.
+        ppo=PPOConfig(epochs=5, minibatches=2, weight_decay=0.0, critic_lr_end=1e-3),
+        robots=20_480,
+        frames=5_000_000_000,
+        checkpoint_every=500_000_000,
+    )
+
+
+def _command(**changes) -> TrackConfig:
+    """The ablation's run with commands of another kind."""
+    controller = ControllerConfig(command=CommandConfig(**changes))
+    return replace(track_ablation(), controller=controller)
+
+
+TRACK: dict[str, Callable[[], TrackConfig]] = {
+    "paper": track_paper,
+    "base": track_base,
+    "lafan1": track_lafan1,
+    "smoke": track_smoke,
+    "ablation": track_ablation,
+    "hold10": lambda: _command(hold=10),
+    # The next reference pose in place of a skill.
+    "explicit": lambda: _command(kind="pose"),
+    # Table repr_ablation, what is trained together with the controller.
+    "joint-recon": lambda: _command(kind="joint", gradient=False),
+    "joint-recon-pg": lambda: _command(kind="joint"),
+    "joint-fsq": lambda: _command(kind="joint", bottleneck=BottleneckConfig("fsq")),
+    "joint-vq": lambda: _command(kind="joint", bottleneck=BottleneckConfig("vq")),
+}
+
+
+def track(name: str) -> TrackConfig:
+    """A tracking recipe by name."""
+    if name not in TRACK:
+        raise ValueError(f"no recipe {name!r}; there are {', '.join(TRACK)}")
+    return TRACK[name]()

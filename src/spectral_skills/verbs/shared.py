@@ -4,6 +4,8 @@ from pathlib import Path
 
 NOTHING_USABLE = 2
 INTERRUPTED = 130
+RELEASED = ("base", "released")
+"""Names of the models that come with the package."""
 
 
 def or_embedded(corpus: Path | None) -> Path:
@@ -54,9 +56,18 @@ def apart(target: Path, other: Path) -> None:
 
 
 def skill_folder(folder: Path) -> Path:
-    """Folder of a skill model; `released` is the one that comes with the package."""
-    if str(folder) == "released":
+    """Folder of a skill model; `base` is the one that comes with the package."""
+    if str(folder) in RELEASED:
         from spectral_skills.skill.model import PRETRAINED
 
         return PRETRAINED / "skill"
+    return folder
+
+
+def controller_folder(folder: Path) -> Path:
+    """Folder of a controller; `base` is the one that comes with the package."""
+    if str(folder) in RELEASED:
+        from spectral_skills.tracking.policy import released
+
+        return released()
     return folder

@@ -1,0 +1,260 @@
+"""Curves of a tracking run: how well, why not, and how the learner is doing."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.text import Annotation
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from spectral_skills.report import ink
+from spectral_skills.skill.run_folder import read_log
+from spectral_skills.tracking.run_log import short
+
+_MANY = 60
+"""Points from which on a smoothed line is drawn over the measured one."""
+_FAINT, _LABELS_PX = "#b4bdc7", 13
+Rows = list[dict]
+
+
+def draw_curves(run: Path) -> None:
+    """Draw what a run folder's log says into its curves.png."""
+    rows = read_log(run)
+    if not rows:
+        return
+    figure = ink.sheet(1060)
+    ink.headline(figure, f"Tracking: {run.name}", _summary(rows))
+    grid = figure.add_gridspec(
+        *(3, 3), left=0.04, right=0.885, top=0.875, bottom=0.05, hspace=0.45, wspace=0.7
+    )
+    panels = (
+        ("probe clips tracked to the end (%)", _success),
+        ("error of the tracked ones (mm)", _errors),
+        ("failures a robot and second, by cause", _failures),
+        ("reward a second, by term", _rewards),
+        ("length of an episode (s)", _episodes),
+        ("KL of an update", _divergence),
+        ("learning rates", _learning_rates),
+        ("deviation of actions, evenness of starts", _spreads),
+        ("frames a second", _rate),
+    )
+    for number, (title, draw) in enumerate(panels):
+        axes = ink.quiet(figure.add_subplot(grid[divmod(number, 3)]), title)
+        draw(axes, rows)
+        _frame_axis(axes, rows)
+        _place_labels(axes)
+        if number < 3:
+            _time_axis(axes, rows)
+    ink.save(figure, run / "curves.png")
+
+
+def _summary(rows: Rows) -> str:
+    last = rows[-1]
+    told = f"{short(last['frames'])} frames in {_duration(last['seconds'])}"
+    probed = [row for row in rows if "success_rate" in row]
+    if probed:
+        best = max(probed, key=lambda row: row["success_rate"])
+        told += (
+            f"; best probe {100 * best['success_rate']:.1f} % at "
+            f"{short(best['frames'])}"
+        )
+        for name, key in (("L", "mpjpe_local_mm"), ("G", "mpjpe_global_mm")):
+            told += f", MPJPE-{name} {best[key]:.0f} mm" if key in best else ""
+    return told
+
+
+def _success(axes: Axes, rows: Rows) -> None:
+    _curve(axes, rows, "success_rate", "", ink.LEFT, scale=100)
+    axes.set_ylim(0, 103)
+
+
+def _errors(axes: Axes, rows: Rows) -> None:
+    _curve(axes, rows, "mpjpe_global_mm", "MPJPE-G", ink.RIGHT)
+    _curve(axes, rows, "mpjpe_local_mm", "MPJPE-L", ink.LEFT)
+    axes.set_ylim(bottom=0)
+
+
+def _failures(axes: Axes, rows: Rows) -> None:
+    _curve(axes, rows, "failures_per_s", "all", ink.INK)
+    _curves(axes, rows, "cause/")
+    axes.set_ylim(bottom=0)
+
+
+def _rewards(axes: Axes, rows: Rows) -> None:
+    _curves(axes, rows, "reward/")
+    axes.axhline(0, color=ink.MUTED, linewidth=0.8)
+
+
+def _episodes(axes: Axes, rows: Rows) -> None:
+    _curve(axes, rows, "episode_s", "", ink.LEFT)
+    axes.set_ylim(bottom=0)
+
+
+def _divergence(axes: Axes, rows: Rows) -> None:
+    _curve(axes, rows, "kl", "", ink.LEFT)
+    _logarithmic(axes)
+
+
+def _learning_rates(axes: Axes, rows: Rows) -> None:
+    _curve(axes, rows, "critic_lr", "critic", ink.RIGHT)
+    _curve(axes, rows, "actor_lr", "actor", ink.LEFT)
+    _logarithmic(axes)
+
+
+def _spreads(axes: Axes, rows: Rows) -> None:
+    _curve(axes, rows, "sampler_entropy", "evenness", ink.RIGHT)
+    _curve(axes, rows, "std", "deviation", ink.LEFT)
+    axes.set_ylim(bottom=0)
+
+
+def _rate(axes: Axes, rows: Rows) -> None:
+    _curve(axes, rows, "frames_per_s", "", ink.LEFT)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda x, _: short(x)))
+
+
+def _points(rows: Rows, key: str) -> tuple[np.ndarray, np.ndarray]:
+    """Frames and values of the rows that have a value; some are probed only."""
+    found = [(r["frames"], r[key]) for r in rows if r.get(key) is not None]
+    x, y = np.array(found, dtype=float).reshape(-1, 2).T
+    keep = np.isfinite(y)
+    return x[keep], y[keep]
+
+
+def _curve(
+    axes: Axes, rows: Rows, key: str, name: str, colour: str, scale: float = 1
+) -> None:
+    x, y = _points(rows, key)
+    if not len(x):
+        return
+    y = scale * y
+    if len(x) >= _MANY:
+        axes.plot(x, y, color=colour, linewidth=0.7, alpha=0.3)
+        y = _smooth(y)
+    mark = "o" if len(x) < 12 else None
+    axes.plot(x, y, color=colour, linewidth=1.8, marker=mark, markersize=4)
+    axes.annotate(
+        f"{name} {_number(float(y[-1]))}".strip(),
+        (x[-1], y[-1]),
+        xytext=(6, 0),
+        textcoords="offset points",
+        size=9,
+        color=colour,
+        va="center",
+        annotation_clip=False,
+    )
+
+
+def _curves(axes: Axes, rows: Rows, prefix: str) -> None:
+    """All curves whose key begins so; those that end farthest from zero stand out."""
+    keys = dict.fromkeys(k for row in rows for k in row if k.startswith(prefix))
+    last = {key: float(np.abs(_points(rows, key)[1][-5:]).mean()) for key in keys}
+    order = sorted(keys, key=lambda key: -last[key])
+    for rank in reversed(range(len(order))):
+        name = order[rank].removeprefix(prefix).replace("_", " ")
+        colour = ink.COLOURS[rank] if rank < len(ink.COLOURS) else _FAINT
+        if last[order[rank]] > 0:
+            _curve(axes, rows, order[rank], name, colour)
+
+
+def _smooth(values: np.ndarray) -> np.ndarray:
+    """A moving mean over a fortieth of the curve; one-sided at its ends."""
+    half = max(1, len(values) // 80)
+    total = np.concatenate(([0.0], np.cumsum(values)))
+    first = np.maximum(np.arange(len(values)) - half, 0)
+    end = np.minimum(np.arange(len(values)) + half + 1, len(values))
+    return (total[end] - total[first]) / (end - first)
+
+
+def _logarithmic(axes: Axes) -> None:
+    if not axes.lines:
+        return
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    # Where all of it lies within a few steps, every step has its label.
+    shown = "123456789" if high < 5 * low else "125" if high < 300 * low else "1"
+    plain = FuncFormatter(lambda x, _: _short(x) if f"{x:e}"[0] in shown else "")
+    axes.yaxis.set_major_formatter(plain)
+    axes.yaxis.set_minor_formatter(plain)
+    axes.tick_params(which="minor", colors=ink.MUTED, labelsize=9.5, length=0)
+
+
+def _short(value: float) -> str:
+    """0.002 rather than 2e-3, but 2e-5 rather than 0.00002."""
+    if value == 0 or abs(value) >= 1e-3:
+        return f"{value:g}"
+    return re.sub("e-0", "e-", f"{value:.0e}")
+
+
+def _number(value: float) -> str:
+    """Two digits of a small number, three of others."""
+    if abs(value) >= 1e4:
+        return short(value)
+    return f"{value:.3g}" if abs(value) >= 1 else _short(float(f"{value:.2g}"))
+
+
+def _frame_axis(axes: Axes, rows: Rows) -> None:
+    end = rows[-1]["frames"]
+    axes.set_xlim(-0.02 * end, 1.02 * end)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short(x)))
+    if not axes.lines:
+        axes.text(
+            *(0.5, 0.5, "nothing yet"),
+            transform=axes.transAxes,
+            ha="center",
+            color=ink.MUTED,
+            size=10,
+        )
+        axes.set_yticks([])
+
+
+def _time_axis(axes: Axes, rows: Rows) -> None:
+    """Minutes, or seconds of short runs, along the upper edge of a panel."""
+    frames = np.array([0, *(row["frames"] for row in rows)], dtype=float)
+    seconds = np.array([0, *(row["seconds"] for row in rows)], dtype=float)
+    unit, name = (1, "s") if seconds[-1] < 180 else (60, "min")
+    locator = MaxNLocator(4, steps=[1, 2, 3, 5, 6, 10])
+    ticks = np.asarray(locator.tick_values(0, seconds[-1] / unit))
+    ticks = ticks[(ticks >= 0) & (ticks * unit <= seconds[-1])]
+    top = axes.twiny()
+    top.set_xlim(axes.get_xlim())
+    top.set_xticks(np.interp(ticks * unit, seconds, frames))
+    top.set_xticklabels([f"{tick:g} {name}" for tick in ticks])
+    top.spines[["top", "right", "left", "bottom"]].set_visible(False)
+    top.tick_params(colors=ink.MUTED, labelsize=8.5, length=3, pad=1)
+    axes.set_title(axes.get_title("left"), loc="left", pad=20, size=11.5, weight="bold")
+
+
+def _place_labels(axes: Axes) -> None:
+    """Move labels at the ends of curves apart, in the order of the curves."""
+    labels = [text for text in axes.texts if isinstance(text, Annotation)]
+    if not labels:
+        return
+    labels.sort(key=lambda label: label.xy[1])
+    wanted = [float(axes.transData.transform(label.xy)[1]) for label in labels]
+    low, high = axes.bbox.y0, axes.bbox.y1
+    for label, y, old in zip(labels, _apart(wanted, low, high), wanted, strict=True):
+        label.set_position((6, (y - old) * 72 / ink.DPI))
+
+
+def _apart(wanted: Sequence[float], low: float, high: float) -> list[float]:
+    """Rising heights with room between them, as near as possible to those wanted."""
+    room = min(_LABELS_PX, (high - low) / max(len(wanted) - 1, 1))
+    y = list(wanted)
+    for i in range(1, len(y)):
+        y[i] = max(y[i], y[i - 1] + room)
+    over = y[-1] - high
+    if over > 0:
+        y[-1] = high
+        for i in range(len(y) - 2, -1, -1):
+            y[i] = min(y[i], y[i + 1] - room)
+    return [max(value, low + room * i) if i else value for i, value in enumerate(y)]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
