@@ -27,6 +27,7 @@ VERBS: dict[str, Callable] = {
     "evaluate readout": skills.evaluate_readout,
     "evaluate tracking": tracking.evaluate_tracking,
     "report skill": skills.report_skill,
+    "report tracking": tracking.report_tracking,
     "demo": motions.demo,
     "bench": machine.bench,
 }

@@ -179,15 +179,7 @@ def test_the_pose_command_is_the_next_frame_seen_by_the_robot(motions):
 def test_the_step_is_one_graph(motions, encoder):
     """No host synchronisation, no break: dynamo traces the whole step at once."""
     env = build(motions, encoder, count=4)
-    physics = env.physics
-    sim = _Sim(
-        physics.qpos,
-        physics.qvel,
-        physics.qacc,
-        physics.torque,
-        physics.contact_force,
-        physics.broken,
-    )
+    sim = _Sim(*(getattr(env.physics, name) for name in _Sim._fields))
     whole = torch.compile(env._advance, backend="eager", fullgraph=True)
     with torch.no_grad():
         state, *_ = whole(env._state, sim, torch.zeros(4, 29))

@@ -1,6 +1,7 @@
 """The benchmark measures what it says."""
 
-from spectral_skills.physics.bench import compare, make, measure
+from spectral_skills.physics.bench import compare, measure
+from spectral_skills.physics.build import simulate
 from spectral_skills.physics.settings import PhysicsConfig
 
 
@@ -17,6 +18,6 @@ def test_too_few_iterations_show():
 
 
 def test_speed_of_robots_that_stand():
-    speed = measure(make(2, PhysicsConfig(), "cpu"))
+    speed = measure(simulate("cpu", 2))
     assert 0 < speed.seconds < 10
     assert speed.counters == {"broken": 0, "contacts": 0, "constraints": 0}

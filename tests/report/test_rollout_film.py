@@ -43,9 +43,9 @@ def test_what_counts_is_drawn():
 
 
 def test_a_film_lasts_as_long_as_the_rollout(tmp_path, monkeypatch):
-    """20 frames at 50 Hz are 10 pictures of 40 ms; 0.2 s are 5."""
+    """20 frames at 50 Hz are 7 pictures of 60 ms; 0.2 s are 4."""
     monkeypatch.setattr(rollout_film, "SIZE", (64, 48))
-    for most_s, count in ((None, 10), (0.2, 5)):
+    for most_s, count in ((None, 7), (0.2, 4)):
         gif = film(_record(20), tmp_path / "stand", most_s=most_s)[0]
         assert gif == tmp_path / "stand.gif"
         with Image.open(gif) as image:
@@ -54,16 +54,37 @@ def test_a_film_lasts_as_long_as_the_rollout(tmp_path, monkeypatch):
             for number in range(getattr(image, "n_frames", 1)):
                 image.seek(number)
                 total += image.info["duration"]
-            assert image.size == (64, 48) and total == 40 * count
+            assert image.size == (64, 48) and total == 60 * count
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_pictures_tell_time_and_error(monkeypatch):
+    """Captions are drawn, and say how far the robot is from its reference."""
+    told = []
+    plain = rollout_film._captioned
+
+    def captioned(picture: np.ndarray, title: str, text: str) -> np.ndarray:
+        told.append((title, text))
+        drawn = plain(picture, title, text)
+        assert (drawn != picture).any()
+        return drawn
+
+    monkeypatch.setattr(rollout_film, "SIZE", (160, 112))
+    monkeypatch.setattr(rollout_film, "_captioned", captioned)
+    rollout_film.pictures(_record(8, broken_from=6))
+    assert told == [
+        ("stand  0.00 s", "link error 0 mm   drift 100 mm"),
+        ("stand  0.06 s", "link error 0 mm   drift 100 mm"),
+        ("stand  0.12 s", "link error -   drift -"),
+    ]
 
 
 def test_a_large_film_is_made_smaller(monkeypatch):
     """Noise cannot be packed, so scale and colours go down."""
     noise = np.random.default_rng(0).integers(0, 255, (6, 90, 120, 3), np.uint8)
-    large = gif_bytes(list(noise))
+    large = gif_bytes(list(noise), 20.0)
     monkeypatch.setattr(rollout_film, "LARGEST_GIF", len(large) // 3)
-    small = gif_bytes(list(noise))
+    small = gif_bytes(list(noise), 20.0)
     assert len(small) < len(large) // 3
     with Image.open(io.BytesIO(small)) as image:
         assert image.size < (120, 90)

@@ -104,6 +104,18 @@ def test_software_and_gl_outlines_agree(software, gl):
     assert (one & other).sum() / (one | other).sum() > 0.85
 
 
+def test_a_film_shows_the_same_robot(renderer):
+    """Coarser and plainer: same outline, nearly the same light."""
+    plain = _silhouette(renderer, _arms_up())
+    with RobotRenderer(SIZE, SIZE, renderer.backend, film=True) as quick:
+        drawn = _silhouette(quick, _arms_up())
+        light = quick.draw(_arms_up(), FRONT).mean()
+    above = np.s_[: SIZE * 3 // 5]
+    one, other = plain[above], drawn[above]
+    assert (one & other).sum() / (one | other).sum() > 0.9
+    assert abs(light - renderer.draw(_arms_up(), FRONT).mean()) < 4
+
+
 def test_camera_follows_and_turns(software):
     """A followed robot keeps its place; another azimuth gives another picture."""
     moved = g1.DEFAULT_QPOS.copy()

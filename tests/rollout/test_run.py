@@ -6,9 +6,10 @@ import torch
 
 from spectral_skills.evaluation import metrics
 from spectral_skills.evaluation.errors import CAUSES, errors
+from spectral_skills.physics.build import simulate
 from spectral_skills.physics.native import NativePhysics
 from spectral_skills.rollout.controller import Tracker
-from spectral_skills.rollout.run import physics_for, run
+from spectral_skills.rollout.run import run
 from spectral_skills.rollout.source import ReferenceSource, ReplaySource
 
 CLIPS = torch.tensor([0, 1, 2])
@@ -133,7 +134,7 @@ def test_starts_must_be_as_many_as_robots(source, teleport, make_controller):
 
 def test_on_mujoco_itself_a_run_is_the_same_twice(references, encoder, make_controller):
     """One robot on the CPU: it moves, stays finite, and repeats itself."""
-    physics = physics_for("cpu", 1)
+    physics = simulate("cpu", 1)
     assert isinstance(physics, NativePhysics)
     source = ReferenceSource(references, torch.tensor([2]), encoder)
     begin = references.at(torch.tensor([2]), torch.tensor([0]))

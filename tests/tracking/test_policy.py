@@ -38,7 +38,9 @@ def _controller(kind="skill", **changes) -> Controller:
     torch.manual_seed(0)
     controller = Controller(_config(kind, **changes))
     history, source, _ = _observed(controller.config, 40)
-    controller.observe(0.5 + 2 * history, 3 * source - 1)
+    controller.proprio.update(0.5 + 2 * history[:, -1])
+    if controller.source is not None:
+        controller.source.update(3 * source - 1)
     return controller
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_rewards import links, on_reference, pair, turn
+from moments import links, on_reference, pair, turn
 
 from spectral_skills import config as configs
 from spectral_skills import rotation

@@ -17,8 +17,9 @@ from spectral_skills.evaluation.metrics import Episodes
 from spectral_skills.motion import kinds
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.physics.base import Physics
+from spectral_skills.physics.build import simulate
 from spectral_skills.rollout.controller import Tracker, check_match
-from spectral_skills.rollout.run import physics_for, run
+from spectral_skills.rollout.run import run
 from spectral_skills.rollout.source import ReferenceSource
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller
@@ -64,7 +65,7 @@ class Course:
         self.groups = [
             order[i : i + self.robots] for i in range(0, len(order), self.robots)
         ]
-        self._make = physics or (lambda count: physics_for(self.device, count))
+        self._make = physics or (lambda count: simulate(self.device, count))
         self._physics: Physics | None = None
         self._kept: dict[int, References] | None = {} if keep else None
 

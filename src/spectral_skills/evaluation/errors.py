@@ -24,6 +24,8 @@ CAUSES: tuple[str, ...] = (*terminations.CAUSES, "broken")
 """Why an episode fails: a rule, or a simulation that is no longer finite."""
 FALL_M = 0.4
 """A robot has fallen whose torso is lower while the reference's pelvis is not."""
+SUNK_M = 0.25
+"""A pelvis so far below its reference's has sunk; for half a second, the robot fell."""
 _TORSO = g1.TRACKED_LINKS.index("torso_link")
 _AT_ONCE = 1 << 17
 """Frames whose links are computed at once."""
@@ -40,6 +42,8 @@ class Errors:
     """(T + 1, n, causes) bool: which rules are broken."""
     fallen: Tensor
     """Bool: the torso is on its way to the floor, and the reference's pelvis is not."""
+    sunk: Tensor
+    """Bool: the pelvis is far below the reference's."""
 
 
 def errors(rollout: Rollout, rules: TerminationConfig | None = None) -> Errors:
@@ -78,6 +82,7 @@ def _compare(
         root_mm=1000 * root[:, 0].norm(dim=-1).view(shape),
         causes=causes.view(*shape, -1),
         fallen=(fallen | broken[:, 0]).view(shape),
+        sunk=(root[:, 0, 2] < -SUNK_M).view(shape),
     )
 
 

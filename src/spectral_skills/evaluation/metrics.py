@@ -19,6 +19,8 @@ from spectral_skills.tracking.terminations import TerminationConfig
 
 CURVE_FRAMES = 8 * FPS + 1
 """Root errors of the first 8 s, start included."""
+SUNK_FRAMES = FPS // 2
+"""A robot that has sunk for so many frames on end has fallen."""
 TRAVEL_M = 2.0
 """An episode travels if its reference ends at least so far from its start."""
 
@@ -48,6 +50,9 @@ class Episodes:
     """(n,) the same across it, without sign."""
     fell_at: np.ndarray
     """(n,) first frame of a fall; 0: none."""
+    sank_at: np.ndarray
+    """(n,) first frame of a fall as the paper tells it by the reference: half a second
+    with the pelvis far below; 0: none."""
     upright_local_mm: np.ndarray
     """(n,) mean over the frames before the fall."""
     upright_global_mm: np.ndarray
@@ -94,6 +99,8 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
     counted = (number > 0) & (number < rollout.lengths)
     failed = measured.causes.any(dim=-1) & counted
     failed_at, fell_at = first(failed), first(measured.fallen & counted)
+    broken = measured.causes[..., CAUSES.index("broken")]
+    sank = lasting(measured.sunk & counted, SUNK_FRAMES) | (broken & counted)
     cause = measured.causes.gather(
         0, failed_at[None, :, None].expand(1, -1, len(CAUSES))
     )[0]
@@ -125,6 +132,7 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
         "along_mm": 1000 * (off_x * x + off_y * y),
         "across_mm": 1000 * (off_y * x - off_x * y).abs(),
         "fell_at": fell_at,
+        "sank_at": first(sank),
         "upright_local_mm": mean_over(measured.local_mm, stood),
         "upright_global_mm": mean_over(measured.global_mm, stood),
         "curve_mm": curve.T,
@@ -140,6 +148,15 @@ def first(happened: Tensor) -> Tensor:
     Frame 0 is the start, where nothing counts.
     """
     return happened.int().argmax(dim=0)
+
+
+def lasting(happened: Tensor, frames: int) -> Tensor:
+    """Frames (T + 1, n) at which something that lasts so many frames begins."""
+    total = torch.nn.functional.pad(happened.cumsum(dim=0), (0, 0, 1, 0))
+    begins = torch.zeros_like(happened)
+    if len(happened) >= frames:
+        begins[: len(total) - frames] = total[frames:] - total[:-frames] == frames
+    return begins
 
 
 def mean_over(values: Tensor, chosen: Tensor) -> Tensor:
@@ -180,10 +197,18 @@ def summary(episodes: Episodes) -> list[Measure]:
             Measure("final_error_mm", float(np.median(good.final_mm)), "mm", n),
         ]
         found += _slope(good) + _travel(good)
+    found.append(relative_falls(episodes))
     if len(bad.names):
         progress = float(bad.progress.mean())
         found.append(Measure("progress_of_failed", progress, "", len(bad.names)))
     return found
+
+
+def relative_falls(episodes: Episodes) -> Measure:
+    """Share of the episodes without a fall as told by the reference."""
+    n = len(episodes.names)
+    share = float((episodes.sank_at == 0).mean())
+    return Measure("fall_free_relative_share", share, "", n)
 
 
 def _slope(good: Episodes) -> list[Measure]:

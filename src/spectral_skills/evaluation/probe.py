@@ -9,8 +9,8 @@ from spectral_skills.evaluation.course import WINDOW_FRAMES, Course
 from spectral_skills.evaluation.metrics import Episodes
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.motion_sets import MAX_FRAMES, name_order
+from spectral_skills.physics.build import simulate
 from spectral_skills.physics.settings import PhysicsConfig
-from spectral_skills.rollout.run import physics_for
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller
 
@@ -43,7 +43,7 @@ def probe_of(
                 encoder,
                 device,
                 windows,
-                physics=lambda count: physics_for(device, count, physics),
+                physics=lambda count: simulate(device, count, physics),
                 keep=True,
             )
         )

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from spectral_skills.motion.bench import hardware
 from spectral_skills.physics.base import Physics
-from spectral_skills.physics.native import NativePhysics
-from spectral_skills.physics.settings import PhysicsConfig
+from spectral_skills.physics.build import simulate
+from spectral_skills.physics.settings import FAST, PhysicsConfig
 from spectral_skills.results import Result
 from spectral_skills.robot import g1
 
@@ -30,12 +30,9 @@ _VARIANTS = {
     "3/6 iterations": PhysicsConfig(iterations=3, line_search=6),
     "2/4 iterations": PhysicsConfig(iterations=2, line_search=4),
     "light feet": PhysicsConfig(feet="light"),
-    "5/10 iterations, light feet": PhysicsConfig(
-        iterations=5, line_search=10, feet="light"
-    ),
+    "5/10 iterations, light feet": FAST,
     "no self-collision": PhysicsConfig(self_collision=False),
     "120 rows": PhysicsConfig(constraints=120),
-    "dense Jacobians": PhysicsConfig(dense=True),
 }
 """What is saved against the defaults, which are measured first."""
 
@@ -68,7 +65,7 @@ def physics(device: str) -> list[Result]:
             if saving and (not cuda or count != 16_384):
                 continue
             row = f"{count:,} robots" + (f", {saving}" if saving else "")
-            results += _cells(row, make(count, config, device))
+            results += _cells(row, simulate(device, count, config))
     for saving, config in {**_VARIANTS, "moved by a microradian": _EXACT}.items():
         if not cuda and config.iterations < 3:
             continue  # in C the robots break
@@ -97,7 +94,7 @@ def compare(
     Both start from the state of the reference after 0.2 s. A `shift` of the joints in
     rad at the start shows how much any difference grows by itself.
     """
-    exact, cheap = make(count, reference, device), make(count, config, device)
+    exact, cheap = simulate(device, count, reference), simulate(device, count, config)
     sway = _Sway(count, device)
     stand(exact)
     joints, root = [], []
@@ -140,15 +137,6 @@ def measure(robots: Physics) -> Speed:
     wanted = torch.stack(rows) if rows else torch.zeros(1, 1)
     mean, most = float(wanted.mean()), float(wanted.max())
     return Speed(seconds, mean, most, robots.counters())
-
-
-def make(count: int, config: PhysicsConfig, device: str | torch.device) -> Physics:
-    """Warp on a GPU, C on a CPU."""
-    if torch.device(device).type == "cpu":
-        return NativePhysics(count, config)
-    from spectral_skills.physics.warp import WarpPhysics
-
-    return WarpPhysics(count, config, device)
 
 
 def stand(robots: Physics) -> None:

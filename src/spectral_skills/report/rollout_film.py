@@ -1,8 +1,8 @@
 """A rollout to look at: a film of the robot beside its reference, a strip of poses.
 
-In the film the reference stands to the robot's side, by the same distance in every
-picture, so that what differs is the robot's error. In the strip both stand where they
-are, the reference as a ghost.
+The reference is a ghost. In the film it stands to the robot's side, by the same
+distance in every picture, so that what differs is the robot's error; how much that is
+stands above. In the strip both stand where they are.
 """
 
 import importlib.util
@@ -10,23 +10,27 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from matplotlib.font_manager import FontProperties, findfont
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills.atomic import write_file
+from spectral_skills.evaluation.errors import errors
 from spectral_skills.report import ink
 from spectral_skills.robot.render import Camera, RobotRenderer
 from spectral_skills.rollout.record import Rollout
 from spectral_skills.rotation import yaw
 
-FPS = 25
-SIZE = (448, 320)
+STRIDE = 3
+"""Control steps from one picture to the next: 60 ms, which a GIF can tell."""
+SIZE = (480, 336)
 """Width and height of a film, px; encoders of films want multiples of 16."""
 LARGEST_GIF = 3_000_000
-REFERENCE = (0.42, 0.66, 1.0, 1.0)
 GHOST = (0.35, 0.62, 1.0, 0.45)
 ROBOT = (1.0, 1.0, 1.0, 1.0)
 _APART_M = 0.95
@@ -36,33 +40,57 @@ _FOVY_DEG = 26.0
 _NEAR_M = 1.0
 """A reference farther off may leave the picture: the robot stays in it."""
 _BEHIND_M = 0.25
-_ATTEMPTS = ((1.0, 128), (1.0, 64), (0.8, 64), (0.65, 48), (0.5, 32), (0.4, 24))
+_ATTEMPTS = ((1.0, 64), (1.0, 40), (0.8, 40), (0.65, 40), (0.5, 32), (0.4, 24))
 """Scales and numbers of colours of a GIF, until one is small enough."""
 
 
 def pictures(
-    record: Rollout, index: int = 0, most_s: float | None = None, fps: int = FPS
+    record: Rollout, index: int = 0, most_s: float | None = None, stride: int = STRIDE
 ) -> list[np.ndarray]:
-    """Pictures (h, w, 3) of a robot beside its reference, `fps` of them a second."""
+    """Pictures (h, w, 3) of a robot beside the ghost of its reference, captioned."""
     robot, reference = motions(record, index)
     stop = len(robot) if most_s is None else min(len(robot), round(most_s * record.fps))
-    frames = np.arange(0, max(stop, 1), record.fps / fps).round().astype(int)
+    frames = np.arange(0, max(stop, 1), stride)
     azimuth_deg = _sight_deg(reference[frames])
     shift = np.zeros(36)
     shift[:2] = _APART_M * Camera(azimuth_deg=azimuth_deg).axes_w[0, :2]
     # The camera does not shake when the robot does.
     middle, off_m = _between(robot[frames], reference[frames])
-    middle = _smooth(middle + shift[:2] / 2, 0.3 * fps)
+    middle = _smooth(middle + shift[:2] / 2, 0.3 * record.fps / stride)
     distance_m = 4.4 + 1.2 * float(off_m.max())
+    wrong = errors(record.select([index]))
     drawn = []
-    with RobotRenderer(*SIZE) as renderer:
+    with RobotRenderer(*SIZE, film=True) as renderer:
         steps = zip(frames.tolist(), middle.tolist(), strict=True)
         bar = tqdm(steps, total=len(frames), desc="film", unit="picture", disable=None)
         for frame, (x, y) in bar:
-            camera = Camera((x, y, 0.72), distance_m, azimuth_deg, fovy_deg=_FOVY_DEG)
+            camera = Camera((x, y, 0.78), distance_m, azimuth_deg, fovy_deg=_FOVY_DEG)
             poses = np.stack((robot[frame], reference[frame] + shift))
-            drawn.append(renderer.draw(poses, camera, np.array((ROBOT, REFERENCE))))
+            picture = renderer.draw(poses, camera, np.array((ROBOT, GHOST)))
+            drawn.append(
+                _captioned(
+                    picture,
+                    f"{record.names[index]}  {frame / record.fps:.2f} s",
+                    f"link error {_mm(wrong.local_mm[frame, 0])}"
+                    f"   drift {_mm(wrong.root_mm[frame, 0])}",
+                )
+            )
     return drawn
+
+
+def _mm(value: Tensor) -> str:
+    return f"{float(value):.0f} mm" if value.isfinite() else "-"
+
+
+def _captioned(picture: np.ndarray, title: str, told: str) -> np.ndarray:
+    """A picture with two lines in its upper left corner."""
+    image = Image.fromarray(picture)
+    draw, size = ImageDraw.Draw(image), max(6, round(0.031 * image.width))
+    for line, (text, weight) in enumerate(((title, "bold"), (told, "normal"))):
+        face = findfont(FontProperties(family="DejaVu Sans", weight=weight))
+        place = 0.8 * size, size * (0.7 + 1.45 * line)
+        draw.text(place, text, ink.INK, ImageFont.truetype(face, size))
+    return np.asarray(image)
 
 
 def film(
@@ -71,14 +99,15 @@ def film(
     """Write a GIF, and an mp4 beside it where imageio-ffmpeg is; gives what was."""
     drawn = pictures(record, index, most_s)
     gif = path.with_suffix(".gif")
-    write_file(gif, gif_bytes(drawn))
+    fps = record.fps / STRIDE
+    write_file(gif, gif_bytes(drawn, fps))
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         return [gif]
-    _write_mp4(drawn, path.with_suffix(".mp4"))
+    _write_mp4(drawn, path.with_suffix(".mp4"), fps)
     return [gif, path.with_suffix(".mp4")]
 
 
-def gif_bytes(drawn: Sequence[np.ndarray], fps: int = FPS) -> bytes:
+def gif_bytes(drawn: Sequence[np.ndarray], fps: float) -> bytes:
     """A GIF below LARGEST_GIF: smaller and with fewer colours until it is."""
     data = b""
     for scale, colours in _ATTEMPTS:
@@ -89,7 +118,7 @@ def gif_bytes(drawn: Sequence[np.ndarray], fps: int = FPS) -> bytes:
 
 
 def _encode_gif(
-    drawn: Sequence[np.ndarray], scale: float, colours: int, fps: int
+    drawn: Sequence[np.ndarray], scale: float, colours: int, fps: float
 ) -> bytes:
     height, width = (round(scale * side) for side in drawn[0].shape[:2])
     images = [Image.fromarray(picture) for picture in drawn]
@@ -115,12 +144,13 @@ def _encode_gif(
     return out.getvalue()
 
 
-def _write_mp4(drawn: Sequence[np.ndarray], path: Path) -> None:
+def _write_mp4(drawn: Sequence[np.ndarray], path: Path, fps: float) -> None:
     import imageio_ffmpeg
 
     height, width = drawn[0].shape[:2]
     temporary = path.with_name(f".{path.stem}-part.mp4")
-    writer = imageio_ffmpeg.write_frames(str(temporary), (width, height), fps=FPS)
+    rate: Any = fps  # ffmpeg takes fractions
+    writer = imageio_ffmpeg.write_frames(str(temporary), (width, height), fps=rate)
     try:
         writer.send(None)
         for picture in drawn:

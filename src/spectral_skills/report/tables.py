@@ -12,7 +12,7 @@ _INTRODUCTION = """\
 
 Every number was measured with the command in its row; the goal or the paper's number
 stands beside it. The page is written from results.jsonl, to which `spectral bench`,
-`corpus check`, `evaluate` and `report skill` add with `--record docs/results.jsonl`.
+`corpus check`, `evaluate` and `report` add with `--record docs/results.jsonl`.
 """
 
 

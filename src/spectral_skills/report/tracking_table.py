@@ -7,6 +7,7 @@ _COLUMNS = {
     "success_rate": ("success", lambda v: f"{100 * v:.1f} %"),
     "complete_share": ("complete", lambda v: f"{100 * v:.1f} %"),
     "fall_free_share": ("fall-free", lambda v: f"{100 * v:.1f} %"),
+    "fall_free_relative_share": ("fall-free (rel.)", lambda v: f"{100 * v:.1f} %"),
     "mpjpe_local_mm": ("MPJPE-L", lambda v: f"{v:.1f} mm"),
     "mpjpe_global_mm": ("MPJPE-G", lambda v: f"{v:.1f} mm"),
     "root_drift_mm": ("root drift", lambda v: f"{v:.1f} mm"),

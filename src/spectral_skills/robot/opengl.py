@@ -12,7 +12,7 @@ import numpy as np
 
 from spectral_skills.robot import studio
 from spectral_skills.robot.model import build_spec
-from spectral_skills.robot.raster import CELLS_M, robot_mesh, visual_model
+from spectral_skills.robot.raster import CELLS_M, FILM_CELL_M, robot_mesh, visual_model
 
 MAX_ROBOTS = 64
 _KEY_STRENGTH = 0.46
@@ -36,9 +36,13 @@ def _quiet():
         os.close(sink)
 
 
-@lru_cache(maxsize=2)
-def _stage(cell_m: float) -> mujoco.MjModel:
-    """The G1 on the same floor, under the same light as the software pictures."""
+@lru_cache(maxsize=3)
+def _stage(cell_m: float, keys: int) -> mujoco.MjModel:
+    """The G1 on the same floor, under the same light as the software pictures.
+
+    Several key lights side by side: MuJoCo's shadows are hard, their sum is soft. A
+    robot is drawn once more for each.
+    """
     spec = build_spec(meshes=True, floor=False)
     for light in list(spec.lights):
         spec.delete(light)  # the MJCF's spotlight rides on the robot
@@ -70,12 +74,11 @@ def _stage(cell_m: float) -> mujoco.MjModel:
         size=[_FLOOR_M, _FLOOR_M, 0.05],
         material="floor",
     )
-    # Several key lights side by side: MuJoCo's shadows are hard, their sum is soft.
-    strengths = [_KEY_STRENGTH / len(_KEY_JITTER)] * len(_KEY_JITTER) + [0.18, 0.22]
+    strengths = [_KEY_STRENGTH / keys] * keys + [0.18, 0.22]
     for i, strength in enumerate(strengths):
         spec.worldbody.add_light(
             type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
-            castshadow=i < len(_KEY_JITTER),
+            castshadow=i < keys,
             diffuse=[strength] * 3,
             specular=[0.5 * strength] * 3,
         )
@@ -87,7 +90,6 @@ def _stage(cell_m: float) -> mujoco.MjModel:
     model.vis.headlight.ambient[:] = 0.50
     model.vis.headlight.diffuse[:] = 0.0
     model.vis.headlight.specular[:] = 0.0
-    model.vis.quality.offsamples = 8
     model.vis.rgba.fog[:3] = model.vis.rgba.haze[:3] = studio.HORIZON_RGB
     model.stat.extent = 1.0
     model.vis.map.znear, model.vis.map.zfar = 0.05, 60.0
@@ -121,14 +123,19 @@ def _thin(model: mujoco.MjModel, cell_m: float) -> None:
 class GlScene:
     """MuJoCo's OpenGL renderer on an offscreen context."""
 
-    def __init__(self, platform: str, width: int, height: int):
-        large = max(width, height) > _LARGE_PX
-        self.model = _stage(CELLS_M[-1] if large else CELLS_M[0])
+    def __init__(self, platform: str, width: int, height: int, film: bool = False):
+        large = max(width, height) > _LARGE_PX and not film
+        self.jitter = 0 * _KEY_JITTER[:1] if film else _KEY_JITTER
+        cell_m = FILM_CELL_M if film else CELLS_M[-1 if large else 0]
+        self.model = _stage(cell_m, len(self.jitter))
         self.size = width, height
         self.data = mujoco.MjData(self.model)
         self.model.vis.global_.offwidth = width
         self.model.vis.global_.offheight = height
-        self.model.vis.quality.shadowsize = 4096 if large else 2048
+        quality = self.model.vis.quality
+        quality.shadowsize = 1024 if film else 4096 if large else 2048
+        quality.offsamples = 4 if film else 8
+        self.clip_m = 3.0 if film else 6.0
         with _quiet():
             self.context = importlib.import_module(f"mujoco.{platform}").GLContext(
                 width, height
@@ -204,12 +211,12 @@ class GlScene:
         centre = np.array([*poses[:, :2].mean(axis=0), 0.6])
         key, *others = camera.lights_w
         side = np.cross(key, [0.0, 0.0, 1.0])
-        keys = [key + a * side + b * np.cross(side, key) for a, b in _KEY_JITTER]
+        keys = [key + a * side + b * np.cross(side, key) for a, b in self.jitter]
         for light, towards in zip(lights, [*keys, *others], strict=False):
             light.dir[:], light.pos[:] = -towards, centre + _LAMP_M * towards
         # The side of the shadow map towards the lamp speckles: keep it out of sight.
         spread = np.linalg.norm(poses[:, :2] - centre[:2], axis=1).max()
-        self.mjr.shadowClip = 6.0 + spread
+        self.mjr.shadowClip = self.clip_m + spread
         # MuJoCo sets the fog's range once per context: move it with the camera here.
         start, end = np.add(camera.distance, studio.FADE_M)
         gl = importlib.import_module("OpenGL.GL")

@@ -14,6 +14,8 @@ from spectral_skills.robot.model import build_model
 
 CELLS_M = (0.0055, 0.0028, 0.0015)
 """Thinning steps; the coarsest one near the size of a pixel is drawn."""
+FILM_CELL_M = 0.016
+"""For films, in which nobody looks at a picture for long."""
 _EMPTY = np.iinfo(np.int64).max
 _ANGLE = np.arange(10) * 2.399963  # the golden angle spreads taps evenly over a disc
 DISC = np.sqrt((np.arange(10) + 0.5) / 10)[:, None] * np.stack(
@@ -92,7 +94,7 @@ def _thin(vertex, face, cell_m):
     return centre, face, unit(total)[group[first]]
 
 
-@lru_cache(maxsize=len(CELLS_M))
+@lru_cache(maxsize=len(CELLS_M) + 1)
 def robot_mesh(cell_m: float) -> Mesh:
     """The robot's visual meshes, thinned."""
     m = visual_model()

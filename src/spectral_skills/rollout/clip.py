@@ -3,9 +3,10 @@
 import torch
 
 from spectral_skills.motion.corpus import Corpus
+from spectral_skills.physics.build import simulate
 from spectral_skills.rollout.controller import Tracker
 from spectral_skills.rollout.record import Rollout
-from spectral_skills.rollout.run import physics_for, run
+from spectral_skills.rollout.run import run
 from spectral_skills.rollout.source import ReferenceSource
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller
@@ -29,6 +30,6 @@ def follow(
         names=clips.names,
     )
     begin = references.at(chosen, torch.zeros_like(chosen))
-    physics = physics_for("cpu", len(clips))
+    physics = simulate("cpu", len(clips))
     start = begin.rows, begin.qvel
     return run(physics, Tracker(controller), source, start, steps)

@@ -11,27 +11,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills.physics.base import Physics
-from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.robot import g1
 from spectral_skills.rollout.controller import Tracker
 from spectral_skills.rollout.record import QVEL_SIZE, Rollout
 from spectral_skills.rollout.source import SkillSource
 from spectral_skills.tracking.randomization import RandomizationConfig
-
-
-def physics_for(
-    device: torch.device | str, count: int, config: PhysicsConfig | None = None
-) -> Physics:
-    """Robots simulated by Warp on a GPU, by MuJoCo itself on a CPU."""
-    config = config or PhysicsConfig()
-    # Imported here: Warp takes seconds, and is of no use without a GPU.
-    if torch.device(device).type == "cuda":
-        from spectral_skills.physics.warp import WarpPhysics
-
-        return WarpPhysics(count, config, device)
-    from spectral_skills.physics.native import NativePhysics
-
-    return NativePhysics(count, config)
 
 
 @torch.no_grad()
@@ -72,22 +56,24 @@ def run(
         velocity[0] = physics.qvel
     # disable=None: silent when the output is no terminal.
     own = tqdm(total=steps, unit=" steps", disable=None) if bar is None else bar
-    for step in range(steps):
-        if pushes is not None and step in pushes:
-            physics.qvel[:, :6] += pushes[step].to(physics.qvel)
-        command = source.source(step, physics.qpos)
-        action = tracker.act(physics.qpos, physics.qvel, command, noise)
-        physics.targets.copy_(tracker.targets(action))
-        physics.step()
-        # The one place where a state meets its frame: after step t it is row t + 1,
-        # and frame t + 1 of the track is what it should be.
-        broken = physics.broken[:, None]
-        robot[step + 1] = torch.where(broken, torch.nan, physics.qpos)
-        if keep:
-            velocity[step + 1] = torch.where(broken, torch.nan, physics.qvel)
-            actions[step] = action
-            skills[step] = tracker.source
-        own.update()
+    # What is kept was made before, and is as any other tensor afterwards.
+    with torch.inference_mode():
+        for step in range(steps):
+            if pushes is not None and step in pushes:
+                physics.qvel[:, :6] += pushes[step].to(physics.qvel)
+            command = source.source(step, physics.qpos)
+            action = tracker.act(physics.qpos, physics.qvel, command, noise)
+            physics.targets.copy_(tracker.targets(action))
+            physics.step()
+            # The one place where a state meets its frame: after step t it is row t + 1,
+            # and frame t + 1 of the track is what it should be.
+            broken = physics.broken[:, None]
+            robot[step + 1] = torch.where(broken, torch.nan, physics.qpos)
+            if keep:
+                velocity[step + 1] = torch.where(broken, torch.nan, physics.qvel)
+                actions[step] = action
+                skills[step] = tracker.source
+            own.update()
     if bar is None:
         own.close()
     if track is None:

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spectral_skills.motion.windows import Anchor, anchor_poses
 from spectral_skills.rollout.record import Track
 from spectral_skills.skill.codes import encode_rows
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.spectral.steering import Automation, Fader, steer
+from spectral_skills.tracking.commands import CommandSource
 from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.references import References
 
@@ -44,28 +44,15 @@ class ReferenceSource:
         command: CommandConfig | None = None,
         names: Sequence[str] | None = None,
     ):
-        self.command = command or CommandConfig()
-        if self.command.kind == "skill" and encoder is None:
-            raise ValueError("a controller of skills needs a skill model's encoder")
         self.references, self.clips = references, clips
         self.starts = torch.zeros_like(clips) if starts is None else starts
         self.names = tuple(names or (f"robot {i}" for i in range(len(clips))))
-        self.encoder = encoder if self.command.kind == "skill" else None
-        steps = torch.arange(self.command.poses, device=clips.device)
-        if self.command.kind == "pose":
-            steps = torch.ones_like(steps[:1])
-        self._steps = steps if self.encoder is None else self.encoder.steps
-        self._anchor: Anchor = "heading"
-        if self.encoder is not None:
-            self._anchor = self.encoder.windows.anchor
+        self._commands = CommandSource(references, command or CommandConfig(), encoder)
 
     @torch.no_grad()
     def source(self, step: int, qpos: Tensor) -> Tensor:
         """Skill of frames t to t + 9, the window itself, or the pose of frame t + 1."""
-        now = (self.starts + step)[:, None]
-        rows = self.references.rows_at(self.clips, now + self._steps)
-        poses = anchor_poses(rows, qpos[:, :3], qpos[:, 3:7], self._anchor)
-        return poses.flatten(1) if self.encoder is None else self.encoder.encode(poses)
+        return self._commands(self.clips, self.starts + step, qpos[:, :3], qpos[:, 3:7])
 
     def track(self, steps: int) -> Track:
         """The clips themselves."""

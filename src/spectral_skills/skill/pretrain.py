@@ -108,6 +108,7 @@ def pretrain(
     )
     state = {"update": 0, "seconds": 0.0, "best": float("inf"), "since_best": 0}
     kept: dict[str, Tensor] | None = None
+    run.claim()
     if (found := run.load_checkpoint()) is not None:
         trainer.load(found[0])
         state |= found[1]
@@ -123,7 +124,7 @@ def pretrain(
         total=config.updates,
         initial=state["update"],
         unit=" updates",
-        disable=not first,
+        disable=None if first else True,  # None: none where there is no terminal
     )
 
     def told(line: str) -> None:
@@ -173,9 +174,10 @@ def pretrain(
                 bar.update()
                 if update % config.evaluate_every == 0 or update == config.updates:
                     evaluate(update)
-                if update % config.checkpoint_every == 0 or interrupted():
+                stop = interrupted()
+                if update % config.checkpoint_every == 0 or stop:
                     save()
-                if interrupted():
+                if stop:
                     raise KeyboardInterrupt
         save()
     finally:

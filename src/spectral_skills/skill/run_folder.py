@@ -13,9 +13,10 @@ import json
 import os
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,8 @@ class RunFolder:
             )
 
     def _check_same(self, known: Path, data_hash: str) -> None:
+        if not (self.path / "checkpoint").exists():
+            return  # it never came to anything
         stored = read_about(self.path)
         old = configs.from_dict(type(self.config), stored["config"], str(known))
         now = {name: getattr(self.config, name) for name in self.may_change}
@@ -82,12 +85,23 @@ class RunFolder:
             if value != getattr(self.config, name)
         ]
         if stored["data"] != data_hash:
-            different.append("the corpus")
+            different.append("corpus")
         if different:
             raise ValueError(
                 f"{self.path}: holds a run with another {', '.join(different)}; "
                 "choose another folder for this one"
             )
+
+    def claim(self) -> None:
+        """Keep other processes out, before anything is read that they could change."""
+        if not self.writes:
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / ".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{self.path}: another process trains here") from None
 
     def load_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """Tensors and plain values of the last checkpoint, if there is one."""
@@ -99,7 +113,7 @@ class RunFolder:
         try:
             values = configs.parse((folder / "state.json").read_text(), str(folder))
             return load_file(folder / "state.safetensors"), values
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, ValueError) as error:
             raise ValueError(
                 f"{folder}: damaged ({error}); without this folder the run begins anew"
             ) from error
@@ -136,12 +150,6 @@ class RunFolder:
         """
         if not self.writes:
             return
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.path / ".lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"{self.path}: another process trains here") from None
         for left in self.path.glob(".*-*"):  # by a run that was killed
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         if goes_on:
@@ -183,21 +191,30 @@ class RunFolder:
         if self._lock is not None:
             (self.path / ".lock").unlink(missing_ok=True)
             self._lock.close()
+            with suppress(OSError):  # as it was, if nothing came of it
+                self.path.rmdir()
 
 
 @contextmanager
 def between_steps() -> Iterator[Callable[[], bool]]:
     """Let an interrupt wait for the end of a step; gives whether there was one.
 
-    Several processes would not stop at the same step: there it ends the run as
-    usual, and the last checkpoint stays.
+    A second one does not wait. Several processes would not stop at the same step:
+    there it ends the run as usual, and the last checkpoint stays.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or distributed.world_size() > 1:
         yield lambda: False
         return
     asked: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
+
+    def ask(number: int, _) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        print("stopping after this step", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, ask)
     try:
         yield lambda: bool(asked)
     finally:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.tracking.env import EnvConfig
-from spectral_skills.tracking.imitate import ImitationConfig
 from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig
 
@@ -23,7 +22,6 @@ class TrackConfig:
     controller: ControllerConfig = ControllerConfig()
     ppo: PPOConfig = PPOConfig()
     physics: PhysicsConfig = PhysicsConfig()
-    imitation: ImitationConfig = ImitationConfig()
     robots: int = 16_384
     """Over all processes."""
     frames: int = 50_000_000_000
@@ -38,7 +36,7 @@ class TrackConfig:
     """Frames."""
     probe_clips: int = 256
     """Clips that success and errors are measured on; 0 measures nothing."""
-    checkpoint_every: int = 100_000_000
+    checkpoint_every: int = 50_000_000
     """Frames."""
     seed: int = 0
 

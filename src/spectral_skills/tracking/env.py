@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from spectral_skills.motion.kinematics import Kinematics, LinkStates
-from spectral_skills.motion.windows import POSE_SIZE, Anchor, anchor_poses
 from spectral_skills.physics.base import Physics
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
@@ -22,13 +21,15 @@ from spectral_skills.tracking import (
     rewards,
     terminations,
 )
+from spectral_skills.tracking.commands import CommandSource
 from spectral_skills.tracking.moment import Moment, relative_reference
 from spectral_skills.tracking.observations import HISTORY, PROPRIO, Body, Observation
 from spectral_skills.tracking.policy import CommandConfig
 from spectral_skills.tracking.randomization import RandomizationConfig
 from spectral_skills.tracking.references import References
-from spectral_skills.tracking.rewards import STEP_S, RewardConfig
+from spectral_skills.tracking.rewards import RewardConfig
 from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
+from spectral_skills.tracking.tally import Tally, summed
 from spectral_skills.tracking.terminations import TerminationConfig
 
 
@@ -105,7 +106,7 @@ class TrackingEnv:
         compiled: bool = False,
     ):
         self.config, self.command, self.physics = config, command, physics
-        self.references, self.encoder = references, encoder
+        self.references = references
         device, count = physics.device, physics.count
         self.device, self.count = device, count
         torch.manual_seed(seed)
@@ -119,14 +120,11 @@ class TrackingEnv:
         physics.vary(randomization.variation(random, count, device, generator))
         self.offset = randomization.joint_offsets(random, count, device, generator)
         physics.delay.copy_(randomization.delays(random, count, device, generator))
-        steps = torch.arange(command.poses) if encoder is None else encoder.steps
-        self.steps = steps.to(device)
-        self.anchor: Anchor = "heading" if encoder is None else encoder.windows.anchor
+        half = device.type == "cuda"
+        self.source = CommandSource(references, command, encoder, half)
         self.last = references.lengths - 1
         self._step = torch.compile(self._advance) if compiled else self._advance
-        self._names: list[str] = []
-        self._sums: Tensor | None = None
-        self._steps_done = 0
+        self._tally = Tally(rewards.weighted(config.rewards), count, device)
         self._state, self.observation = self._first()
 
     def _first(self) -> tuple[_State, Observation]:
@@ -162,14 +160,7 @@ class TrackingEnv:
         physics = self.physics
         physics.targets.copy_(self.body.targets(action, self.offset))
         physics.step()
-        sim = _Sim(
-            physics.qpos,
-            physics.qvel,
-            physics.qacc,
-            physics.torque,
-            physics.contact_force,
-            physics.broken,
-        )
+        sim = _Sim(*(getattr(physics, name) for name in _Sim._fields))
         self._state, self.observation, outcome, sums, qpos, qvel = self._step(
             self._state, sim, action
         )
@@ -177,8 +168,7 @@ class TrackingEnv:
         physics.qvel.copy_(qvel)
         # A new start must not be driven by the old episode's targets.
         physics.held.copy_(self.body.targets(self._state.last_action, self.offset))
-        self._sums = sums if self._sums is None else self._sums + sums
-        self._steps_done += 1
+        self._tally.add(sums)
         return outcome
 
     def _advance(self, state: _State, sim: _Sim, action: Tensor):
@@ -226,22 +216,13 @@ class TrackingEnv:
             over = over | (age >= config.episode_steps)
         done, timeout = failed | over, over & ~failed
         self.sampler.book(state.clip, frame, failed)
-        self._names = [f"reward/{name}" for name in terms]
-        ended = torch.stack((done, timeout)).sum(1).float()
-        lived = torch.where(done, age, 0).sum().float()[None]
-        parts = [
-            torch.stack([t.nan_to_num().mean() for t in terms.values()]),
-            causes.sum(0).float(),
-            ended,
-            lived,
-            reward.mean()[None],
-        ]
+        sums = summed(terms, causes, done, timeout, age)
         state = state._replace(frame=frame, age=age, height=height, last_action=action)
         state, observation, qpos, qvel = self._go_on(
             state, sim.qpos, sim.qvel, robot, begun, fresh, done
         )
         outcome = Outcome(reward, done, timeout)
-        return state, observation, outcome, torch.cat(parts), qpos, qvel
+        return state, observation, outcome, sums, qpos, qvel
 
     def _draw(self) -> _Start:
         """Where each robot would start if its episode were over."""
@@ -286,7 +267,8 @@ class TrackingEnv:
         sensed = randomization.noisy(random, sensed)
         history = observations.push_history(state.history, sensed, done)
         since = torch.where(done, 0, (state.since + 1) % self.command.hold)
-        source = self.source(clip, frame, qpos)
+        seen = randomization.noisy_anchor(random, qpos[:, :3], qpos[:, 3:7])
+        source = self.source(clip, frame, *seen)
         source = torch.where((since == 0)[:, None], source, state.source)
         following = self.references.at(clip, frame + 1)
         observation = Observation(
@@ -308,38 +290,6 @@ class TrackingEnv:
         )
         return state, observation, qpos, qvel
 
-    def source(self, clip: Tensor, frame: Tensor, qpos: Tensor) -> Tensor:
-        """What the robots' commands are made of, seen from where they are."""
-        random = self.config.randomization
-        position, quaternion = randomization.noisy_anchor(
-            random, qpos[:, :3], qpos[:, 3:7]
-        )
-        if self.command.kind == "pose":
-            rows = self.references.rows_at(clip, frame[:, None] + 1)
-            return anchor_poses(rows, position, quaternion, "heading")[:, 0]
-        rows = self.references.rows_at(clip, frame[:, None] + self.steps)
-        poses = anchor_poses(rows, position, quaternion, self.anchor)
-        if self.encoder is None:
-            return poses.reshape(-1, self.command.poses * POSE_SIZE)
-        with torch.autocast(
-            self.device.type, torch.bfloat16, self.device.type == "cuda"
-        ):
-            return self.encoder.encode(poses).float()
-
     def statistics(self) -> dict[str, float]:
         """Means since the last call; waits for the device."""
-        if self._sums is None:
-            return {}
-        values = self._sums.tolist()
-        steps, self._sums, self._steps_done = self._steps_done, None, 0
-        seconds = steps * self.count * STEP_S
-        causes = (*terminations.CAUSES, "broken")
-        terms, rest = values[: len(self._names)], values[len(self._names) :]
-        found = {n: v / steps / STEP_S for n, v in zip(self._names, terms, strict=True)}
-        counts, (done, timeout, lived, reward) = rest[:-4], rest[-4:]
-        by_cause = zip(causes, counts, strict=True)
-        found |= {f"cause/{name}": count / seconds for name, count in by_cause}
-        found["failures_per_s"] = (done - timeout) / seconds
-        found["episode_s"] = lived / max(done, 1.0) * STEP_S
-        found["reward"] = reward / steps / STEP_S
-        return found
+        return self._tally.read()

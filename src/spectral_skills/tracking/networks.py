@@ -75,8 +75,11 @@ class Network(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Of inputs (n, w), with any number of columns more, all zero: rows that are
         a multiple of 16 bytes long multiply faster."""
-        more = x.shape[-1] - self.first.in_features
-        weight = functional.pad(self.first.weight, (0, more))
+        more, weight = x.shape[-1] - self.first.in_features, self.first.weight
+        if more:  # not for nothing: padding copies the weight
+            weight = functional.pad(weight, (0, more))
         h = self.body(functional.linear(x, weight, self.first.bias))
+        if h.dtype == self.project.weight.dtype:
+            return self.project(h)
         with torch.autocast(x.device.type, enabled=False):
             return self.project(h.to(self.project.weight.dtype))

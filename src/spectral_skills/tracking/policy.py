@@ -102,12 +102,6 @@ class Controller(nn.Module):
         source = source if self.source is None else self.source(source)
         return torch.cat((frames, source, phase), dim=-1)
 
-    def observe(self, history: Tensor, source: Tensor) -> None:
-        """Let the normalisers learn from observations, here and in other processes."""
-        self.proprio.update(history[:, -1])
-        if self.source is not None:
-            self.source.update(source)
-
     def encode(self, inputs: Tensor) -> tuple[Tensor, Code] | None:
         """The window among the inputs and its code, if the encoder is our own."""
         if self.joint is None:

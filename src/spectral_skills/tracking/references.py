@@ -75,6 +75,10 @@ class References:
             # MuJoCo counts the root's angular velocity in the pelvis.
             smooth[:, 3:6] = rotation.rotate_inverse(row[at, 3:7], smooth[:, 3:6])
             qvel[at] = smooth
+        if not torch.isfinite(table).all():
+            first = int((~table.isfinite().all(1)).nonzero()[0])
+            clip = int(torch.searchsorted(ends, first, right=True))
+            raise ValueError(f"clip {clip} holds a value that is not a number")
         return cls(table, starts, motions.lengths)
 
     def at(self, clips: Tensor, frames: Tensor) -> Reference:

@@ -63,12 +63,15 @@ class RewardConfig:
 
 def terms(moment: Moment, config: RewardConfig) -> dict[str, Tensor]:
     """What each term with a weight pays each robot (n,) for this step."""
-    found: dict[str, Tensor] = {}
-    for name, term in TERMS.items():
-        weight = getattr(config, name)
-        if weight != 0.0:
-            found[name] = term(moment) * (weight * STEP_S)
-    return found
+    return {
+        name: TERMS[name](moment) * (getattr(config, name) * STEP_S)
+        for name in weighted(config)
+    }
+
+
+def weighted(config: RewardConfig) -> list[str]:
+    """Names of the terms with a weight, in the order of `terms`."""
+    return [name for name in TERMS if getattr(config, name) != 0.0]
 
 
 def maximum(config: RewardConfig) -> float:

@@ -9,8 +9,9 @@ from tqdm import tqdm
 class Bar:
     """How far a run is: by frames, or by minutes where those are limited."""
 
-    def __init__(self, frames: int, until: float, state: dict[str, Any], disable: bool):
-        self.timed = until < math.inf
+    def __init__(self, frames: int, until: float, state: dict[str, Any], silent: bool):
+        self.timed, self.silent = until < math.inf, silent
+        disable = silent or None  # None: no bar where there is no terminal
         self.began = state["frames"], state["seconds"]
         if self.timed:
             self.bar = tqdm(
@@ -35,13 +36,15 @@ class Bar:
             told = f"{short(frames)} frames, {short(rate)} a second"
             self.bar.set_postfix_str(told, refresh=False)
         now = seconds - self.began[1] if self.timed else frames
+        if self.bar.disable:
+            return
         # The last iteration may go beyond; a bar beyond its end is none.
         self.bar.update(min(now, self.bar.total) - self.bar.n)
 
     def write(self, text: str) -> None:
-        """A line above the bar."""
-        if not self.bar.disable:
-            self.bar.write(text)
+        """A line above the bar, or in its place."""
+        if not self.silent:
+            tqdm.write(text)
 
     def close(self) -> None:
         self.bar.close()

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 from spectral_skills import config as configs
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.physics.base import Physics
-from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.skill import distributed
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
@@ -107,26 +104,6 @@ def load_init(
         return replace(ppo, critic_warmup=alone)
     critic.load_state_dict(Critic.load(init).state_dict())
     return ppo
-
-
-def physics_for(device: torch.device, count: int, config: PhysicsConfig) -> Physics:
-    """Robots simulated by Warp on a GPU, by MuJoCo itself on a CPU."""
-    # Imported here: Warp takes seconds, and is of no use without a GPU.
-    if device.type == "cuda":
-        from spectral_skills.physics.warp import WarpPhysics
-
-        return WarpPhysics(count, config, device)
-    from spectral_skills.physics.native import NativePhysics
-
-    return NativePhysics(count, config)
-
-
-def from_first(module: nn.Module) -> None:
-    """Give every process the first one's weights."""
-    if distributed.world_size() > 1:
-        for value in module.state_dict().values():
-            own = value if distributed.rank() == 0 else torch.zeros_like(value)
-            value.copy_(distributed.all_reduce_sum(own))
 
 
 def of_first(value: float, device: torch.device) -> float:

@@ -10,18 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
 from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors
+from spectral_skills.physics.build import simulate
 from spectral_skills.skill import distributed
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.skill.run_folder import RunFolder, between_steps
-from spectral_skills.tracking import imitate, start
+from spectral_skills.tracking import start
 from spectral_skills.tracking.config import MAY_CHANGE, TrackConfig
 from spectral_skills.tracking.env import TrackingEnv
-from spectral_skills.tracking.policy import KIND, Controller, ControllerConfig, Critic
+from spectral_skills.tracking.policy import KIND, Controller, Critic
 from spectral_skills.tracking.ppo import Learner
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.run_log import Bar, line
@@ -48,10 +48,11 @@ class Training:
         self.first, world = distributed.rank() == 0, distributed.world_size()
         if where.type == "cuda":
             torch.set_float32_matmul_precision("high")
-        if config.robots % world:
+        parts = world * config.ppo.minibatches
+        if config.robots % parts:
             raise ValueError(
                 f"{config.robots:,} robots cannot be shared equally by {world} "
-                "processes"
+                f"processes with {config.ppo.minibatches} minibatches each"
             )
         settings = start.commanded(config.controller, encoder)
         self.config = config = replace(config, controller=settings)
@@ -63,20 +64,36 @@ class Training:
         )
         parents = {"skill": settings.command.encoder} if encoder else {}
         self.provenance = Provenance(KIND, command, config.seed, data_hash, parents)
-        self.state: dict[str, Any] = {"frames": 0, "seconds": 0.0, "best": None}
-        self.kept: dict[str, Tensor] | None = None
-        """Weights of the controller that did best in a probe, with its critic's."""
+        self.state: dict[str, Any] = {"frames": 0, "seconds": 0.0}
+        self.run.claim()
+        try:
+            self._build(corpora, encoder, init, compiled)
+        except BaseException:
+            self.run.close()
+            raise
+        self._mark = self.state["frames"], self.state["seconds"]
+
+    def _build(
+        self,
+        corpora: Sequence[Corpus],
+        encoder: SkillEncoder | None,
+        init: Path | None,
+        compiled: bool | None,
+    ) -> None:
+        config, where = self.config, self.where
+        settings, ppo = config.controller, config.ppo
         found = self.run.load_checkpoint()
         if found is not None:
             self.state |= found[1]
-
         torch.manual_seed(config.seed)  # for the weights
         self.controller = Controller(settings).to(where)
         self.critic = Critic(settings).to(where)
-        ppo = config.ppo
         if found is None and init is not None:
             ppo = start.load_init(self.controller, self.critic, init, ppo)
-        robots = config.robots // world
+        # What it takes before an old controller may learn, also after a restart.
+        warmup = self.state.setdefault("critic_warmup", ppo.critic_warmup)
+        ppo = replace(ppo, critic_warmup=warmup)
+        robots = config.robots // distributed.world_size()
         compiled = where.type == "cuda" if compiled is None else compiled
         self.memory = start.Memory(where, robots)
         with self.memory.advice():
@@ -84,7 +101,7 @@ class Training:
             motions = MotionTensors.join([side.to(where) for side in sides])
             references = References.build(motions)
             self.memory.measure()
-            self.physics = start.physics_for(where, robots, config.physics)
+            self.physics = simulate(where, robots, config.physics)
             # Not the same starts again when a run goes on.
             seed = config.seed * 7919 + self.state["frames"] * 31 + distributed.rank()
             self.env = TrackingEnv(
@@ -96,20 +113,10 @@ class Training:
                 seed % 2**31,
                 compiled,
             )
-            if found is None and init is None and config.imitation.updates:
-                imitate.warm_up(self.controller, self.env, config.imitation)
-                start.from_first(self.controller)
             self.learner = Learner(ppo, self.controller, self.critic, where, compiled)
             if found is not None:
-                self._go_on(found[0])
-        self._mark = self.state["frames"], self.state["seconds"]
-
-    def _go_on(self, tensors: dict[str, Tensor]) -> None:
-        self.learner.load(_part(tensors, "learner."))
-        self.env.sampler.load(_part(tensors, "sampler."))
-        folder = self.run.model_folder
-        if self.state["best"] is not None and folder.exists():
-            self.kept = artifact.load(folder, ControllerConfig)[1]
+                self.learner.load(_part(found[0], "learner."))
+                self.env.sampler.load(_part(found[0], "sampler."))
 
     def iterate(self, progress: float) -> dict[str, Any]:
         """A rollout of every robot and what is learned from it."""
@@ -134,16 +141,10 @@ class Training:
         return found | {name: float(value) for name, value in learned.items()}
 
     def measure(self, probe: Probe) -> dict[str, float]:
-        """Results of a probe; keeps the controller if it is the best so far."""
+        """Results of a probe."""
         self.controller.eval()
         results = {k: v for k, v in probe(self.controller).items() if math.isfinite(v)}
         self.controller.train()
-        error = results.get("mpjpe_local_mm", 1e9)
-        score = [results["success_rate"], -error]
-        if self.state["best"] is None or score > self.state["best"]:
-            self.state["best"] = score
-            weights = self.controller.weights(self.critic)
-            self.kept = {k: v.detach().to("cpu", copy=True) for k, v in weights.items()}
         return results
 
     def count_from(self, seconds: float) -> None:
@@ -152,7 +153,7 @@ class Training:
 
     def save(self) -> None:
         """Model first: the checkpoint says that everything before it is there."""
-        weights = self.kept or self.controller.weights(self.critic)
+        weights = self.controller.weights(self.critic)
         self.run.save_model(self.config.controller, weights, self.provenance)
         tensors = {f"learner.{k}": v for k, v in self.learner.tensors().items()}
         tensors |= {f"sampler.{k}": v for k, v in self.env.sampler.tensors().items()}
@@ -171,10 +172,9 @@ def train(
     command: str = "",
     compiled: bool | None = None,
 ) -> Controller:
-    """Train in the folder `out`, or go on there; gives the controller that was kept.
+    """Train in the folder `out`, or go on there; gives the last controller.
 
-    With a `probe` that is the one of the best success rate, and among those the one
-    of the least error; else the last. `watch` is called with the folder when there is
+    `probe` measures it now and then, `watch` is called with the folder when there is
     something new to draw. `init` is a controller whose weights a new run begins with.
     """
     training = Training(config, corpora, encoder, out, device, init, command, compiled)
@@ -191,7 +191,7 @@ def train(
         return state["frames"] >= config.frames or state["seconds"] >= until
 
     run.begin_log(state["frames"], goes_on=not done())
-    bar = Bar(config.frames, until, state, disable=not first)
+    bar = Bar(config.frames, until, state, silent=not first)
     last = {"probe": state["frames"], "checkpoint": state["frames"]}
 
     def due(name: str, every: int) -> bool:
@@ -215,7 +215,6 @@ def train(
                 probed = probe is not None and (
                     due("probe", config.probe_every) or ended
                 )
-                ended = ended or interrupted()
                 logged = probed or ended or iteration % config.log_every == 0
                 if logged:
                     row = training.row(learned)
@@ -224,14 +223,16 @@ def train(
                         row |= training.measure(probe)
                     run.log(row)
                     bar.write(line(row))
-                saved = due("checkpoint", config.checkpoint_every) or ended
+                # Asked once: whoever interrupts later waits for another step.
+                stop = interrupted()
+                saved = due("checkpoint", config.checkpoint_every) or ended or stop
                 if saved:
                     training.save()
                 if first and (probed or saved):
                     watch(run.path)
                 if logged or saved:
                     training.count_from(time.monotonic() - began)
-                if interrupted():
+                if stop:
                     raise KeyboardInterrupt
     finally:
         bar.close()

@@ -5,7 +5,17 @@ from typing import Literal
 
 from spectral_skills.verbs.shared import device_or_best
 
-What = Literal["kinematics", "windows", "corpus", "ik", "synth", "pretrain", "support"]
+What = Literal[
+    "kinematics",
+    "windows",
+    "corpus",
+    "ik",
+    "synth",
+    "pretrain",
+    "support",
+    "physics",
+    "track",
+]
 
 
 def doctor() -> int:
@@ -16,9 +26,7 @@ def doctor() -> int:
 
 
 def bench(
-    what: Literal[
-        "kinematics", "windows", "corpus", "ik", "synth", "pretrain", "support"
-    ],
+    what: What,
     /,
     *,
     device: str = "cpu",
@@ -40,6 +48,8 @@ def bench(
         "ik": "motion.bench_ik",
         "pretrain": "skill.bench",
         "support": "spectral.bench",
+        "physics": "physics.bench",
+        "track": "tracking.bench",
     }
     room = rooms.get(what, "motion.bench")
     measure = getattr(import_module(f"spectral_skills.{room}"), what)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 NOTHING_USABLE = 2
 INTERRUPTED = 130
-RELEASED = ("base", "released")
+RELEASED = "base"
 """Names of the models that come with the package."""
 
 
@@ -57,7 +57,7 @@ def apart(target: Path, other: Path) -> None:
 
 def skill_folder(folder: Path) -> Path:
     """Folder of a skill model; `base` is the one that comes with the package."""
-    if str(folder) in RELEASED:
+    if str(folder) == RELEASED:
         from spectral_skills.skill.model import PRETRAINED
 
         return PRETRAINED / "skill"
@@ -66,7 +66,7 @@ def skill_folder(folder: Path) -> Path:
 
 def controller_folder(folder: Path) -> Path:
     """Folder of a controller; `base` is the one that comes with the package."""
-    if str(folder) in RELEASED:
+    if str(folder) == RELEASED:
         from spectral_skills.tracking.policy import released
 
         return released()

@@ -123,7 +123,7 @@ def skills_encode(
     name: str,
     /,
     *,
-    skill: Path = Path("released"),
+    skill: Path = Path("base"),
     corpus: Path = Path("embedded"),
     out: Path,
 ) -> None:
@@ -131,7 +131,7 @@ def skills_encode(
 
     Args:
         name: Name of the clip, as `corpus list` prints it.
-        skill: Skill model; `released` is the one that comes with the package.
+        skill: Skill model; `base` is the one that comes with the package.
         corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: File to write (.npz).
     """
@@ -149,7 +149,7 @@ def skills_encode(
 
 def skills_map(
     *,
-    skill: Path = Path("released"),
+    skill: Path = Path("base"),
     corpus: Path = Path("embedded"),
     out: Path = Path("skill_map.png"),
     device: str | None = None,
@@ -157,7 +157,7 @@ def skills_map(
     """Draw a corpus as the skill space sees it: one dot a clip, coloured by kind.
 
     Args:
-        skill: Skill model; `released` is the one that comes with the package.
+        skill: Skill model; `base` is the one that comes with the package.
         corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: Picture to write.
         device: cpu or cuda; cuda where there is one.
@@ -193,7 +193,7 @@ def evaluate_readout(
     """Measure what a linear map reads from skills: poses now and later, root motion.
 
     Args:
-        skill: Skill models, one row each; `released` comes with the package.
+        skill: Skill models, one row each; `base` comes with the package.
         corpus: Folders of corpora; `embedded` is the one this package makes.
         held_out: Clips to score on, as in training: a share, or a number from 1 on.
         seed: Seed of the split, as in training, and of the windows.

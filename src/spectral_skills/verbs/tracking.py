@@ -90,7 +90,9 @@ def track(
             settings, corpora, encoder, *places, probe, draw_curves, " ".join(words)
         )
     except KeyboardInterrupt:
-        print("stopped; the same command goes on from here", file=sys.stderr)
+        saved = (out / "checkpoint").exists()
+        told = "the same command goes on from here" if saved else "nothing was saved"
+        print(f"stopped; {told}", file=sys.stderr)
         return INTERRUPTED
     if distributed.rank() == 0:
         print(f"model     {out / 'model'}")
@@ -240,6 +242,23 @@ def evaluate_tracking(
         table = f"Tracking: {label or corpus.name}"
         table += "" if set == "all" else f", {set}"
         publish([replace(r, table=table) for r in found.results], record)
+
+
+def report_tracking(*, run: Path, label: str, record: Path) -> None:
+    """Put what a training run of a controller reached into a file of results.
+
+    Args:
+        run: Folder of the run.
+        label: Name of the corpus in the tables.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from spectral_skills.report.tables import publish, show
+    from spectral_skills.report.tracking_run import tracking_results
+
+    results = tracking_results(run, label)
+    show(results)
+    publish(results, record)
 
 
 def _models(controller: Path, skill: Path, device: str) -> tuple:
