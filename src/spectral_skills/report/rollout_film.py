@@ -71,7 +71,7 @@ def pictures(
                 _captioned(
                     picture,
                     f"{record.names[index]}  {frame / record.fps:.2f} s",
-                    f"link error {_mm(wrong.local_mm[frame, 0])}"
+                    f"blue: reference   link error {_mm(wrong.local_mm[frame, 0])}"
                     f"   drift {_mm(wrong.root_mm[frame, 0])}",
                 )
             )
