@@ -73,9 +73,9 @@ def test_pictures_tell_time_and_error(monkeypatch):
     monkeypatch.setattr(rollout_film, "_captioned", captioned)
     rollout_film.pictures(_record(8, broken_from=6))
     assert told == [
-        ("stand  0.00 s", "link error 0 mm   drift 100 mm"),
-        ("stand  0.06 s", "link error 0 mm   drift 100 mm"),
-        ("stand  0.12 s", "link error -   drift -"),
+        ("stand  0.00 s", "blue: reference   link error 0 mm   drift 100 mm"),
+        ("stand  0.06 s", "blue: reference   link error 0 mm   drift 100 mm"),
+        ("stand  0.12 s", "blue: reference   link error -   drift -"),
     ]
 
 
