@@ -254,9 +254,7 @@ class TrackingEnv:
         )
         push_in = state.push_in - 1
         pushed = push_in <= 0
-        push_in = torch.where(
-            pushed | done, randomization.next_push(random, push_in), push_in
-        )
+        push_in = torch.where(pushed, randomization.next_push(random, push_in), push_in)
         qvel = torch.where(pushed[:, None], randomization.kick(random, qvel), qvel)
         qvel = torch.where(done[:, None], fresh.qvel, qvel)
 

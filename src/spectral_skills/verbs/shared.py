@@ -1,6 +1,7 @@
 """What several verbs need; heavy imports happen inside."""
 
 from pathlib import Path
+from typing import Any
 
 NOTHING_USABLE = 2
 INTERRUPTED = 130
@@ -71,3 +72,24 @@ def controller_folder(folder: Path) -> Path:
 
         return released()
     return folder
+
+
+def check_training(corpus: list[Path], out: Path, release: Path | None) -> None:
+    """Refuse what a training verb could not read or write in the end."""
+    from spectral_skills.artifact import refuse_foreign
+
+    if not corpus:
+        raise ValueError("--corpus needs a folder; `embedded` is made on first use")
+    if release is not None:
+        for folder in (out, *corpus):
+            apart(release, folder)
+        refuse_foreign(release)
+
+
+def command_of(words: list[str], settings: Any, recipe: Any) -> str:
+    """A command line without folders: words, and what differs from a recipe."""
+    from spectral_skills.config import differences
+
+    changes = differences(settings, recipe)
+    options = [f"--{name.replace('_', '-')} {v}" for name, v in changes.items()]
+    return " ".join([*words, *options])

@@ -6,8 +6,9 @@ from typing import Any
 
 from spectral_skills.verbs.shared import (
     INTERRUPTED,
-    apart,
     check_file,
+    check_training,
+    command_of,
     device_or_best,
     open_corpora,
     skill_folder,
@@ -38,25 +39,17 @@ def pretrain(
         device: cpu or cuda; cuda where there is one.
     """
     from spectral_skills import recipes
-    from spectral_skills.artifact import load_provenance, refuse_foreign
-    from spectral_skills.config import differences
+    from spectral_skills.artifact import load_provenance
     from spectral_skills.report.training import draw_curves
     from spectral_skills.skill import distributed
     from spectral_skills.skill import pretrain as training
 
-    if not corpus:
-        raise ValueError("--corpus needs a folder; `embedded` is made on first use")
-    if release is not None:
-        for folder in (out, *corpus):
-            apart(release, folder)
-        refuse_foreign(release)
+    check_training(corpus, out, release)
     settings = config or recipes.pretrain(recipe)
     where = device_or_best(device)
     corpora = open_corpora(corpus)
-    changes = differences(settings, recipes.pretrain(recipe))
     words = ["spectral pretrain", recipe, "--corpus", *(c.name for c in corpus)]
-    words += [f"--{name.replace('_', '-')} {value}" for name, value in changes.items()]
-    command = " ".join(words)
+    command = command_of(words, settings, recipes.pretrain(recipe))
     try:
         model = training.pretrain(settings, corpora, out, where, command, draw_curves)
     except KeyboardInterrupt:

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from spectral_skills.verbs.shared import (
     INTERRUPTED,
-    apart,
     check_file,
+    check_training,
+    command_of,
     controller_folder,
     device_or_best,
     open_corpora,
@@ -50,8 +51,7 @@ def track(
         device: cpu or cuda; cuda where there is one.
     """
     from spectral_skills import recipes
-    from spectral_skills.artifact import load_provenance, refuse_foreign
-    from spectral_skills.config import differences
+    from spectral_skills.artifact import load_provenance
     from spectral_skills.evaluation.probe import probe_of
     from spectral_skills.report.tracking_curves import draw_curves
     from spectral_skills.skill import distributed
@@ -59,12 +59,7 @@ def track(
     from spectral_skills.tracking import start
     from spectral_skills.tracking.train import train
 
-    if not corpus:
-        raise ValueError("--corpus needs a folder; `embedded` is made on first use")
-    if release is not None:
-        for folder in (out, *corpus):
-            apart(release, folder)
-        refuse_foreign(release)
+    check_training(corpus, out, release)
     if resume and not (out / "checkpoint").exists():
         raise ValueError(f"{out}: no checkpoint to go on from")
     settings = config or recipes.track(recipe)
@@ -81,13 +76,12 @@ def track(
     words = ["spectral track", recipe, "--corpus", *(c.name for c in corpus)]
     words += [] if skill is None else ["--skill", skill.name]
     words += [] if init is None else ["--init", init.name]
-    changes = differences(settings, recipes.track(recipe))
-    words += [f"--{name.replace('_', '-')} {value}" for name, value in changes.items()]
+    told = command_of(words, settings, recipes.track(recipe))
     begin = None if init is None else controller_folder(init)
     try:
         places = out, where, begin
         controller = train(
-            settings, corpora, encoder, *places, probe, draw_curves, " ".join(words)
+            settings, corpora, encoder, *places, probe, draw_curves, told
         )
     except KeyboardInterrupt:
         saved = (out / "checkpoint").exists()
