@@ -7,7 +7,7 @@ from PIL import Image
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.compose import chosen
 from spectral_skills.motion.synthetic.generate import SynthConfig, synthesise
-from spectral_skills.report.demo import GRIDS, SHEETS, build, example
+from spectral_skills.report.demo import FOLLOWED, GRIDS, SHEETS, build, example
 from spectral_skills.robot.render import backend
 
 
@@ -26,8 +26,9 @@ def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch):
     grids = [[example(corpus, w) for w in row] for row in GRIDS.values()]
     shown = sum(any(i is not None for i in row) for row in grids)
     sheets = sum(example(corpus, w) is not None for w in SHEETS)
+    followed = sum(example(corpus, w) is not None for w in FOLLOWED)
     # Coverage, and of the skill space: map, poses, ranks.
-    assert len(pictures) == 4 + shown + sheets > 6
+    assert len(pictures) == 4 + shown + sheets + followed > 6
     for picture in pictures:
         with Image.open(page.parent / picture) as image:
             assert min(image.size) > 200
@@ -39,5 +40,5 @@ def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch):
 def test_the_embedded_corpus_has_every_row_of_the_demo():
     """All factors that the page shows are among those of the 512 clips."""
     there = {chosen(0, number) for number in range(SynthConfig().clips)}
-    for wanted in (*SHEETS, *(w for row in GRIDS.values() for w in row)):
+    for wanted in (*SHEETS, *FOLLOWED, *(w for row in GRIDS.values() for w in row)):
         assert frozenset(wanted.split("+")) - {""} in there, wanted

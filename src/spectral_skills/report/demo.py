@@ -8,6 +8,7 @@ import numpy as np
 from tqdm import tqdm
 
 from spectral_skills.atomic import write_file
+from spectral_skills.evaluation.metrics import episodes
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.ingest import ingest
@@ -26,11 +27,14 @@ from spectral_skills.report.directions import all_ranks
 from spectral_skills.report.figures import motion_grid
 from spectral_skills.report.groups import groups
 from spectral_skills.report.plausibility import recorded_table, summarise
+from spectral_skills.report.rollout_film import strip
 from spectral_skills.report.skill_map import draw_map
 from spectral_skills.robot.render import backend
+from spectral_skills.rollout.clip import follow
 from spectral_skills.skill.codes import SkillBank
 from spectral_skills.skill.model import PRETRAINED, SkillModel
 from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.tracking.policy import Controller
 
 GRIDS: dict[str, tuple[str, ...]] = {
     "Standing and travelling": ("", *TRAVELS),
@@ -43,6 +47,8 @@ GRIDS: dict[str, tuple[str, ...]] = {
 }
 """Headings and the factors of each row of pictures below them."""
 SHEETS = ("forward", "jog", "forward+raise")
+FOLLOWED = ("forward+spread", "jog", "squat")
+"""Motions that the controller is shown following."""
 _READ = ("forward", "squat", "turn", "wave")
 _TOLD = 10
 _PANELS = 8
@@ -68,6 +74,7 @@ def build(folder: Path, out: Path) -> Path:
         html.paragraph("Every motion says in several ways what it does."),
         _sentences(corpus),
         *_skills(corpus, pictures),
+        *_controller(corpus, pictures),
         html.heading("How plausible it is"),
         html.paragraph(_PLAUSIBILITY),
         html.table(*_plausibility(corpus), "numbers"),
@@ -102,7 +109,12 @@ _SKILLS = (
 _DIRECTIONS = (
     "What follows is predicted by a map that is affine in the skill, so a step in "
     "skill space changes the prediction by the same amount whatever the skill. These "
-    "are predictions, on a standing robot; the controller is still to come."
+    "are predictions, on a standing robot."
+)
+_CONTROLLER = (
+    "One controller executes every skill. It sees its own senses and the skill of the "
+    "next tenths of a second, and nothing else of the motion it follows. Simulated "
+    "here by MuJoCo on the CPU; the reference is blue."
 )
 
 
@@ -169,6 +181,25 @@ def _skills(corpus: Corpus, pictures: Path) -> list[str]:
         html.figure("pictures/poses.png", "Each row a direction, from minus to plus."),
         html.figure("pictures/directions.png", "All 64, and what each would move."),
     ]
+
+
+def _controller(corpus: Corpus, pictures: Path) -> list[str]:
+    """The released controller at work."""
+    chosen = [i for i in (example(corpus, w) for w in FOLLOWED) if i is not None]
+    if not chosen:
+        return []
+    encoder = SkillModel.load(PRETRAINED / "skill").encoder
+    record = follow(Controller.load("base"), encoder, corpus.select(np.array(chosen)))
+    done = episodes(record)
+    parts = [html.heading("The controller"), html.paragraph(_CONTROLLER)]
+    for number, index in enumerate(chosen):
+        picture = f"followed_{number}.png"
+        strip(record, pictures / picture, number)
+        told = "tracked to the end" if done.success[number] else "fell behind"
+        error = f"{done.local_mm[number]:.0f} mm from the reference's pose"
+        caption = f"{_sentence(corpus, index)}: {told}, {error}."
+        parts.append(html.figure(f"pictures/{picture}", caption))
+    return parts
 
 
 def _sentence(corpus: Corpus, index: int) -> str:
