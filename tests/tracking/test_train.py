@@ -217,7 +217,7 @@ def test_minutes_end_a_call_and_the_next_goes_on(corpus, tmp_path):
 
 
 def test_init_begins_with_old_weights(corpus, tmp_path, monkeypatch):
-    """Of actor and critic; from a release the critic learns alone first."""
+    """Of actor and critic, and gently; from a release the critic learns alone first."""
     encoder = _encoder()
     old = train(_config(), [corpus], encoder, tmp_path / "old", "cpu")
     old.release(tmp_path / "small", Provenance("controller"))
@@ -225,6 +225,7 @@ def test_init_begins_with_old_weights(corpus, tmp_path, monkeypatch):
     true = Learner.__init__
 
     def spy(self, config, controller, critic, *rest):
+        assert config.actor_lr == start.GENTLE_LR
         begun.append((config.critic_warmup, controller.state_dict()["log_std"].clone()))
         true(self, config, controller, critic, *rest)
 

@@ -21,6 +21,9 @@ LEAST_FRAMES = FPS // 2
 NEW_CRITIC_WARMUP = 20
 """Iterations in which a new critic learns what an old controller is worth, before it
 judges it."""
+GENTLE_LR = 3e-5
+"""Of an old actor at first: the divergence rule raises it within a few iterations, but
+what a first step of 1e-3 does to a narrow policy cannot be undone."""
 _MAY_DIFFER = ("init_std", "min_std", "max_std", "released", "critic_hidden")
 """Of an old controller whose weights a new run begins with."""
 _SPARE = 0.85
@@ -98,6 +101,8 @@ def load_init(
             f"{init}: released without what learns beside it; begin with the model as "
             "`spectral track` wrote it"
         ) from None
+    low, high = ppo.actor_lr_limits
+    ppo = replace(ppo, actor_lr=min(max(GENTLE_LR, low), ppo.actor_lr, high))
     same = old.config.critic_hidden == controller.config.critic_hidden
     if old.config.released or not same:
         alone = max(ppo.critic_warmup, NEW_CRITIC_WARMUP)
