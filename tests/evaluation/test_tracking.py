@@ -80,7 +80,7 @@ def test_robots_on_their_references_score_everything(corpus, encoder, controller
         made.append(count)
         return Followers(count, corpus)
 
-    found = evaluate(controller, encoder, corpus, physics=physics, robots=2)
+    found = evaluate(controller, Course(corpus, encoder, physics=physics, robots=2))
     # Five clips in three groups of two; the simulation is made once.
     assert made == [2]
     rows = {r.row for r in found.results}
@@ -104,7 +104,7 @@ def test_a_failure_is_told_for_its_clip_with_frame_and_cause(
     def physics(count: int) -> Any:
         return Followers(count, corpus, drop="walk_c")
 
-    found = evaluate(controller, encoder, corpus, physics=physics, robots=3)
+    found = evaluate(controller, Course(corpus, encoder, physics=physics, robots=3))
     outcome = found.outcomes[2]
     assert (outcome.success, outcome.failed_at) == (False, 10)
     assert outcome.cause == "anchor_height"
@@ -194,7 +194,7 @@ def test_every_number_is_that_of_a_slow_loop(corpus, encoder, controller):
         made.append(Wobblers(count, corpus))
         return made[-1]
 
-    found = evaluate(controller, encoder, corpus, physics=physics, robots=3)
+    found = evaluate(controller, Course(corpus, encoder, physics=physics, robots=3))
     truth = slowly(corpus, made[0])
     causes = [t["cause"] for t in truth.values()]
     assert causes == ["", "anchor_height", "", "anchor_orientation", "anchor_height"]
@@ -240,9 +240,8 @@ def test_windows_begin_at_their_frames(corpus, encoder, controller):
         return Followers(count, corpus, drop="jump_b")
 
     windows = [(1, 0), (1, 30), (3, 31)]
-    found = evaluate(
-        controller, encoder, corpus, windows=windows, frames=30, physics=physics
-    )
+    course = Course(corpus, encoder, windows=windows, frames=30, physics=physics)
+    found = evaluate(controller, course)
     assert [o.failed_at for o in found.outcomes] == [10, 0, 0]
     assert [o.frames for o in found.outcomes] == [30, 30, 30]
     assert [o.name for o in found.outcomes] == ["jump_b", "jump_b", "box_punch_d"]
@@ -310,14 +309,14 @@ def test_a_probe_cuts_windows_out_of_long_clips(make_clip, make_corpus, tmp_path
 def test_a_controller_of_another_encoder_is_refused(corpus, encoder):
     other = ControllerConfig(hidden=(8,), command=CommandConfig(width=4, encoder="x"))
     with pytest.raises(ValueError, match="trained with the encoder x"):
-        evaluate(Controller(other), encoder, corpus)
+        evaluate(Controller(other), Course(corpus, encoder))
 
 
 def test_on_mujoco_itself_an_untrained_controller_is_scored(
     corpus, encoder, controller, tmp_path
 ):
     """It does something, and the table says what."""
-    found = evaluate(controller, encoder, corpus.select([0, 4]))
+    found = evaluate(controller, Course(corpus.select([0, 4]), encoder))
     every = {r.metric: r for r in found.results if r.row == "all"}
     assert every["success_rate"].n == 2
     assert every["success_rate"].hardware

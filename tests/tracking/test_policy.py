@@ -11,7 +11,7 @@ import torch
 
 from spectral_skills.artifact import Provenance
 from spectral_skills.skill.bottleneck import BottleneckConfig
-from spectral_skills.tracking import policy
+from spectral_skills.skill.model import PRETRAINED, SkillModel
 from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.networks import Network, Normalizer
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
@@ -189,15 +189,13 @@ def test_a_released_controller_acts_nearly_the_same(kind, tmp_path):
         Critic.load(tmp_path / "small")
 
 
-def test_released_controllers_have_names(tmp_path, monkeypatch):
-    """`Controller.load("base")`, wherever the package lies."""
-    assert policy.released() == policy.PRETRAINED / "controller"
-    with pytest.raises(ValueError, match="no released controller 'other'"):
-        policy.released("other")
-    controller = _controller()
-    controller.release(tmp_path / "there", Provenance("controller"))
-    monkeypatch.setitem(policy.RELEASED, "base", tmp_path / "there")
-    assert torch.equal(Controller.load("base").std, controller.std)
+def test_the_released_controller_has_a_name():
+    """`Controller.load("base")`, wherever the package lies; so are its skills."""
+    controller, skill = Controller.load("base"), SkillModel.load("base")
+    assert controller.config.released
+    assert controller.config.command.encoder == skill.encoder.fingerprint()
+    files = (PRETRAINED / "controller").iterdir()
+    assert sum(path.stat().st_size for path in files) < 25e6
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Two processes learn as one: gradients, normalisers, divergence, weights."""
+"""Two processes learn as one: gradients, normalisers, divergence, starts."""
 
 from pathlib import Path
 from unittest import mock
@@ -15,6 +15,7 @@ from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
 from spectral_skills.tracking.ppo import Learner, PPOConfig
+from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
 
 ROBOTS, ITERATIONS = 8, 2
 KINDS = ("skill", "vq")
@@ -78,12 +79,25 @@ def _learn(kind: str) -> dict:
     return {"losses": losses, "norms": norms, "state": learner.tensors()}
 
 
+def _sample() -> dict[str, Tensor]:
+    """A sampler's counts after two rounds of robots, of which this has a share."""
+    sampler = AdaptiveSampler(SamplerConfig(bin=10), torch.tensor([35, 20, 7]), "cpu")
+    draw = torch.Generator().manual_seed(3)
+    for done in (64, 128):
+        clips = torch.randint(0, 3, (64,), generator=draw)
+        frames = torch.randint(0, 7, (64,), generator=draw)
+        failed = torch.rand(64, generator=draw) < 0.3
+        sampler.book(*(distributed.share(x) for x in (clips, frames, failed)))
+        sampler.refresh(done)
+    return sampler.tensors() | {"probabilities": sampler.probabilities}
+
+
 def _process(rank: int, out: Path) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{out}/meet", rank=rank, world_size=2
     )
-    found = {kind: _learn(kind) for kind in KINDS}
+    found = {kind: _learn(kind) for kind in KINDS} | {"sampler": _sample()}
     torch.save(found, out / f"rank{rank}.pt")
     dist.destroy_process_group()
 
@@ -98,7 +112,13 @@ def two(tmp_path_factory) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def one() -> dict:
-    return {kind: _learn(kind) for kind in KINDS}
+    return {kind: _learn(kind) for kind in KINDS} | {"sampler": _sample()}
+
+
+def test_two_count_starts_and_failures_as_one(one, two):
+    for found in two:
+        for name, wanted in one["sampler"].items():
+            assert torch.equal(found["sampler"][name], wanted), name
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -50,12 +50,13 @@ class Course:
     ):
         """`windows` are clips and start frames; without them all clips are run whole.
 
-        `physics` makes the simulation for a number of robots. With `keep` the
-        references stay on the device from one controller to the next.
+        `rules` are the paper's unless others are given. `physics` makes the simulation
+        for a number of robots. With `keep` the references stay on the device from one
+        controller to the next.
         """
         self.corpus, self.encoder = corpus, encoder
         self.device = torch.device(device)
-        self.rules = rules
+        self.rules, self.whole = rules, windows is None
         self.spans = _spans(corpus, windows, frames)
         limit = robots or _ROBOTS[self.device.type]
         rounds = -(-len(self.spans) // limit)

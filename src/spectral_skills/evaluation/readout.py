@@ -24,7 +24,7 @@ from spectral_skills.motion.windows import (
 from spectral_skills.results import Result
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.skill.model import PRETRAINED, SkillModel
+from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.pretrain import split as pretraining_split
 from spectral_skills.skill.run_folder import read_about
 
@@ -139,10 +139,6 @@ def table(
         _check_split(folder, held_out, seed)
     # A model in a run folder is called as the run.
     names = [f.parent.name if f.name == "model" else f.name for f in folders]
-    names = [
-        "released" if folder == PRETRAINED / "skill" else name
-        for name, folder in zip(names, folders, strict=True)
-    ]
     if len(set(names)) < len(names):
         names = [str(folder) for folder in folders]
     sides = pretraining_split(corpora, held_out, seed, mirror=False, device=device)

@@ -1,24 +1,20 @@
 """Tracking scores of a controller: rows for all clips and for each kind of motion."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from spectral_skills.atomic import write_file
 from spectral_skills.evaluation import metrics
-from spectral_skills.evaluation.course import WINDOW_FRAMES, Course, Windows
+from spectral_skills.evaluation.course import Course
 from spectral_skills.evaluation.errors import CAUSES
 from spectral_skills.evaluation.metrics import Episodes, Measure
 from spectral_skills.motion import kinds
 from spectral_skills.motion.bench import hardware
-from spectral_skills.motion.corpus import Corpus
-from spectral_skills.physics.base import Physics
 from spectral_skills.results import Result
-from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking import terminations
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.terminations import TerminationConfig
@@ -72,23 +68,11 @@ class Evaluation:
 
 def evaluate(
     controller: Controller,
-    encoder: SkillEncoder | None,
-    corpus: Corpus,
-    device: torch.device | str = "cpu",
-    windows: Windows | None = None,
-    frames: int = WINDOW_FRAMES,
-    physics: Callable[[int], Physics] | None = None,
-    robots: int | None = None,
-    rules: TerminationConfig | None = None,
+    course: Course,
     command: str = "",
     run_hash: str = "",
 ) -> Evaluation:
-    """Score a controller on every clip of a corpus, or on windows of its clips.
-
-    `rules` are those of the paper unless others are given; `strict()` has SONIC's
-    foot rule too.
-    """
-    course = Course(corpus, encoder, device, windows, frames, physics, robots, rules)
+    """Score a controller on every clip of a course, or on its windows."""
     episodes = course.episodes(controller)
     names = course.kinds()
     kind_of = np.array(names)
@@ -97,14 +81,14 @@ def evaluate(
     found = {}
     for row, chosen in rows.items():
         some = episodes.select(chosen)
-        if windows is None:
+        if course.whole:
             found[row] = metrics.summary(some)
         else:
             row = "windows" if row == "all" else f"windows, {row}"
             found[row] = window_summary(some)
     whole = next(iter(found))
     found[whole] = found[whole] + failures(episodes)
-    if windows is not None:
+    if not course.whole:
         # As every file of results has it, of windows that end well.
         found["all"] = [m for m in metrics.summary(episodes) if m.name in CONTRACT]
     results = [
@@ -116,9 +100,9 @@ def evaluate(
             m.unit,
             n=m.n,
             paper=PAPER.get((row, m.name), "") if row == whole else "",
-            run=run_hash or corpus.hash[:8],
+            run=run_hash or course.corpus.hash[:8],
             command=command,
-            hardware=hardware(str(device)),
+            hardware=hardware(str(course.device)),
         )
         for row, measures in found.items()
         for m in measures

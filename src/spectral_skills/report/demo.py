@@ -166,7 +166,7 @@ def _sheets(corpus: Corpus, pictures: Path) -> list[str]:
 
 def _skills(corpus: Corpus, pictures: Path) -> list[str]:
     """The released skill space: where clips lie, and what directions do."""
-    model = SkillModel.load(PRETRAINED / "skill")
+    model = SkillModel.load("base")
     directions = Directions.load(PRETRAINED / "directions.safetensors")
     directions.check(model.encoder.fingerprint())
     draw_map(corpus, SkillBank.build(model.encoder, corpus), pictures / "skills.png")
@@ -188,7 +188,7 @@ def _controller(corpus: Corpus, pictures: Path) -> list[str]:
     chosen = [i for i in (example(corpus, w) for w in FOLLOWED) if i is not None]
     if not chosen:
         return []
-    encoder = SkillModel.load(PRETRAINED / "skill").encoder
+    encoder = SkillModel.load("base").encoder
     record = follow(Controller.load("base"), encoder, corpus.select(np.array(chosen)))
     done = episodes(record)
     parts = [html.heading("The controller"), html.paragraph(_CONTROLLER)]

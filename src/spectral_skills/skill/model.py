@@ -17,6 +17,8 @@ from spectral_skills.skill.predictor import Predictor, PredictorConfig
 KIND = "skill"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Models that come with the package."""
+RELEASED = "base"
+"""What they are called where a folder could be named."""
 SHARD_BYTES = 16 << 20
 
 
@@ -132,8 +134,8 @@ class SkillModel(nn.Module):
     def load(
         cls, folder: Path | str, device: torch.device | str = "cpu"
     ) -> "SkillModel":
-        """Read a model, from its folder or the run folder it lies in."""
-        folder = place(Path(folder))
+        """Read a model: `base`, or from its folder or the run folder it lies in."""
+        folder = place(folder, KIND)
         kind = artifact.load_provenance(folder).kind
         if kind != KIND:
             raise ValueError(f"{folder}: a {kind} model, not a {KIND} model")
@@ -156,7 +158,10 @@ class SkillModel(nn.Module):
         return model.to(device).eval()
 
 
-def place(folder: Path) -> Path:
-    """Where the model of a folder lies: there, or in the `model` of a run folder."""
-    inner = folder / "model"
-    return inner if inner.is_dir() else folder
+def place(folder: Path | str, kind: str) -> Path:
+    """Where a model lies: with the package if it is called `base`, else in its folder
+    or in the `model` of a run folder."""
+    if str(folder) == RELEASED:
+        return PRETRAINED / kind
+    inner = Path(folder) / "model"
+    return inner if inner.is_dir() else Path(folder)

@@ -19,7 +19,7 @@ from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.build import simulate
 from spectral_skills.physics.settings import FAST
 from spectral_skills.results import Result
-from spectral_skills.skill.model import PRETRAINED, SkillModel
+from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking.env import EnvConfig, TrackingEnv
 from spectral_skills.tracking.policy import Controller, Critic
 from spectral_skills.tracking.ppo import Learner, PPOConfig
@@ -72,7 +72,7 @@ def track(device: str) -> list[Result]:
     robots, ppo = (16_384, PPOConfig()) if cuda else (8, PPOConfig(steps=8))
     corpus = Corpus.open(embedded_corpus()).with_mirror()
     references = References.build(MotionTensors.load(corpus, where))
-    encoder = SkillModel.load(PRETRAINED / "skill", where).encoder
+    encoder = SkillModel.load("base", where).encoder
     released = Controller.load("base", where)
     controller = Controller(replace(released.config, released=False)).to(where)
     controller.load_state_dict(released.state_dict())

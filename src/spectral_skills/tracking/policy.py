@@ -21,7 +21,7 @@ from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
 from spectral_skills.robot import g1
 from spectral_skills.skill.bottleneck import Code
-from spectral_skills.skill.model import PRETRAINED, SHARD_BYTES, place
+from spectral_skills.skill.model import SHARD_BYTES, place
 from spectral_skills.tracking.joint import CommandConfig, JointEncoder
 from spectral_skills.tracking.networks import Network, Normalizer
 from spectral_skills.tracking.observations import CRITIC, HISTORY, PROPRIO
@@ -29,8 +29,6 @@ from spectral_skills.tracking.observations import CRITIC, HISTORY, PROPRIO
 T = TypeVar("T", bound=nn.Module)
 KIND = "controller"
 PHASE = 2
-RELEASED = {"base": PRETRAINED / "controller"}
-"""Controllers that come with the package, by name."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,6 @@ class Controller(nn.Module):
     ) -> "Controller":
         """Read a controller: a released one by its name, else from its folder or the
         run folder it lies in."""
-        folder = released(str(folder)) if str(folder) in RELEASED else Path(folder)
         config, weights = _read(folder)
         ours = {k: v for k, v in weights.items() if not k.startswith("critic.")}
         return _filled(cls(config), ours, folder).to(device).eval()
@@ -193,15 +190,8 @@ class Critic(nn.Module):
         return _filled(cls(config), ours, folder).to(device)
 
 
-def released(name: str = "base") -> Path:
-    """Folder of a controller that comes with the package."""
-    if name not in RELEASED:
-        raise ValueError(f"no released controller {name!r}; there is {[*RELEASED]}")
-    return RELEASED[name]
-
-
-def _read(folder: Path) -> tuple[ControllerConfig, dict[str, Tensor]]:
-    folder = place(folder)
+def _read(folder: Path | str) -> tuple[ControllerConfig, dict[str, Tensor]]:
+    folder = place(folder, KIND)
     kind = artifact.load_provenance(folder).kind
     if kind != KIND:
         raise ValueError(f"{folder}: a {kind} model, not a {KIND} model")
@@ -215,7 +205,7 @@ def _read(folder: Path) -> tuple[ControllerConfig, dict[str, Tensor]]:
     return config, weights
 
 
-def _filled(model: T, weights: dict[str, Tensor], folder: Path) -> T:
+def _filled(model: T, weights: dict[str, Tensor], folder: Path | str) -> T:
     floats = {k: v.float() if v.is_floating_point() else v for k, v in weights.items()}
     try:
         model.load_state_dict(floats)

@@ -64,10 +64,14 @@ def line(row: dict[str, float]) -> str:
         ("episode", "episode_s", "{:.1f} s"),
         ("KL", "kl", "{:.3f}"),
         ("lr", "actor_lr", "{:.0e}"),
+        ("critic", "critic_lr", "{:.0e}"),
         ("std", "std", "{:.2f}"),
         ("evenness", "sampler_entropy", "{:.2f}"),
     )
     parts += [f"{name} {form.format(row[k])}" for name, k, form in shown if k in row]
+    causes = {k.removeprefix("cause/"): v for k, v in row.items() if "cause/" in k}
+    by_cause = [f"{k.replace('_', ' ')} {v:.2f}" for k, v in causes.items() if v]
+    parts += [f"({', '.join(by_cause)})"] if by_cause else []
     troubles = {k: int(row.get(k, 0)) for k in ("contacts", "constraints", "broken")}
     parts += [f"{name} {count:,}" for name, count in troubles.items() if count]
     return "  ".join([*parts, f"{short(row['frames_per_s'])}/s"])

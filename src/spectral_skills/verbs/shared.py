@@ -1,12 +1,12 @@
 """What several verbs need; heavy imports happen inside."""
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 NOTHING_USABLE = 2
 INTERRUPTED = 130
-RELEASED = "base"
-"""Names of the models that come with the package."""
 
 
 def or_embedded(corpus: Path | None) -> Path:
@@ -56,24 +56,6 @@ def apart(target: Path, other: Path) -> None:
         raise ValueError(f"{target}: inside or around {other}; choose another folder")
 
 
-def skill_folder(folder: Path) -> Path:
-    """Folder of a skill model; `base` is the one that comes with the package."""
-    if str(folder) == RELEASED:
-        from spectral_skills.skill.model import PRETRAINED
-
-        return PRETRAINED / "skill"
-    return folder
-
-
-def controller_folder(folder: Path) -> Path:
-    """Folder of a controller; `base` is the one that comes with the package."""
-    if str(folder) == RELEASED:
-        from spectral_skills.tracking.policy import released
-
-        return released()
-    return folder
-
-
 def check_training(corpus: list[Path], out: Path, release: Path | None) -> None:
     """Refuse what a training verb could not read or write in the end."""
     from spectral_skills.artifact import refuse_foreign
@@ -93,3 +75,25 @@ def command_of(words: list[str], settings: Any, recipe: Any) -> str:
     changes = differences(settings, recipe)
     options = [f"--{name.replace('_', '-')} {v}" for name, v in changes.items()]
     return " ".join([*words, *options])
+
+
+def trained(train: Callable[[], Any], out: Path, release: Path | None) -> int:
+    """Train to the end or to an interrupt, and say where everything is."""
+    from spectral_skills.artifact import load_provenance
+    from spectral_skills.skill import distributed
+
+    try:
+        model = train()
+    except KeyboardInterrupt:
+        saved = (out / "checkpoint").exists()
+        told = "the same command goes on from here" if saved else "nothing was saved"
+        print(f"stopped; {told}", file=sys.stderr)
+        return INTERRUPTED
+    if distributed.rank() == 0:
+        print(f"model     {out / 'model'}")
+        print(f"curves    {out / 'curves.png'}")
+        if release is not None:
+            model.release(release, load_provenance(out / "model"))
+            print(f"release   {release}")
+    distributed.leave()
+    return 0

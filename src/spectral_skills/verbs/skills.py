@@ -1,17 +1,15 @@
 """Verbs about skill spaces. Each imports what it needs when it runs."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from spectral_skills.verbs.shared import (
-    INTERRUPTED,
     check_file,
     check_training,
     command_of,
     device_or_best,
     open_corpora,
-    skill_folder,
+    trained,
 )
 
 
@@ -39,9 +37,7 @@ def pretrain(
         device: cpu or cuda; cuda where there is one.
     """
     from spectral_skills import recipes
-    from spectral_skills.artifact import load_provenance
     from spectral_skills.report.training import draw_curves
-    from spectral_skills.skill import distributed
     from spectral_skills.skill import pretrain as training
 
     check_training(corpus, out, release)
@@ -50,19 +46,11 @@ def pretrain(
     corpora = open_corpora(corpus)
     words = ["spectral pretrain", recipe, "--corpus", *(c.name for c in corpus)]
     command = command_of(words, settings, recipes.pretrain(recipe))
-    try:
-        model = training.pretrain(settings, corpora, out, where, command, draw_curves)
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on from here", file=sys.stderr)
-        return INTERRUPTED
-    if distributed.rank() == 0:
-        print(f"model     {out / 'model'}")
-        print(f"curves    {out / 'curves.png'}")
-        if release is not None:
-            model.release(release, load_provenance(out / "model"))
-            print(f"release   {release}")
-    distributed.leave()
-    return 0
+
+    def train():
+        return training.pretrain(settings, corpora, out, where, command, draw_curves)
+
+    return trained(train, out, release)
 
 
 def directions(
@@ -95,7 +83,7 @@ def directions(
 
     check_file(out, ".safetensors")
     where, corpora = device_or_best(device), open_corpora(corpus)
-    model = SkillModel.load(skill_folder(skill), where)
+    model = SkillModel.load(skill, where)
     motions = MotionTensors.join([c.to(where) for c in corpora])
     sampler = WindowSampler(motions, model.config.windows)
     found = find(model, sampler, contexts, seed, "+".join(c.hash for c in corpora))
@@ -133,7 +121,7 @@ def skills_encode(
     from spectral_skills.skill.model import SkillModel
 
     check_file(out, ".npz")
-    encoder = SkillModel.load(skill_folder(skill)).encoder
+    encoder = SkillModel.load(skill).encoder
     (clips,) = open_corpora([corpus])
     skills = encode_rows(encoder, clips.qpos(clips.index(name))).cpu().numpy()
     save_stream(out, SkillStream(skills, name, FPS, encoder.fingerprint()))
@@ -161,7 +149,7 @@ def skills_map(
     from spectral_skills.spectral.nearest import leave_one_clip_out
 
     check_file(out, ".png")
-    encoder = SkillModel.load(skill_folder(skill), device_or_best(device)).encoder
+    encoder = SkillModel.load(skill, device_or_best(device)).encoder
     (clips,) = open_corpora([corpus])
     bank = SkillBank.build(encoder, clips)
     draw_map(clips, bank, out)
@@ -197,10 +185,7 @@ def evaluate_readout(
     from spectral_skills.evaluation.readout import table
     from spectral_skills.report.tables import publish, show
 
-    models = [skill_folder(folder) for folder in skill]
-    results = table(
-        models, open_corpora(corpus), held_out, seed, device_or_best(device)
-    )
+    results = table(skill, open_corpora(corpus), held_out, seed, device_or_best(device))
     show(results)
     if record is not None:
         publish(results, record)

@@ -1,20 +1,17 @@
 """Verbs about controllers. Each imports what it needs when it runs."""
 
 import re
-import sys
 import time
 from pathlib import Path
 from typing import Any, Literal
 
 from spectral_skills.verbs.shared import (
-    INTERRUPTED,
     check_file,
     check_training,
     command_of,
-    controller_folder,
     device_or_best,
     open_corpora,
-    skill_folder,
+    trained,
 )
 
 
@@ -51,10 +48,8 @@ def track(
         device: cpu or cuda; cuda where there is one.
     """
     from spectral_skills import recipes
-    from spectral_skills.artifact import load_provenance
     from spectral_skills.evaluation.probe import probe_of
     from spectral_skills.report.tracking_curves import draw_curves
-    from spectral_skills.skill import distributed
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.tracking import start
     from spectral_skills.tracking.train import train
@@ -67,7 +62,7 @@ def track(
     corpora = open_corpora(corpus)
     encoder = None
     if skill is not None:
-        encoder = SkillModel.load(skill_folder(skill), where).encoder
+        encoder = SkillModel.load(skill, where).encoder
     start.commanded(settings.controller, encoder)  # ask before work is done
     probe = None
     if settings.probe_clips:
@@ -77,25 +72,12 @@ def track(
     words += [] if skill is None else ["--skill", skill.name]
     words += [] if init is None else ["--init", init.name]
     told = command_of(words, settings, recipes.track(recipe))
-    begin = None if init is None else controller_folder(init)
-    try:
-        places = out, where, begin
-        controller = train(
-            settings, corpora, encoder, *places, probe, draw_curves, told
-        )
-    except KeyboardInterrupt:
-        saved = (out / "checkpoint").exists()
-        told = "the same command goes on from here" if saved else "nothing was saved"
-        print(f"stopped; {told}", file=sys.stderr)
-        return INTERRUPTED
-    if distributed.rank() == 0:
-        print(f"model     {out / 'model'}")
-        print(f"curves    {out / 'curves.png'}")
-        if release is not None:
-            controller.release(release, load_provenance(out / "model"))
-            print(f"release   {release}")
-    distributed.leave()
-    return 0
+
+    def run():
+        rest = init, probe, draw_curves, told
+        return train(settings, corpora, encoder, out, where, *rest)
+
+    return trained(run, out, release)
 
 
 def rollout(
@@ -196,10 +178,12 @@ def evaluate_tracking(
     from spectral_skills.atomic import write_file
     from spectral_skills.config import to_dict
     from spectral_skills.evaluation import tracking
+    from spectral_skills.evaluation.course import Course
     from spectral_skills.motion import motion_sets
     from spectral_skills.report.tables import publish
     from spectral_skills.report.tracking_table import show
     from spectral_skills.skill.model import place
+    from spectral_skills.tracking.policy import KIND
 
     for path in (out, clips):
         if path is not None:
@@ -218,12 +202,9 @@ def evaluate_tracking(
     words += f" --corpus {corpus.name} --set {set}"
     found = tracking.evaluate(
         actor,
-        encoder,
-        motions,
-        where,
-        windows,
+        Course(motions, encoder, where, windows),
         command=words,
-        run_hash=load_provenance(place(controller_folder(controller))).weights_hash[:8],
+        run_hash=load_provenance(place(controller, KIND)).weights_hash[:8],
     )
     lines = [json.dumps(to_dict(result)) + "\n" for result in found.results]
     write_file(out, "".join(lines))
@@ -261,9 +242,9 @@ def _models(controller: Path, skill: Path, device: str) -> tuple:
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.tracking.policy import Controller
 
-    actor = Controller.load(controller_folder(controller), device)
+    actor = Controller.load(controller, device)
     if actor.config.command.kind != "skill":
         return actor, None
-    encoder = SkillModel.load(skill_folder(skill), device).encoder
+    encoder = SkillModel.load(skill, device).encoder
     check_match(actor, encoder)
     return actor, encoder
