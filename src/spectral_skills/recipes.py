@@ -164,7 +164,9 @@ def track_base() -> TrackConfig:
     """The released controller, from the embedded corpus and its mirror image.
 
     For few frames: a third of the paper's in an iteration, since what an iteration may
-    change is limited, and half of SONIC's randomisation.
+    change is limited, and half of SONIC's randomisation. A new actor begins gently,
+    once statistics and critic know something: first steps of 1e-3 on a large batch can
+    put it where it hardly learns.
     """
     return TrackConfig(
         env=EnvConfig(
@@ -172,7 +174,7 @@ def track_base() -> TrackConfig:
             sampler=SamplerConfig(uniform_frames=300_000_000),
             episode_steps=500,
         ),
-        ppo=PPOConfig(steps=8),
+        ppo=PPOConfig(steps=8, actor_lr=1e-4, critic_warmup=5),
         physics=FAST,
         frames=1_500_000_000,
         mirror=True,

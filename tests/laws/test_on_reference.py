@@ -86,6 +86,20 @@ def test_reward_on_the_reference_is_the_maximum(motions, encoder):
         )
 
 
+def test_only_the_first_action_may_be_any(motions, encoder):
+    """It follows no other; each later one costs by how much it differs."""
+    env = build(motions, encoder, rewards=RewardConfig(anti_shake=0.0))
+    best = rewards.maximum(env.config.rewards)
+    action = env._state.last_action + 1.0
+    cost = 29 * 0.1 * rewards.STEP_S
+    for expected in (best, best - cost):
+        outcome = env.step(action)
+        torch.testing.assert_close(
+            outcome.reward, torch.full((16,), expected), atol=1e-4, rtol=0
+        )
+        action = action + 1.0
+
+
 def test_reward_is_less_anywhere_else(motions, encoder):
     env = build(motions, encoder)
     displace(env, slice(None), 0, 0.1)

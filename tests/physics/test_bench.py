@@ -4,16 +4,18 @@ from spectral_skills.physics.bench import compare, measure
 from spectral_skills.physics.build import simulate
 from spectral_skills.physics.settings import PhysicsConfig
 
+EXACT = PhysicsConfig(iterations=100, line_search=50)
+
 
 def test_a_setting_equals_itself():
     """But for the solver's first guess, of which a converged solver keeps little."""
-    exact = PhysicsConfig(iterations=100, line_search=50)
-    joints, root = compare(exact, "cpu", count=2)
+    joints, root = compare(simulate("cpu", 2, EXACT), simulate("cpu", 2, EXACT))
     assert joints < 1e-4 and root < 1e-4
 
 
 def test_too_few_iterations_show():
-    joints, root = compare(PhysicsConfig(iterations=3, line_search=6), "cpu", count=2)
+    few = PhysicsConfig(iterations=3, line_search=6)
+    joints, root = compare(simulate("cpu", 2, EXACT), simulate("cpu", 2, few))
     assert joints > 1e-3 and root > 1e-3
 
 

@@ -66,12 +66,13 @@ def physics(device: str) -> list[Result]:
                 continue
             row = f"{count:,} robots" + (f", {saving}" if saving else "")
             results += _cells(row, simulate(device, count, config))
+    count = 4096 if cuda else 8
+    exact = simulate(device, count, _EXACT)
     for saving, config in {**_VARIANTS, "moved by a microradian": _EXACT}.items():
         if not cuda and config.iterations < 3:
             continue  # in C the robots break
         shift = 1e-6 if config is _EXACT else 0.0
-        count = 4096 if cuda else 8
-        joints, root = compare(config, device, count=count, shift=shift)
+        joints, root = compare(exact, simulate(device, count, config), shift)
         row = f"against 100/50 iterations: {saving or 'default'}"
         results += [
             Result(_TABLE, row, "joints", 1e3 * joints, "mrad rms", n=count),
@@ -82,20 +83,13 @@ def physics(device: str) -> list[Result]:
     return [replace(r, command=command, hardware=where) for r in results]
 
 
-def compare(
-    config: PhysicsConfig,
-    device: str,
-    reference: PhysicsConfig = _EXACT,
-    count: int = 64,
-    shift: float = 0.0,
-) -> Fidelity:
+def compare(exact: Physics, cheap: Physics, shift: float = 0.0) -> Fidelity:
     """How far robots of two settings come apart in a second with the same targets.
 
-    Both start from the state of the reference after 0.2 s. A `shift` of the joints in
-    rad at the start shows how much any difference grows by itself.
+    Both start from the exact ones' state after 0.2 s. A `shift` of the joints in rad at
+    the start shows how much any difference grows by itself.
     """
-    exact, cheap = simulate(device, count, reference), simulate(device, count, config)
-    sway = _Sway(count, device)
+    sway = _Sway(exact.count, exact.device)
     stand(exact)
     joints, root = [], []
     for step in range(10 + _STEPS):

@@ -189,6 +189,8 @@ class TrackingEnv:
         height = terminations.lowered(
             state.height, reference.rows[:, 2], state.age == 0
         )
+        # The first action of an episode follows none that it could differ from.
+        begins = (state.age == 0)[:, None]
         moment = Moment(
             robot=robot,
             reference=links,
@@ -200,7 +202,7 @@ class TrackingEnv:
             torque=sim.torque,
             contact_force=sim.contact_force,
             action=action,
-            last_action=state.last_action,
+            last_action=torch.where(begins, action, state.last_action),
             low=terminations.is_low(height),
         )
         terms = rewards.terms(moment, config.rewards)

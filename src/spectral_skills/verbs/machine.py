@@ -15,6 +15,7 @@ What = Literal[
     "support",
     "physics",
     "track",
+    "evaluate",
 ]
 
 
@@ -50,6 +51,7 @@ def bench(
         "support": "spectral.bench",
         "physics": "physics.bench",
         "track": "tracking.bench",
+        "evaluate": "evaluation.bench",
     }
     room = rooms.get(what, "motion.bench")
     measure = getattr(import_module(f"spectral_skills.{room}"), what)
