@@ -85,22 +85,38 @@ def _long(results: list[Result]) -> list[str]:
 
 
 def _is_wide(results: list[Result]) -> bool:
-    """Whether all rows have the same metrics, more than two, and no goals."""
+    """Whether several rows have most of more than two metrics each."""
     metrics = {r.metric for r in results}
-    rows = {r.row for r in results}
-    full = len(results) == len(metrics) * len(rows)
-    return full and len(metrics) > 2 and not any(r.paper for r in results)
+    rows = {(r.row, r.hardware) for r in results}
+    filled = len(results) / (len(metrics) * len(rows))
+    return len(metrics) > 2 and len(rows) > 1 and filled > 0.5
 
 
 def _wide(results: list[Result]) -> list[str]:
     """A line for every row, a column for every metric."""
     units = {r.metric: r.unit for r in results}
-    heads = [f"{metric} ({unit})" if unit else metric for metric, unit in units.items()]
+    heads = [_head(metric, unit) for metric, unit in units.items()]
     lines = [f"| what | n | {' | '.join(heads)} |", "|---|---|" + "---|" * len(heads)]
-    for row in dict.fromkeys(r.row for r in results):
-        cells = {r.metric: r for r in results if r.row == row}
-        values = [number(cells[metric].value) for metric in units]
-        n = cells[next(iter(units))].n
-        lines.append(f"| {row} | {n:,} | {' | '.join(values)} |")
+    several = len({r.hardware for r in results}) > 1
+    for row, hardware in dict.fromkeys((r.row, r.hardware) for r in results):
+        found = [r for r in results if (r.row, r.hardware) == (row, hardware)]
+        cells = {r.metric: _cell(r) for r in found}
+        values = [cells.get(metric, "") for metric in units]
+        name = f"{row}, {hardware}" if several else row
+        lines.append(f"| {name} | {found[0].n:,} | {' | '.join(values)} |")
     commands = dict.fromkeys(f"`{r.command}` {r.hardware}".strip() for r in results)
-    return [*lines, "", f"Measured with {', '.join(commands)}."]
+    told = f"Measured with {', '.join(commands)}."
+    if any(r.paper for r in results):
+        told += " In brackets: the paper or the goal."
+    return [*lines, "", told]
+
+
+def _head(metric: str, unit: str) -> str:
+    """Name of a column; units that names of metrics end with are said once."""
+    name = metric.removesuffix("_" + unit.replace("/", "_")).replace("_", " ")
+    return f"{name} ({unit})" if unit else name
+
+
+def _cell(result: Result) -> str:
+    told = f" ({result.paper})" if result.paper else ""
+    return number(result.value) + told
