@@ -13,7 +13,9 @@ from spectral_skills.tracking.randomization import RandomizationConfig
 class Tracker:
     """Many robots under one controller, all started together."""
 
-    def __init__(self, controller: Controller):
+    def __init__(self, controller: Controller, offset: Tensor | float = 0.0):
+        """`offset` (n, 29) is how far each joint's zero is off, rad."""
+        self.offset = offset
         self.controller, self.command = controller, controller.config.command
         self.source = torch.empty(0)
         """(n, s) what the running command is made of."""
@@ -37,7 +39,7 @@ class Tracker:
         noise: RandomizationConfig | None = None,
     ) -> Tensor:
         """Mean actions (n, 29); a source counts once the held one's time is over."""
-        sensed = self.body.proprio(qpos, qvel, self._last_action)
+        sensed = self.body.proprio(qpos, qvel, self._last_action, self.offset)
         if noise is not None:
             sensed = randomization.noisy(noise, sensed)
         fresh = self._fresh if self._step == 0 else torch.zeros_like(self._fresh)
@@ -53,7 +55,7 @@ class Tracker:
 
     def targets(self, action: Tensor) -> Tensor:
         """Joint targets (n, 29) of actions."""
-        return self.body.targets(action)
+        return self.body.targets(action, self.offset)
 
 
 def check_match(controller: Controller, encoder: SkillEncoder | None) -> None:
