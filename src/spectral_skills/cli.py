@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
-from spectral_skills.verbs import machine, motions, skills, tracking
+from spectral_skills.verbs import composition, machine, motions, skills, tracking
 from spectral_skills.verbs.shared import INTERRUPTED
 
 VERBS: dict[str, Callable] = {
@@ -24,8 +24,13 @@ VERBS: dict[str, Callable] = {
     "skills map": skills.skills_map,
     "track": tracking.track,
     "rollout": tracking.rollout,
+    "steer": composition.steer,
+    "chain": composition.chain,
     "evaluate readout": skills.evaluate_readout,
     "evaluate tracking": tracking.evaluate_tracking,
+    "evaluate composition": composition.evaluate_composition,
+    "evaluate chaining": composition.evaluate_chaining,
+    "report": composition.report,
     "report skill": skills.report_skill,
     "report tracking": tracking.report_tracking,
     "demo": motions.demo,

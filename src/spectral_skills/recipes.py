@@ -18,7 +18,9 @@ from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig
 from spectral_skills.tracking.randomization import RandomizationConfig, scaled
+from spectral_skills.tracking.rewards import RewardConfig
 from spectral_skills.tracking.sampler import SamplerConfig
+from spectral_skills.tracking.terminations import TerminationConfig
 
 
 def synth_base() -> SynthConfig:
@@ -187,6 +189,33 @@ def track_lafan1() -> TrackConfig:
     return replace(track_base(), frames=5_000_000_000)
 
 
+def track_deploy() -> TrackConfig:
+    """For a robot: begin with `base` (--init); steadier, for worse hardware.
+
+    The paper names what its deployment controller was fine-tuned with but gives no
+    values; power is SONIC's v1.1.
+    """
+    base = track_base()
+    rewards = RewardConfig(
+        action_rate=-0.2, joint_limit=-20.0, power=-1e-4, posture=-0.5
+    )
+    random = replace(
+        RandomizationConfig(),
+        stiffness=(0.9, 1.1),
+        damping=(0.8, 1.2),
+        delay_substeps=(0, 3),
+        anchor_position_m=0.05,
+        anchor_yaw_rad=0.05,
+    )
+    env = replace(
+        base.env,
+        rewards=rewards,
+        terminations=TerminationConfig(joint_limit_rad=0.1),
+        randomization=random,
+    )
+    return replace(base, env=env)
+
+
 def track_smoke() -> TrackConfig:
     """Seconds on a CPU: the same code, small."""
     return TrackConfig(
@@ -222,6 +251,7 @@ TRACK: dict[str, Callable[[], TrackConfig]] = {
     "paper": track_paper,
     "base": track_base,
     "lafan1": track_lafan1,
+    "deploy": track_deploy,
     "smoke": track_smoke,
     "ablation": track_ablation,
     "hold10": lambda: _command(hold=10),

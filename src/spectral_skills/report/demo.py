@@ -32,7 +32,7 @@ from spectral_skills.report.skill_map import draw_map
 from spectral_skills.robot.render import backend
 from spectral_skills.rollout.clip import follow
 from spectral_skills.skill.codes import SkillBank
-from spectral_skills.skill.model import PRETRAINED, SkillModel
+from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.tracking.policy import Controller
 
@@ -167,7 +167,7 @@ def _sheets(corpus: Corpus, pictures: Path) -> list[str]:
 def _skills(corpus: Corpus, pictures: Path) -> list[str]:
     """The released skill space: where clips lie, and what directions do."""
     model = SkillModel.load("base")
-    directions = Directions.load(PRETRAINED / "directions.safetensors")
+    directions = Directions.load("base")
     directions.check(model.encoder.fingerprint())
     draw_map(corpus, SkillBank.build(model.encoder, corpus), pictures / "skills.png")
     all_ranks(directions, pictures / "directions.png")

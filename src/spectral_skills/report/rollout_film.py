@@ -45,13 +45,20 @@ _ATTEMPTS = ((1.0, 64), (1.0, 40), (0.8, 40), (0.65, 40), (0.5, 32), (0.4, 24))
 
 
 def pictures(
-    record: Rollout, index: int = 0, most_s: float | None = None, stride: int = STRIDE
+    record: Rollout,
+    index: int = 0,
+    most_s: float | None = None,
+    stride: int = STRIDE,
+    told: str = "",
 ) -> list[np.ndarray]:
-    """Pictures (h, w, 3) of a robot beside the ghost of its reference, captioned."""
+    """Pictures (h, w, 3) of a robot beside the ghost of its reference.
+
+    Captioned with what is `told`, or with the robot's errors.
+    """
     robot, reference = motions(record, index)
     stop = len(robot) if most_s is None else min(len(robot), round(most_s * record.fps))
     frames = np.arange(0, max(stop, 1), stride)
-    azimuth_deg = _sight_deg(reference[frames])
+    azimuth_deg = sight_deg(reference[frames])
     shift = np.zeros(36)
     shift[:2] = _APART_M * Camera(azimuth_deg=azimuth_deg).axes_w[0, :2]
     # The camera does not shake when the robot does.
@@ -71,7 +78,8 @@ def pictures(
                 _captioned(
                     picture,
                     f"{record.names[index]}  {frame / record.fps:.2f} s",
-                    f"blue: reference   link error {_mm(wrong.local_mm[frame, 0])}"
+                    told
+                    or f"blue: reference   link error {_mm(wrong.local_mm[frame, 0])}"
                     f"   drift {_mm(wrong.root_mm[frame, 0])}",
                 )
             )
@@ -94,10 +102,14 @@ def _captioned(picture: np.ndarray, title: str, told: str) -> np.ndarray:
 
 
 def film(
-    record: Rollout, path: Path, index: int = 0, most_s: float | None = None
+    record: Rollout,
+    path: Path,
+    index: int = 0,
+    most_s: float | None = None,
+    told: str = "",
 ) -> list[Path]:
     """Write a GIF, and an mp4 beside it where imageio-ffmpeg is; gives what was."""
-    drawn = pictures(record, index, most_s)
+    drawn = pictures(record, index, most_s, told=told)
     gif = path.with_suffix(".gif")
     fps = record.fps / STRIDE
     write_file(gif, gif_bytes(drawn, fps))
@@ -170,7 +182,7 @@ def strip(
     # What comes after the robot has lost its reference is of no interest.
     last = int(np.argmax(np.append(away_m, np.inf) > 1.5 * _NEAR_M)) - 1
     frames = np.linspace(0, max(last, 0), panels).round().astype(int)
-    azimuth_deg = _sight_deg(reference[: last + 1])
+    azimuth_deg = sight_deg(reference[: last + 1])
     figure = ink.sheet(420)
     ink.headline(figure, record.names[index], subtitle)
     left, right, gap = 0.03, 0.985, 0.004
@@ -227,7 +239,7 @@ def _between(robot: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.n
     return robot[:, :2] + away * (near_m / off_m.clip(1e-9) / 2)[:, None], near_m
 
 
-def _sight_deg(reference: np.ndarray) -> float:
+def sight_deg(reference: np.ndarray) -> float:
     """Direction of sight, from the side of what a motion mostly faces."""
     headings = yaw(torch.from_numpy(reference[:, 3:7])).numpy()
     facing = np.arctan2(np.sin(headings).mean(), np.cos(headings).mean())

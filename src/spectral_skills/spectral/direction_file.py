@@ -15,6 +15,8 @@ from spectral_skills.atomic import write_file
 from spectral_skills.spectral.steering import position
 
 VERSION = 1
+RELEASED_FILE = Path(__file__).parents[1] / "pretrained" / "directions.safetensors"
+"""Directions of the skill space that comes with the package."""
 Family = Literal["spectral", "part", "target"]
 DETERMINED = 0.9
 """Two halves of the contexts agree on a direction if |cos| is at least this."""
@@ -146,8 +148,8 @@ class Directions:
 
     @classmethod
     def load(cls, path: Path | str) -> "Directions":
-        """Read a file; says what is wrong with it."""
-        path = Path(path)
+        """Read a file, or `base`; says what is wrong with it."""
+        path = RELEASED_FILE if str(path) == "base" else Path(path)
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no directions here")
         try:

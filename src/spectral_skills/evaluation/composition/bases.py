@@ -18,7 +18,7 @@ from spectral_skills.motion.synthetic.sketch import Sketch
 
 BASES = ("walk", "jog", "squat", "carry", "backward")
 """As in the paper; its carry also turns once around, ours goes straight."""
-NAMES = (*BASES, "stand")
+NAMES = (*BASES, "stand", "turn-left", "turn-right")
 STEPS = 400
 """Of a run that effects are measured in."""
 FALL_M = 0.40
@@ -26,6 +26,8 @@ SQUAT_FALL_M = 0.22
 """A root lower than this has fallen."""
 _SPEEDS = {"walk": 0.75, "carry": 0.6, "backward": -0.5, "jog": 1.6}
 _RAMP_S = {"walk": 1.4, "carry": 1.4, "backward": 1.3, "jog": 2.8}
+_TURNS = {"turn-left": 0.6, "turn-right": -0.6}
+"""On the spot, rad/s."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ def generate(name: str, steps: int = STEPS, seed: int = 0) -> Base:
     first_s = 0.5
     if name in _SPEEDS:
         first_s = _travel(sketch, name, seconds)
+    elif name in _TURNS:
+        sketch.now_s = 0.2
+        sketch.walk(seconds, 0.9, turning=_TURNS[name], width=0.04)
+        first_s = 1.1
     elif name == "squat":
         while sketch.now_s < seconds + 1.0:
             moves.squat(sketch)

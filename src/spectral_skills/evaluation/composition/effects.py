@@ -77,6 +77,10 @@ class Effect:
         """Changes as multiples of what one notices, in the order of `UNITS`."""
         return np.array([self.changes[name] / NOTICED[name] for name in UNITS])
 
+    def along(self, parts: Mapping[str, float]) -> float:
+        """Mean of some changes, each with its own sign."""
+        return float(np.mean([sign * self.changes[n] for n, sign in parts.items()]))
+
     @property
     def name(self) -> str:
         """What people would call it; empty where nothing is noticed."""
@@ -148,7 +152,7 @@ def named(changes: Mapping[str, float]) -> str:
     ours, theirs = _outward(best, scaled[best]), _outward(other, scaled[other])
     word = _word(part, ours)
     if part == "apex":
-        return word if abs(theirs) >= 0.5 * abs(ours) else f"{side} {word}"
+        return word if theirs / ours >= 0.5 else f"{side} {word}"
     if abs(theirs) < 0.5 * abs(ours):
         return f"{side} {word}"
     limb, *rest = word.split()

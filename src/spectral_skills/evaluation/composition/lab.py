@@ -71,7 +71,7 @@ class Lab:
         self.robots = robots or _ROBOTS[self.device.type]
         self._weights = _fingerprint(controller)
         self._bases: dict[tuple[str, int], Base] = {}
-        self._skills: dict[tuple[str, int], np.ndarray] = {}
+        self._skills: dict[bytes, np.ndarray] = {}
 
     def base(self, name: str, steps: int = STEPS) -> Base:
         """A generated base."""
@@ -82,7 +82,7 @@ class Lab:
 
     def skills(self, base: Base) -> np.ndarray:
         """(T, d) the base's own skills, as a robot on it would see them."""
-        key = base.name, base.steps
+        key = hashlib.blake2b(base.rows.tobytes()).digest()
         if key not in self._skills:
             rows = torch.from_numpy(base.rows)
             encoded = ReplaySource.encode(self.encoder, [rows]).skills[:-1, 0]

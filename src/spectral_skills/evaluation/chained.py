@@ -1,0 +1,177 @@
+"""Runs of several skills, blended over a few steps, and what the joints feel.
+
+Nothing but the stream knows of a switch: there is no transition policy, and no skill
+depends on where the robot is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+
+from spectral_skills.evaluation.composition import bases
+from spectral_skills.evaluation.composition.bases import Base
+from spectral_skills.evaluation.composition.batch import Run
+from spectral_skills.evaluation.composition.lab import Executed, Lab
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.synthetic.generate import embedded_corpus
+from spectral_skills.rollout.source import chain
+
+POOL = (
+    *bases.NAMES,
+    *("sideways_0003", "arc_0063", "raise_0060", "bow_0026"),
+)
+"""Bases and clips that sequences are drawn from."""
+SEQUENCES = 42
+"""As many as in the paper."""
+LENGTHS = (2, 3, 4)
+"""Skills of a sequence."""
+SWITCHES = (0, 2, 5, 10, 20, 30)
+"""Steps of a switch; 0 is a hard one."""
+SEGMENT = 175
+"""Steps of a skill."""
+SETTLING = 25
+"""Steps after a switch that still belong to it."""
+
+
+@dataclass(frozen=True)
+class Chained:
+    """A run of several skills."""
+
+    names: tuple[str, ...]
+    switch: int
+    run: Run
+    switches: tuple[slice, ...]
+    """Steps at which it goes from one skill to the next."""
+
+
+@dataclass(frozen=True)
+class Smoothness:
+    """Root mean square joint acceleration, rad/s^2, up to a fall."""
+
+    during: float
+    """Switches and the steps after them; nan where none was reached."""
+    outside: float
+    peak: float
+    """Of the roughest step of a switch."""
+
+
+def sequence(
+    lab: Lab,
+    names: Sequence[str],
+    switch: int,
+    steps: int = SEGMENT,
+    seed: int | None = None,
+) -> Run:
+    """A run of bases or clips of the embedded corpus, `steps` each, by their names."""
+    return chained(lab, names, switch, steps, seed).run
+
+
+def chained(
+    lab: Lab,
+    names: Sequence[str],
+    switch: int,
+    steps: int = SEGMENT,
+    seed: int | None = None,
+) -> Chained:
+    """A sequence, and where it switches.
+
+    The robot starts on the first skill; the fall rule is that of the lowest one.
+    """
+    if not names:
+        raise ValueError("no skill to begin with; name at least one")
+    parts = [_segment(lab, name, steps) for name in names]
+    streams = [torch.from_numpy(lab.skills(part)[:steps]) for part in parts]
+    skills, switches = chain(streams, switch)
+    # Where the robot starts; past its end the first skill stands still.
+    at = np.arange(len(skills) + 1).clip(max=steps)
+    fall_m = min(part.fall_m for part in parts)
+    base = Base("-".join(names), parts[0].rows[at], fall_m)
+    run = Run(f"switch {switch}", base, skills.numpy(), seed)
+    return Chained(tuple(names), switch, run, tuple(switches))
+
+
+def _segment(lab: Lab, name: str, steps: int) -> Base:
+    """A base longer than its segment by what skills look ahead."""
+    steps += lab.encoder.last
+    if name in bases.NAMES:
+        return lab.base(name, steps)
+    return bases.of_clip(_corpus(), name, steps)
+
+
+@cache
+def _corpus() -> Corpus:
+    return Corpus.open(embedded_corpus())
+
+
+def draw(pool: Sequence[str], count: int, seed: int = 0) -> list[tuple[str, ...]]:
+    """Sequences of two to four skills, as many of each, none twice in a row."""
+    random = np.random.default_rng(seed)
+    drawn: list[tuple[str, ...]] = []
+    while len(drawn) < count:
+        names = [pool[int(random.integers(len(pool)))]]
+        while len(names) < LENGTHS[len(drawn) % len(LENGTHS)]:
+            others = [name for name in pool if name != names[-1]]
+            names.append(others[int(random.integers(len(others)))])
+        if tuple(names) not in drawn:
+            drawn.append(tuple(names))
+    return drawn
+
+
+def smoothness(
+    rows: np.ndarray, switches: Sequence[slice], fell_at: int | None = None
+) -> Smoothness:
+    """How rough a run (T + 1, 36) is in its switches and elsewhere."""
+    joints = np.asarray(rows, np.float64)[:fell_at, 7:]
+    # Step t leads to row t + 1, which is the last of difference t - 1.
+    square = np.square(np.diff(joints, n=2, axis=0) * FPS**2).mean(axis=1)
+    inside = np.zeros(len(square), bool)
+    for switch in switches:
+        inside[max(switch.start - 1, 0) : switch.stop - 1 + SETTLING] = True
+    return Smoothness(
+        _root_mean(square[inside]),
+        _root_mean(square[~inside]),
+        float(np.sqrt(square[inside].max())) if inside.any() else float("nan"),
+    )
+
+
+def _root_mean(square: np.ndarray) -> float:
+    return float(np.sqrt(square.mean())) if len(square) else float("nan")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A chained run, executed."""
+
+    chained: Chained
+    done: Executed
+    smooth: Smoothness
+
+
+def execute(
+    lab: Lab,
+    sequences: Sequence[Sequence[str]],
+    switches: Sequence[int],
+    steps: int = SEGMENT,
+    seed: int | None = None,
+) -> list[Outcome]:
+    """All sequences with all lengths of switch."""
+    plans = [chained(lab, n, s, steps, seed) for s in switches for n in sequences]
+    done = lab.execute([plan.run for plan in plans], "chained runs")
+    return [
+        Outcome(plan, one, smoothness(one.rows, plan.switches, one.fell_at))
+        for plan, one in zip(plans, done, strict=True)
+    ]
+
+
+def smoother(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> tuple[int, int]:
+    """Of the sequences that both finish on their feet, how many are smoother in
+    `ours`, and how many there are."""
+    pairs = [
+        (a.smooth.during, b.smooth.during)
+        for a, b in zip(ours, theirs, strict=True)
+        if a.done.stands and b.done.stands
+    ]
+    return sum(a < b for a, b in pairs), len(pairs)

@@ -1,0 +1,221 @@
+"""Verbs about composition. Each imports what it needs when it runs."""
+
+from pathlib import Path
+from typing import Literal
+
+from spectral_skills.verbs.shared import device_or_best, open_corpora
+
+Experiment = Literal[
+    "catalogue",
+    "dose",
+    "additivity",
+    "ladder",
+    "transfer",
+    "pass_rates",
+    "alternatives",
+    "hands",
+    "unseen",
+]
+_DIRECTIONS = Path("base")
+
+
+def evaluate_composition(
+    experiment: Experiment,
+    /,
+    *,
+    controller: Path = Path("base"),
+    skill: Path = Path("base"),
+    directions: Path = _DIRECTIONS,
+    seeds: list[int] | None = None,
+    device: str | None = None,
+    out: Path,
+    record: Path | None = None,
+) -> None:
+    """Steer a frozen controller and measure what comes of it: the paper's experiments.
+
+    Runs are kept in OUT/records: what is there is not run again, so an interrupted
+    experiment goes on. `spectral report OUT --out PAGE` makes a page of all findings.
+
+    Args:
+        experiment: Which of the experiments.
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        directions: File of `spectral directions`; `base` comes with the package.
+        seeds: Randomised repeats, for the experiments that have them.
+        device: cpu or cuda; cuda where there is one.
+        out: Folder for findings (.json) and records.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from importlib import import_module
+
+    room = "spectral_skills.evaluation.composition"
+    lab = _lab(controller, skill, directions, device, out)
+    run = import_module(f"{room}.{experiment}").experiment
+    _finish(run(lab, **({} if seeds is None else {"seeds": tuple(seeds)})), out, record)
+
+
+def evaluate_chaining(
+    *,
+    controller: Path = Path("base"),
+    skill: Path = Path("base"),
+    directions: Path = _DIRECTIONS,
+    device: str | None = None,
+    out: Path,
+    record: Path | None = None,
+) -> None:
+    """Switch from skill to skill without a transition policy, and measure the switches.
+
+    Args:
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        directions: File of `spectral directions`; `base` comes with the package.
+        device: cpu or cuda; cuda where there is one.
+        out: Folder for findings (.json) and records.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from spectral_skills.evaluation.chaining import experiment
+
+    lab = _lab(controller, skill, directions, device, out)
+    _finish(experiment(lab), out, record)
+
+
+def steer(
+    *,
+    base: str = "walk",
+    direction: list[str],
+    amplitude: list[float],
+    at: list[float] | None = None,
+    until: list[float] | None = None,
+    seconds: float = 8.0,
+    controller: Path = Path("base"),
+    skill: Path = Path("base"),
+    directions: Path = _DIRECTIONS,
+    corpus: Path = Path("embedded"),
+    seed: int | None = None,
+    out: Path,
+    film: bool = True,
+    json: bool = False,
+) -> None:
+    """Add directions to a base skill, and see what the robot makes of it.
+
+    Args:
+        base: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or the
+            name of a clip.
+        direction: Names of directions, such as `"right arm"` or `s03`.
+        amplitude: How much of each, in skill units; 2 is a lot.
+        at: When each is turned up, s; all at 0.8 by default.
+        until: When each is released, s; all 0.8 before the end by default.
+        seconds: Length of the run.
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        directions: File of `spectral directions`; `base` comes with the package.
+        corpus: Folder of the corpus that clips are taken from and distances are
+            measured to.
+        seed: Of another friction, mass and start; nothing is random without it.
+        out: Folder for the record (.npz), the picture and the film.
+        film: Draw a film too; it takes longer than the simulation.
+        json: Print everything as JSON and nothing else.
+    """
+    from spectral_skills.evaluation.composition import one_run
+    from spectral_skills.report import steered_run
+
+    if out.is_file():
+        raise ValueError(f"{out}: a file; name a folder")
+    lab = _lab(controller, skill, directions, "cpu", out)
+    (clips,) = open_corpora([corpus])
+    knobs = one_run.knobs(direction, amplitude, at, until, seconds)
+    found = one_run.steer(lab, clips, base, knobs, seconds, seed)
+    told = "blue: the same without steering"
+    drawn = found.title, found.steered, found.plain, out, told, film
+    if json:
+        print(steered_run.as_json(found))
+        steered_run.draw(*drawn, silent=True)
+    else:
+        steered_run.show(found)
+        steered_run.draw(*drawn)
+
+
+def chain(
+    names: list[str],
+    /,
+    *,
+    switch: int = 10,
+    controller: Path = Path("base"),
+    skill: Path = Path("base"),
+    directions: Path = _DIRECTIONS,
+    out: Path,
+    film: bool = True,
+) -> None:
+    """Play one skill after another, blended over each switch.
+
+    The same skills switched at once are run beside them.
+
+    Args:
+        names: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or
+            names of clips of the embedded corpus.
+        switch: Control steps of a switch.
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        directions: File of `spectral directions`; `base` comes with the package.
+        out: Folder for the record (.npz), the picture and the film.
+        film: Draw a film too; it takes longer than the simulation.
+    """
+    from spectral_skills.evaluation.chained import execute
+    from spectral_skills.report import steered_run
+
+    if out.is_file():
+        raise ValueError(f"{out}: a file; name a folder")
+    if len(names) < 2 or switch < 1:
+        raise ValueError("a chain needs two skills and a switch of at least a step")
+    lab = _lab(controller, skill, directions, "cpu", out)
+    blended, hard = execute(lab, [names], (switch, 0))
+    steered_run.show_chain(blended, hard)
+    title, told = " - ".join(names), "blue: switched at once"
+    steered_run.draw(title, blended.done, hard.done, out, told, film)
+
+
+def report(results: list[Path], /, *, out: Path, films: bool = True) -> None:
+    """Make one page of what experiments have found: tables, charts, films.
+
+    Args:
+        results: Folders that `spectral evaluate composition` and `chaining` wrote.
+        out: Folder for the page, index.html; it needs no other file.
+        films: Draw the films too; they take most of the time.
+    """
+    from spectral_skills.report.findings_page import build
+
+    if out.is_file():
+        raise ValueError(f"{out}: a file; name a folder")
+    print(f"page      {build(results, out, films)}")
+
+
+def _lab(
+    controller: Path, skill: Path, directions: Path, device: str | None, out: Path
+):
+    """Where runs are made, with records under OUT."""
+    from spectral_skills.evaluation.composition.findings import RECORDS
+    from spectral_skills.evaluation.composition.lab import Lab
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.spectral.direction_file import Directions
+    from spectral_skills.tracking.policy import Controller
+
+    where = device_or_best(device)
+    return Lab(
+        Controller.load(controller, where),
+        SkillModel.load(skill, where).encoder,
+        Directions.load(directions),
+        where,
+        out / RECORDS,
+    )
+
+
+def _finish(findings, out: Path, record: Path | None) -> None:
+    from spectral_skills.report.tables import publish, show
+
+    path = findings.save(out)
+    show(list(findings.results))
+    print(f"findings  {path}")
+    if record is not None:
+        publish(list(findings.results), record)

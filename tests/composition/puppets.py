@@ -1,0 +1,66 @@
+"""A lab without physics: what a robot does is written down by direction and amplitude.
+
+Heading in degrees over the steps that are measured, shoulders in rad; a robot may also
+fall.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from spectral_skills.evaluation.composition.bases import Base
+from spectral_skills.evaluation.composition.batch import Run
+from spectral_skills.evaluation.composition.lab import Executed, Lab
+from spectral_skills.robot import g1
+from spectral_skills.skill.model import SkillModel
+from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.tracking.policy import Controller
+
+STEPS = 200
+FALL_STEP = 150
+Rule = Callable[[str, float], Mapping[str, float]]
+
+
+@cache
+def released() -> tuple:
+    return (
+        Controller.load("base"),
+        SkillModel.load("base").encoder,
+        Directions.load("base"),
+    )
+
+
+class Puppets(Lab):
+    """Robots that do as a rule says: changes by name, for a direction at an amplitude.
+
+    A name is that of a joint (rad), `heading` (degrees), or `fall`.
+    """
+
+    def __init__(self, rule: Rule, records=None):
+        super().__init__(*released(), records=records)
+        self.rule = rule
+
+    def base(self, name: str, steps: int = STEPS) -> Base:
+        rows = np.tile(g1.DEFAULT_QPOS, (STEPS + 1, 1)).astype(np.float32)
+        rows[:, 0] = 0.8 * np.arange(STEPS + 1) / g1.CONTROL_HZ
+        return Base(name, rows)
+
+    def execute(self, runs: Sequence[Run], told: str = "") -> list[Executed]:
+        return [Executed(run, self._rows(run)) for run in runs]
+
+    def _rows(self, run: Run) -> np.ndarray:
+        rows = run.base.rows.astype(float)
+        direction, _, amplitude = run.name.partition(" a=")
+        changes = self.rule(direction, float(amplitude)) if amplitude else {}
+        hold = self.hold(run.base)
+        for name, change in changes.items():
+            if name == "fall":
+                rows[FALL_STEP:, 2] = 0.2
+            elif name == "heading":
+                t = (np.arange(STEPS + 1) - hold.start) / (hold.stop - hold.start - 1)
+                yaw = np.radians(change) * t.clip(0, 1)
+                rows[:, 3], rows[:, 6] = np.cos(yaw / 2), np.sin(yaw / 2)
+            else:
+                rows[:, 7 + g1.joint_index(name)] += change
+        return rows

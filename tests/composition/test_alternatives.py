@@ -1,0 +1,112 @@
+"""Forcing poses and adding skills: triples, ratios, and which skills are added."""
+
+import numpy as np
+import pytest
+from obedient import Obedient, follow, released
+
+from spectral_skills.baselines.token_directions import Described
+from spectral_skills.evaluation.composition import skill_arithmetic
+from spectral_skills.evaluation.composition.alternatives import (
+    matched,
+    offsets,
+    reseeded,
+    summary,
+)
+from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.robot import g1
+from spectral_skills.spectral.attributes import NAMES
+
+
+@pytest.fixture(scope="module")
+def obedient() -> Obedient:
+    rule = {"right_arm_1": ("right_shoulder_pitch", -0.4)}
+    return Obedient(follow(released()[2], rule))
+
+
+def test_an_offset_is_the_pose_in_the_schedule(obedient):
+    base = obedient.base("stand", 200)
+    pose = np.linspace(-1, 1, 29)
+    action, servo = offsets(obedient.plain(base), pose, obedient.skills(base))
+    assert action.servo is None and servo.action is None
+    assert action.action is not None and servo.servo is not None
+    np.testing.assert_allclose(servo.servo[100], pose, rtol=1e-6)
+    np.testing.assert_allclose(action.action[100] * g1.ACTION_SCALE, pose, rtol=1e-5)
+    assert not servo.servo[0].any() and not servo.servo[-1].any()
+
+
+def test_a_robot_that_obeys_takes_the_forced_pose_exactly(obedient):
+    triples = matched(obedient, ("walk",), ("right_arm_1", "turn"), (1.0, 2.0), 200)
+    arms = [t for t in triples if t.direction == "right_arm_1"]
+    assert [t.amplitude for t in arms] == [1.0, 2.0]
+    for way in range(3):
+        # The first measured row is still on the ramp, by one step.
+        assert arms[1].pose_ratio(way) == pytest.approx(1.0, abs=1e-3)
+        found = summary(obedient, arms, way)
+        assert found["falls"] == (0, 2)
+        assert found["speed"] == (pytest.approx(1.0), 2)
+        assert "turn" not in found
+    again = reseeded(obedient, arms, 5)
+    assert {one.run.seed for t in again for one in (*t.runs, t.plain)} == {5}
+
+
+def test_runs_that_fall_make_no_triple_and_count_as_falls(obedient, monkeypatch):
+    fallen = Obedient(obedient.follow)
+    real = fallen._rows
+
+    def rows(run):
+        made = real(run)
+        if run.servo is not None or run.name.startswith("right_arm_1 a=+2"):
+            made[150:, 2] = 0.2
+        return made
+
+    monkeypatch.setattr(fallen, "_rows", rows)
+    triples = matched(fallen, ("walk",), ("right_arm_1",), (1.0, 2.0), 200)
+    # The offset on the action of a=2 is never made: its steered run fell.
+    assert [t.amplitude for t in triples] == [1.0]
+    assert summary(fallen, triples, 1)["falls"] == (0, 1)
+    assert summary(fallen, triples, 2) == {"falls": (1, 1)}
+
+
+class _Names:
+    names = ("stand_0000", "raise_0001", "raise_0002", "forward+raise_0003", "jog_0004")
+
+
+def _described() -> Described:
+    """Two windows of each clip, the second raised; the skill is its own number."""
+    values = np.zeros((10, len(NAMES)))
+    right, left = (NAMES.index(f"{s}_shoulder_pitch") for s in ("right", "left"))
+    values[[3, 5, 7, 9], right] = -2.3
+    values[5, left] = -2.3  # both arms
+    values[6:, NAMES.index("forward_speed")] = 0.7
+    return Described(np.arange(10.0)[:, None], values, np.repeat(np.arange(5), 2))
+
+
+def test_skills_are_gathered_by_the_arm_and_the_name():
+    found = skill_arithmetic.gather(_described(), _Names())  # type: ignore[arg-type]
+    assert found.arm_clip == 3  # raise_0001: the right arm alone
+    assert found.idle_clip == 0.5
+    assert (found.standing[0], found.standing[1]) == (4, np.mean((0, 1, 2, 4)))
+    assert (found.walking[0], found.walking[1]) == (7, 6)  # the jog is not asked
+
+
+def test_the_lines_are_blends_and_sums_for_the_whole_run(obedient):
+    base, d = obedient.base("walk", 200), 64
+    rng = np.random.default_rng(0)
+    arm, idle, *rest = rng.normal(size=(6, d))
+    skills = skill_arithmetic.Skills(arm, idle, tuple(rest[:2]), tuple(rest[2:]))  # type: ignore[arg-type]
+    made, own = skill_arithmetic.runs(obedient, base, skills), obedient.skills(base)
+    half = made[skill_arithmetic.BLEND, 0.5].skills
+    np.testing.assert_allclose(half, 0.5 * own + 0.5 * arm, atol=1e-5)
+    pair = made[skill_arithmetic.PAIR, 0.75].skills
+    np.testing.assert_allclose(pair, own + 0.75 * (arm - idle), atol=1e-5)
+    assert set(made) == {
+        (w, s) for w, sizes in skill_arithmetic.PAPER.items() for s in sizes
+    }
+
+
+def test_a_real_triple():
+    """The released controller: the copied pose of a raised arm is an arm raised."""
+    lab = Lab(*released())
+    (triple,) = matched(lab, ("stand",), ("right_arm_1",), (2.0,), 200)
+    assert triple.effects[0].changes["right_shoulder_pitch"] < -0.1
+    assert 0.5 < triple.pose_ratio(2) < 2.5

@@ -1,0 +1,160 @@
+"""What is tried, what it has come to, and which direction serves a knob."""
+
+import json
+
+import numpy as np
+import pytest
+from puppets import STEPS, Puppets, released
+
+from spectral_skills.evaluation.composition import catalogue
+from spectral_skills.evaluation.composition.effects import NOTICED, UNITS, Effect
+from spectral_skills.evaluation.composition.knob_table import KNOBS, choose, serves
+from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.evaluation.composition.survey import (
+    MOST,
+    matched,
+    name,
+    outcome,
+    survey,
+)
+from spectral_skills.robot import g1
+
+
+def _effect(elbow: float = 0.0, **noticed: float) -> Effect:
+    """Changes given as multiples of what one notices."""
+    pose = np.zeros(29)
+    pose[g1.joint_index("left_elbow")] = elbow
+    return Effect({n: noticed.get(n, 0.0) * NOTICED[n] for n in UNITS}, pose)
+
+
+def test_matched_amplitudes_have_one_predicted_gain_or_are_the_most():
+    directions = released()[2]
+    found, gains = matched(directions, most=6.0), directions.gains
+    assert found[0] == 2.0
+    free = found < 6.0
+    assert 5 < free.sum() < len(found)
+    np.testing.assert_allclose(found[free] * gains[free], 2.0 * gains[0], rtol=0.01)
+    assert (found[~free] == 6.0).all()
+    assert (6.0 * gains[~free] <= 2.0 * gains[0] * 1.001).all()
+
+
+@pytest.mark.parametrize(
+    ("plus", "minus", "expected"),
+    [
+        (_effect(heading=2.0), _effect(heading=-1.2), "both signs"),
+        (_effect(heading=2.0), _effect(heading=1.2), "one sign"),
+        (_effect(heading=2.0), _effect(heading=-0.9), "one sign"),
+        (None, _effect(heading=-1.2), "one sign"),
+        (_effect(heading=0.9), _effect(speed=-0.9), "weak"),
+        (None, _effect(speed=-0.9), "weak"),
+        (None, None, "falls"),
+        (_effect(elbow=0.4), _effect(elbow=-0.4), "both signs"),
+    ],
+)
+def test_outcomes(plus, minus, expected):
+    assert outcome(plus, minus) == expected
+
+
+def test_a_forearm_gives_the_name_where_nothing_else_does():
+    assert name(_effect(elbow=0.4)) == "left elbow"
+    assert name(_effect(elbow=0.4, heading=1.5)) == "turn left"
+    assert name(_effect(elbow=0.2)) == ""
+
+
+def test_a_knob_is_served_by_what_mainly_changes_it_and_not_the_other_side():
+    arm, both = KNOBS["right arm raise"].parts, KNOBS["both arms"].parts
+    assert serves(_effect(right_shoulder_pitch=-2, heading=1.9), arm)
+    assert not serves(_effect(right_shoulder_pitch=-2, heading=2.1), arm)
+    assert serves(_effect(right_shoulder_pitch=-2, left_shoulder_pitch=-0.9), arm)
+    raised = _effect(right_shoulder_pitch=-2, left_shoulder_pitch=-1.5)
+    assert not serves(raised, arm)
+    assert serves(raised, both)
+
+
+def _rule(direction: str, a: float) -> dict[str, float]:
+    """Five directions with known effects per unit."""
+    if direction == "s01":
+        return {"left_shoulder_pitch": -0.2 * a, "right_shoulder_pitch": -0.3 * a}
+    if direction == "s02":
+        return {"heading": -30 * a} if a < 3 else {"heading": -30 * a, "fall": 1}
+    if direction == "s03":
+        return {"fall": 1} if a == -2 else {}
+    if direction == "right_arm_1":
+        return {"right_shoulder_pitch": 0.4 * a}
+    if direction == "turn":
+        return {"heading": 5 * abs(a)} if abs(a) <= 2 else {"fall": 1}
+    return {}
+
+
+NAMES = ("s01", "s02", "s03", "right_arm_1", "turn")
+
+
+def test_a_survey_tells_outcome_and_safe_range():
+    found = {one.direction: one for one in survey(Puppets(_rule), "walk", NAMES)}
+    assert {k: e.outcome for k, e in found.items()} == {
+        "s01": "both signs",
+        "s02": "both signs",
+        "s03": "weak",
+        "right_arm_1": "both signs",
+        "turn": "falls",
+    }
+    turn = found["turn"]
+    assert [one.amplitude for one in turn.tried] == [2, -2, 6, -6, MOST, -MOST]
+    assert turn.amplitude == MOST and turn.safe == (-2.0, 2.0)
+    reach = found["s03"].amplitude
+    assert 2.0 < reach < 6.0
+    # It stands there on both sides, but falls at -2.
+    assert found["s03"].safe == (0.0, reach)
+    assert turn.at(6.0).effect is None
+    # 5 degrees a unit in either sign, where the robot stands: weak.
+    assert turn.limited(2.0).outcome == "weak"
+
+
+def test_the_strongest_direction_that_keeps_the_rest_serves_a_knob():
+    found = survey(Puppets(_rule), "walk", NAMES)
+    one, sign = choose(found, KNOBS["right arm raise"]) or (None, 0)
+    assert one and (one.direction, sign) == ("right_arm_1", -1)
+    one, sign = choose(found, KNOBS["turn"]) or (None, 0)
+    assert one and (one.direction, sign) == ("s02", -1)
+    one, _ = choose(found, KNOBS["both arms"]) or (None, 0)
+    assert one and one.direction == "s01"
+    assert choose(found, KNOBS["high steps"]) is None
+
+
+def test_findings_count_and_keep_the_entries(tmp_path):
+    lab = Puppets(_rule, records=tmp_path / "records")
+    found = catalogue.experiment(lab, (0,), names=NAMES)
+    cells = {(r.row, r.metric): r for r in found.results}
+    assert cells["spectral on walk, a up to 12", "both signs"].value == 2
+    assert cells["spectral on walk, a up to 12", "weak"].value == 1
+    assert cells["spectral on walk, a up to 12", "groups"].value == 2
+    fallen = cells["parts and targets on walk", "falls at a=2"]
+    assert (fallen.value, fallen.n) == (0, 4)
+    assert cells["spectral on walk", "falls at a=2"].value == 1
+    assert ("parts and targets on walk, seed 0", "falls at a=2") in cells
+    assert ("spectral on walk, seed 0", "falls at a=2") not in cells
+    raised = cells["right arm raise by right_arm_1 on walk, a=-2", "effect"]
+    assert raised.value == pytest.approx(0.8) and raised.paper == "±0.90"
+    # 60 degrees over the 70 steps that are measured here.
+    turned = cells["turn by s02 on walk, a=-2", "effect"]
+    assert turned.value == pytest.approx(60.0 * 4.0 * 50 / (STEPS - 131))
+    bars = {s.name: s for s in found.charts[0].series}
+    assert bars["both signs"].x == (1, 2) and bars["weak"].x == (3,)
+    assert found.charts[1].series[0].marks[-1] == "fall"
+    assert {film.title for film in found.films} == {
+        "right arm raise on walk",
+        "turn on walk",
+    }
+    listed = json.loads((tmp_path / catalogue.FILE).read_text())
+    turn = next(one for one in listed if one["direction"] == "turn")
+    assert turn["outcome"] == "falls" and turn["safe"] == [-2.0, 2.0]
+    assert [run["fell"] for run in turn["runs"]] == [False] * 2 + [True] * 4
+    assert turn["runs"][-1]["effects"] is None
+    assert turn["runs"][0]["effects"]["heading"] == pytest.approx(10.0)
+
+
+def test_the_released_controller_raises_its_arm():
+    (arm,) = survey(Lab(*released()), "carry", ["right_arm_1"])
+    up = arm.at(2.0).effect
+    assert up and up.changes["right_shoulder_pitch"] < -0.4
+    assert name(up) == "right arm raise"

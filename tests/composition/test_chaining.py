@@ -1,0 +1,128 @@
+"""Chained runs: where they switch, how rough they are, who is smoother, who falls."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spectral_skills.evaluation import chained, chaining
+from spectral_skills.evaluation.chained import Chained, Outcome, Smoothness
+from spectral_skills.evaluation.composition.bases import SQUAT_FALL_M, Base
+from spectral_skills.evaluation.composition.batch import Run
+from spectral_skills.evaluation.composition.lab import Executed, Lab
+from spectral_skills.robot import g1
+from spectral_skills.skill.model import SkillModel
+from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.tracking.policy import Controller
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    directions = Directions.load("base")
+    return Lab(Controller.load("base"), SkillModel.load("base").encoder, directions)
+
+
+def standing(steps: int) -> np.ndarray:
+    return np.tile(g1.DEFAULT_QPOS, (steps + 1, 1))
+
+
+def test_one_kick_of_one_joint_is_felt_only_in_its_switch():
+    rows = standing(200)
+    rows[101:, 10] += 0.29  # step 100 moves one joint for good
+    felt = chained.smoothness(rows, [slice(100, 105)])
+    # Second differences +0.29 and -0.29, over 29 joints and 5 + 25 steps.
+    square = 2 * (0.29 * 50**2) ** 2 / 29 / 30
+    assert felt.during == pytest.approx(np.sqrt(square))
+    assert felt.peak == pytest.approx(0.29 * 50**2 / np.sqrt(29))
+    assert felt.outside == pytest.approx(0.0, abs=1e-9)
+
+
+def test_what_comes_before_a_switch_or_after_it_has_settled_is_outside():
+    for step in (98, 100 + 5 + chained.SETTLING):
+        rows = standing(200)
+        rows[step + 1 :, 10] += 0.29
+        felt = chained.smoothness(rows, [slice(100, 105)])
+        assert felt.outside > 1.0
+        assert felt.during == pytest.approx(0.0, abs=1e-9)
+
+
+def test_after_a_fall_nothing_is_measured():
+    rows = standing(200)
+    rows[160:, 10] += 1.0
+    felt = chained.smoothness(rows, [slice(50, 60), slice(150, 160)], fell_at=120)
+    assert felt.during == pytest.approx(0.0, abs=1e-9)
+    none = chained.smoothness(rows, [slice(150, 160)], fell_at=120)
+    assert np.isnan(none.during) and np.isnan(none.peak)
+
+
+def outcome(during: float, height: float = 0.7) -> Outcome:
+    rows = standing(4)
+    rows[:, 2] = height
+    run = Run("", Base("walk", rows), np.zeros((4, 3), np.float32))
+    return Outcome(
+        Chained(("walk", "jog"), 5, run, (slice(1, 2),)),
+        Executed(run, rows),
+        Smoothness(during, 1.0, during),
+    )
+
+
+def test_smoother_counts_only_sequences_that_both_finish():
+    ours = [outcome(1.0), outcome(3.0), outcome(1.0), outcome(1.0, height=0.1)]
+    theirs = [outcome(2.0), outcome(2.0), outcome(2.0, height=0.1), outcome(2.0)]
+    assert chained.smoother(ours, theirs) == (1, 2)
+
+
+def test_sequences_are_drawn_alike_every_time_and_never_repeat_a_skill():
+    drawn = chained.draw(chained.POOL, 42)
+    assert drawn == chained.draw(chained.POOL, 42)
+    assert len(set(drawn)) == 42
+    assert sorted({len(names) for names in drawn}) == [2, 3, 4]
+    assert all(
+        a != b for names in drawn for a, b in zip(names, names[1:], strict=False)
+    )
+
+
+def test_a_chain_blends_the_skills_of_its_bases(lab):
+    made = chained.chained(lab, ["walk", "squat"], switch=10, steps=60)
+    assert made.switches == (slice(50, 60),)
+    assert made.run.base.steps == len(made.run.skills) == 110
+    assert made.run.base.fall_m == SQUAT_FALL_M
+    walk, squat = (
+        lab.skills(lab.base(name, 60 + lab.encoder.last)) for name in ("walk", "squat")
+    )
+    np.testing.assert_array_equal(made.run.skills[:50], walk[:50])
+    np.testing.assert_array_equal(made.run.skills[60:], squat[10:60])
+    halfway = made.run.skills[54]
+    np.testing.assert_allclose(
+        halfway, walk[54] + 5 / 11 * (squat[4] - walk[54]), atol=1e-5
+    )
+    # The robot starts as the first skill does.
+    np.testing.assert_array_equal(
+        made.run.base.rows[:2], lab.base("walk", 60 + lab.encoder.last).rows[:2]
+    )
+
+
+def test_a_sequence_needs_a_skill(lab):
+    with pytest.raises(ValueError, match="at least one"):
+        chaining.sequence(lab, [], switch=5)
+
+
+def test_a_small_experiment_tells_of_every_switch_and_model(lab):
+    found = chaining.experiment(
+        lab,
+        others={"twin": lab},
+        pool=("walk", "stand"),
+        sequences=2,
+        switches=(0, 10),
+        steps=60,
+    )
+    cells = {(r.row, r.metric): r for r in found.results}
+    assert found.experiment == "chaining"
+    assert {r.command for r in found.results} == {"spectral evaluate chaining"}
+    assert cells["switch 10", "falls"].n == 2
+    assert cells["switch 10", "acceleration in switches"].value > 1.0
+    # A model against itself is never smoother.
+    assert cells["twin, switch 10", "smoother with ours"].value == 0
+    same = cells["twin, switch 0", "peak acceleration"]
+    assert replace(same, row="switch 0") == cells["switch 0", "peak acceleration"]
+    assert cells["each skill alone", "falls"].n == 2

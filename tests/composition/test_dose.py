@@ -1,0 +1,143 @@
+"""Slopes, fits, falls and predictions of robots whose response is known."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from puppets import FALL_STEP, STEPS, Puppets, released
+
+from spectral_skills.evaluation.composition import dose
+from spectral_skills.evaluation.composition.foretold import (
+    compare,
+    correlation,
+    foretold,
+    through_origin,
+)
+from spectral_skills.evaluation.composition.lab import Lab
+
+
+def test_a_line_through_the_origin():
+    x = np.array([-2.0, -1.0, 1.0, 2.0])
+    assert through_origin(x, 3 * x) == pytest.approx((3.0, 1.0))
+    slope, fit = through_origin(x, np.abs(x))  # the same in both signs: no slope
+    assert (slope, fit) == pytest.approx((0.0, 0.0))
+    # By hand: 6 / 10 for the slope; 4 - 36 / 10 of 4 is left.
+    slope, fit = through_origin(x, np.array([-1.0, -1.0, 1.0, 1.0]))
+    assert (slope, fit) == pytest.approx((0.6, 0.9))
+    assert all(math.isnan(value) for value in through_origin(x, 0 * x))
+
+
+def test_correlation_does_not_hang_on_the_signs_of_directions():
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.0])
+    signs = np.array([1.0, -1.0, 1.0])
+    assert correlation(x, 2 * x) == pytest.approx(1.0)
+    assert correlation(x, y) == pytest.approx(correlation(signs * x, signs * y))
+    assert math.isnan(correlation(x, 0 * x))
+
+
+def test_a_predicted_turn_is_told_for_the_steps_that_are_measured():
+    directions = released()[2]
+    rate = directions.effect_mean[:, directions.attributes.index("yaw_rate")]
+    found = foretold(directions, slice(65, 335))
+    np.testing.assert_allclose(found["heading"], rate * 269 / 50 * 180 / np.pi, 1e-5)
+    assert found["speed"][directions.index("speed")] > 0
+
+
+def test_the_knob_of_a_leg_is_the_strongest_and_moves_its_own_foot():
+    directions = released()[2]
+    ((name, parts),) = dose.leg_knob(directions).items()
+    gains = {
+        n.split(" ")[0]: g
+        for n, g in zip(directions.names, directions.gains, strict=True)
+        if "_leg_" in n or n.startswith("foot")
+    }
+    assert name == max(gains, key=lambda n: gains[n])
+    assert parts == {f"{name.split('_')[0]}_apex": 1}
+
+
+def _rule(direction: str, a: float) -> dict[str, float]:
+    """An arm that makes the robot fall at 1.5 and 4, and a turn that bends."""
+    if direction == "right_arm_1":
+        return {"right_shoulder_pitch": -0.4 * a} | (
+            {"fall": 1} if a in (1.5, 4) else {}
+        )
+    if direction == "turn":
+        return {"heading": 20 * a + 10 * abs(a)}
+    return {}
+
+
+def test_doses_slopes_and_falls(tmp_path):
+    lab = Puppets(_rule, records=tmp_path)
+    arm, turn = dose.turn_up(
+        lab, "walk", {k: dose.KNOBS[k] for k in ("right_arm_1", "turn")}, (1, 1.5, 2, 4)
+    )
+    assert arm.amplitudes.tolist() == [-4, -2, -1.5, -1, 1, 1.5, 2, 4]
+    assert arm.stands.tolist() == [True] * 5 + [False, True, False]
+    assert arm.line() == pytest.approx((0.4, 1.0, 5))
+    # 20 a explains 4 parts of 5 of the squares of 20 a + 10 |a|.
+    assert turn.line() == pytest.approx((20.0, 0.8, 6))
+    # The robot that falls is measured until then, and its arm is where it should be.
+    hold = lab.hold(lab.base("walk"))
+    assert hold.start + 50 < FALL_STEP
+    assert arm.effects[-1] == pytest.approx(1.6)
+    # Beside an unsteered robot that falls there is nothing to tell.
+    slope, fit, n = replace(arm, plain_stands=False).line()
+    assert math.isnan(slope) and math.isnan(fit) and n == 0
+
+
+def test_a_robot_that_falls_at_once_has_no_effect():
+    lab = Puppets(_rule)
+    base = lab.base("walk")
+    run = lab.steered(base, lab.direction("right_arm_1", 4.0), "right_arm_1 a=+4")
+    plain, fallen = lab.execute([lab.plain(base), run])
+    parts, late = dose.KNOBS["right_arm_1"], slice(FALL_STEP - 20, STEPS - 1)
+    assert dose.until_fall(fallen, plain, late, parts) == 0.0
+    assert dose.until_fall(fallen, plain, slice(65, STEPS - 1), parts) > 1.0
+
+
+def test_predicted_and_executed():
+    """Arms that do just half of what is foretold, and one direction that falls."""
+    directions = released()[2]
+    predicted = foretold(directions, slice(65, STEPS - 65))
+
+    def rule(direction: str, a: float) -> dict[str, float]:
+        if direction == "s03":
+            return {"fall": 1}
+        k = directions.index(direction)
+        pitch = float(predicted["left_shoulder_pitch"][k])
+        return {"left_shoulder_pitch": 0.5 * a * pitch}
+
+    cells, chart = compare(Puppets(rule), "dose", "walk", ("s01", "s02", "s03", "turn"))
+    found = {(c.row, c.metric): c for c in cells}
+    row = "left shoulder pitch of directions on walk"
+    ratio = found[row, "executed over predicted"]
+    assert (ratio.value, ratio.n) == (pytest.approx(0.5, abs=1e-4), 3)
+    close = found[row, "predicted and executed, correlation"]
+    assert close.value == pytest.approx(1.0)
+    assert all(len(series.x) == 3 for series in chart.series)
+
+
+def test_findings_have_a_chart_a_base_and_mark_falls(tmp_path):
+    lab = Puppets(_rule, records=tmp_path / "records")
+    found = dose.experiment(
+        lab, (1,), bases=("walk",), amplitudes=(1, 4), compared=("right_arm_1", "turn")
+    )
+    cells = {(r.row, r.metric): r for r in found.results}
+    row = "right arm 1 on walk: right shoulder pitch"
+    assert cells[row, "slope"].value == pytest.approx(0.4)
+    assert (cells[row, "falls"].value, cells[row, "falls"].n) == (1, 4)
+    again = cells["right arm 1 on walk, seed 1: right shoulder pitch", "slope"]
+    assert again.seed == 1
+    curve = found.charts[0].series[0]
+    assert curve.x == (-4, -1, 0, 1, 4) and curve.y[2] == 0
+    assert curve.marks == ("", "", "", "", "fall")
+    assert found.films[0].title == "right arm 1 a=+1 on walk"
+    assert found.charts[1].kind == "scatter"
+
+
+def test_the_released_controller_turns_more_with_more():
+    lab = Lab(*released())
+    (turn,) = dose.turn_up(lab, "walk", {"turn": dose.KNOBS["turn"]}, (2.0,))
+    slope, fit, n = turn.line()
+    assert n == 2 and 15 < slope < 80 and fit > 0.9

@@ -1,0 +1,99 @@
+"""Runs are made once, kept, and depend on nothing but what they are made of."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spectral_skills.evaluation.composition import lab as rooms
+from spectral_skills.evaluation.composition.bases import Base, generate
+from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.skill.model import SkillModel
+from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.tracking.policy import Controller
+
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def models():
+    encoder = SkillModel.load("base").encoder
+    return Controller.load("base"), encoder, Directions.load("base")
+
+
+@pytest.fixture(scope="module")
+def base() -> Base:
+    return generate("stand", STEPS)
+
+
+def test_a_change_of_nothing_changes_nothing(models, base):
+    lab = Lab(*models)
+    nothing = lab.steered(base, np.zeros((STEPS, 64), np.float32), "nothing")
+    plain, steered = lab.execute([lab.plain(base), nothing])
+    np.testing.assert_array_equal(plain.rows, steered.rows)
+    assert plain.stands and plain.rows.shape == (STEPS + 1, 36)
+
+
+def test_steering_moves_the_arm(models, base):
+    lab = Lab(*models)
+    change = np.tile(lab.direction("right_arm_1", 3.0), (STEPS, 1))
+    plain, steered = lab.execute([lab.plain(base), lab.steered(base, change, "arm")])
+    shoulder = steered.rows[-1, 7 + 22] - plain.rows[-1, 7 + 22]
+    assert shoulder < -0.2
+
+
+def test_runs_are_read_again_and_damaged_ones_made_again(
+    models, base, tmp_path, monkeypatch
+):
+    lab = Lab(*models, records=tmp_path)
+    plain = lab.plain(base)
+    (first,) = lab.execute([plain])
+    path = lab.record(plain)
+    assert path is not None and path.is_file()
+
+    def never(*args):
+        raise AssertionError("made again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rooms, "together", never)
+        (second,) = lab.execute([plain])
+        np.testing.assert_array_equal(first.rows, second.rows)
+        with pytest.raises(AssertionError):
+            lab.execute([replace(plain, seed=3)])
+    path.write_bytes(b"nothing")
+    (third,) = lab.execute([plain])
+    np.testing.assert_array_equal(first.rows, third.rows)
+
+
+def test_lengths_and_company_do_not_matter(models, base):
+    """A run is the same alone, beside longer ones, and in another batch."""
+    lab = Lab(*models, robots=2)
+    short = Base("short", base.rows[:21], base.fall_m)
+    runs = [lab.plain(base), lab.plain(short), lab.plain(base, seed=1)]
+    made = lab.execute(runs)
+    assert [len(one.rows) for one in made] == [41, 21, 41]
+    np.testing.assert_allclose(made[1].rows[:10], made[0].rows[:10], atol=1e-5)
+    assert np.abs(made[2].rows - made[0].rows).max() > 1e-3
+    (alone,) = lab.execute([lab.plain(base, seed=1)])
+    np.testing.assert_allclose(alone.rows, made[2].rows, atol=1e-5)
+
+
+def test_a_push_moves_the_root(models, base):
+    lab = Lab(*models)
+    pushed = replace(lab.plain(base), push=(10, np.array([0.4, 0, 0, 0, 0, 0.0])))
+    plain, moved = lab.execute([lab.plain(base), pushed])
+    np.testing.assert_array_equal(plain.rows[:11], moved.rows[:11])
+    assert np.abs(moved.rows[15, 0] - plain.rows[15, 0]) > 0.005
+
+
+def test_a_broken_run_has_fallen(models, base):
+    rows = base.rows.copy()
+    rows[30:] = np.nan
+    run = rooms.Executed(Lab(*models).plain(base), rows)
+    assert run.fell_at == 30 and not run.stands
+
+
+def test_directions_of_another_encoder_are_refused(models):
+    controller, encoder, directions = models
+    with pytest.raises(ValueError, match="belong to the encoder"):
+        Lab(controller, encoder, replace(directions, encoder="other"))

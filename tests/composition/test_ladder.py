@@ -1,0 +1,112 @@
+"""The ladder: stages, what is measured in them, the paper's table, a short corpus."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spectral_skills.evaluation.composition import ladder, ladder_charts
+from spectral_skills.evaluation.composition.bases import Base
+from spectral_skills.evaluation.composition.batch import Run
+from spectral_skills.evaluation.composition.lab import Executed
+from spectral_skills.evaluation.composition.neighbours import Neighbours
+from spectral_skills.motion.corpus import FPS
+from spectral_skills.robot import g1
+from spectral_skills.skill.model import SkillModel
+from spectral_skills.spectral.steering import schedule
+
+SHOULDER = 7 + g1.joint_index("right_shoulder_pitch")
+
+
+@pytest.fixture(scope="module")
+def near(tmp_path_factory, make_clip, make_corpus) -> Neighbours:
+    folder = tmp_path_factory.mktemp("corpus") / "c"
+    corpus = make_corpus(folder, [make_clip(f"walk{i}", 120, i) for i in range(3)])
+    return Neighbours.build(SkillModel.load("base").encoder, corpus)
+
+
+def _executed(yaw_rate: float = 0.0, speed: float = 0.0) -> Executed:
+    """A statue that slides ahead and turns, both from the second stage on."""
+    steps, start = ladder.STEPS + 1, ladder.STAGES["+ right arm"].start
+    rows = np.zeros((steps, 36))
+    rows[:, 2], rows[:, 7:] = g1.DEFAULT_HEIGHT, g1.DEFAULT_JOINTS
+    later = np.maximum(np.arange(steps) - start, 0) / FPS
+    yaw = np.radians(yaw_rate) * later
+    rows[:, 0] = speed * later
+    rows[:, 3], rows[:, 6] = np.cos(yaw / 2), np.sin(yaw / 2)
+    rows[start:, SHOULDER] = -1.0
+    base = Base("walk", rows[:2].astype(np.float32))
+    return Executed(Run("ladder", base, np.zeros((steps - 1, 64), np.float32)), rows)
+
+
+def test_stages_tell_what_was_done(near):
+    found = ladder.stages(near, _executed(yaw_rate=30.0, speed=0.5))
+    assert list(found) == list(ladder.STAGES)
+    base, arm = found["base"].values, found["+ right arm"].values
+    assert base["speed"] == pytest.approx(0.0)
+    assert base["yaw rate"] == pytest.approx(0.0)
+    assert arm["speed"] == pytest.approx(0.5)
+    assert arm["yaw rate"] == pytest.approx(30.0)
+    assert arm["right shoulder pitch"] == pytest.approx(-1.0)
+    assert found["released"].support is None
+    # No clip of this corpus has an arm raised by a radian.
+    assert found["+ right arm"].support == 0
+
+
+def test_stages_end_where_the_robot_falls(near):
+    executed = _executed()
+    executed.rows[ladder.STAGES["+ turn"].start + 5 :, 2] = 0.1
+    assert list(ladder.stages(near, executed)) == ["base", "+ right arm"]
+
+
+def test_distance_to_itself_is_nothing(near, make_clip):
+    rows = make_clip("walk1", 120, 1).qpos()
+    distances = near.distances(rows)
+    assert distances[0] == pytest.approx(0.0, abs=1e-3)
+    assert distances[1] > 0.01
+
+
+def test_amplitudes_hold_through_the_stages():
+    names = [str(knob.direction) for knob in ladder.KNOBS]
+    amplitudes = schedule(ladder.KNOBS, ladder.STEPS, names)
+    full = [knob.amplitude for knob in ladder.KNOBS]
+    for count, steps in enumerate(ladder.STAGES.values()):
+        wanted = [a if i < count < 4 else 0.0 for i, a in enumerate(full)]
+        np.testing.assert_allclose(amplitudes[steps], [wanted] * len(amplitudes[steps]))
+
+
+def test_paper_table_is_read():
+    assert ladder.PAPER["walk", "+ turn", "yaw rate, mean of seeds"] == "35"
+    assert ladder.PAPER["jog", "+ clearance", "right apex, SD of seeds"] == "1"
+    assert ladder.PAPER["backward", "released", "distance"] == "2.65"
+    assert ladder.PAPER["jog", "+ clearance", "support, seed 0"] == "1"
+    assert ladder.PAPER["walk", "base", "support"] == "90252"
+    assert ("walk", "released", "support") not in ladder.PAPER
+
+
+def test_charts_mark_the_changes(near):
+    one = _executed(yaw_rate=20.0, speed=0.5)
+    charts = ladder_charts.charts("walk", one, one, near, {200: "+ right arm"})
+    assert [chart.kind for chart in charts] == ["line"] * 5 + ["path"]
+    steered, unsteered = charts[1].series
+    assert unsteered.marks == ()
+    marked = [x for x, mark in zip(steered.x, steered.marks, strict=True) if mark]
+    assert marked == [pytest.approx(4.1, abs=0.2)]
+    assert steered.y[-1] == pytest.approx(20.0, abs=1e-3)
+
+
+def test_seeds_that_stand_give_mean_and_deviation():
+    def stage(value: float) -> ladder.Stage:
+        return ladder.Stage(dict.fromkeys(ladder.MEASURES, value), int(value))
+
+    lab: Any = SimpleNamespace(cell=lambda *values: values)
+    by_seed = {0: {"+ turn": stage(1.0)}, 1: {"+ turn": stage(3.0)}, 2: {}}
+    cells: list[Any] = [*ladder._seeds(lab, "walk", "+ turn", by_seed)]
+    found = {cell[2]: cell[3:] for cell in cells}
+    assert found["speed, mean of seeds"] == (2.0, "m/s", 2, "1.06", 0)
+    value, unit, n, paper, _ = found["speed, SD of seeds"]
+    assert (unit, n, paper) == ("m/s", 2, "0.03")
+    assert value == pytest.approx(np.sqrt(2.0))
+    assert found["support, seed 1"] == (3, "windows", 1, "102", 1)
+    assert "support, seed 2" not in found

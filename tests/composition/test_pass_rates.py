@@ -1,0 +1,128 @@
+"""Pass rates: the rule on motions made by hand, and the table of a lab that obeys."""
+
+import numpy as np
+import pytest
+from obedient import Obedient, follow, released, turned
+
+from spectral_skills.evaluation.composition.bases import Base
+from spectral_skills.evaluation.composition.batch import Run
+from spectral_skills.evaluation.composition.lab import Executed, Lab
+from spectral_skills.evaluation.composition.pass_rates import experiment
+from spectral_skills.evaluation.composition.pass_rule import TARGETS, judge
+from spectral_skills.robot import g1
+
+STEPS = 400
+ARM, SPREAD, SPEED, TURN = TARGETS
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return Lab(*released())
+
+
+def _run(speed=0.8, deg=0.0, height=0.76, **joints) -> Executed:
+    """A motion at a speed, turning `deg` over the measured steps, joints moved."""
+    rate = np.radians(deg) / (269 / g1.CONTROL_HZ)
+    rows = turned(lambda t: rate * t, speed, STEPS)
+    rows[200, 2] = height
+    for name, rad in joints.items():
+        rows[:, 7 + g1.joint_index(name)] += rad
+    base = Base("walk", rows.astype(np.float32))
+    return Executed(Run("made", base, np.zeros((STEPS, 64), np.float32)), rows)
+
+
+@pytest.mark.parametrize(
+    ("target", "made", "failure"),
+    [
+        (ARM, {"right_shoulder_pitch": -0.51}, ""),
+        (ARM, {"right_shoulder_pitch": -0.49}, "too little"),
+        (ARM, {"right_shoulder_pitch": 0.9}, "too little"),
+        (ARM, {"right_shoulder_pitch": -0.9, "height": 0.39}, "fall"),
+        (ARM, {"right_shoulder_pitch": -0.9, "speed": 0.8 * 1.29}, ""),
+        (ARM, {"right_shoulder_pitch": -0.9, "speed": 0.8 * 0.69}, "speed"),
+        (ARM, {"right_shoulder_pitch": -0.9, "deg": -26.0}, ""),
+        (ARM, {"right_shoulder_pitch": -0.9, "deg": 28.0}, "heading"),
+        (SPREAD, {"left_shoulder_roll": 0.31, "right_shoulder_roll": -0.31}, ""),
+        (SPREAD, {"left_shoulder_roll": 0.9}, "too little"),
+        (SPEED, {"speed": 0.8 + 0.16}, ""),
+        (SPEED, {"speed": 0.8 + 0.14}, "too little"),
+        (SPEED, {"speed": 0.8 + 1.0}, ""),
+        (TURN, {"deg": 46.0}, ""),
+        (TURN, {"deg": -90.0}, "too little"),
+        (TURN, {"deg": 46.0, "speed": 0.5}, "speed"),
+    ],
+)
+def test_the_rule(lab, target, made, failure):
+    """Each bound of the rule, from both sides."""
+    assert judge(target, _run(**made), _run(), lab).failure == failure
+
+
+def test_the_share_of_the_goal(lab):
+    found = judge(TURN, _run(deg=45.0), _run(), lab)
+    assert found.share == pytest.approx(0.5, abs=0.002)
+    forced = _run(left_shoulder_roll=0.6, right_shoulder_roll=-0.3)
+    assert judge(SPREAD, forced, _run(), lab).share == pytest.approx(0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize(("speed", "failure"), [(0.14, ""), (0.16, "speed")])
+def test_a_base_that_hardly_moves_may_change_by_what_one_notices(lab, speed, failure):
+    still, run = _run(speed=0.0), _run(speed=speed, right_shoulder_pitch=-0.9)
+    assert judge(ARM, run, still, lab).failure == failure
+
+
+def test_faster_means_forward(lab):
+    """A backward walk that slows down has gained forward speed."""
+    back = _run(speed=-0.5)
+    assert judge(SPEED, _run(speed=-0.3), back, lab).passes
+    assert not judge(SPEED, _run(speed=-0.7), back, lab).passes
+
+
+def test_the_table_of_robots_that_obey(make_clip, make_corpus, tmp_path):
+    """The arm direction moves the arm by 0.3 rad a unit, and nothing else happens."""
+    corpus = make_corpus(tmp_path / "few", [make_clip(f"w{i}", 90, i) for i in (0, 1)])
+    rule = follow(released()[2], {"right_arm": ("right_shoulder_pitch", -0.3)})
+    lab = Obedient(rule, records=tmp_path / "records")
+    found = experiment(
+        lab, (3,), bases=("stand", "walk"), larger=(1.0,), candidates=2, corpus=corpus
+    )
+    cells = {(r.row, r.metric): (r.value, r.n, r.seed) for r in found.results}
+    assert cells["target-directed", "right arm"] == (4, 4, 0)
+    assert cells["target-directed, seed 3", "right arm"] == (4, 4, 3)
+    assert cells["target-directed, larger", "right arm"] == (0, 2, 0)
+    assert cells["target-directed", "all"] == (4, 16, 0)
+    # The copied pose of a robot that obeys is the pose itself.
+    assert cells["joint offset (oracle)", "right arm"] == (4, 4, 0)
+    assert cells["joint offset (oracle)", "turn"] == (0, 4, 0)
+    papers = {(r.row, r.metric): r.paper for r in found.results}
+    assert papers["ridge on skills", "turn"] == "4/5"
+    assert "Of 16 target-directed runs 4 pass" in found.note
+    assert "too little (12)" in found.note
+    assert len(found.films) == 4
+    assert found.films[0].base.startswith("stand-base")
+    bars = {s.name: s.y for s in found.charts[0].series}
+    assert bars["target-directed"] == (100.0, 0.0, 0.0, 0.0)
+
+
+def test_the_best_candidate_is_chosen(make_clip, make_corpus, tmp_path):
+    """Only the second of the candidates moves the arm, so all bases get it."""
+    _, _, directions = released()
+    predicted = ARM.predicted(directions)[directions.family("spectral")]
+    second = int(np.argsort(-np.abs(predicted))[1])
+    name, sign = f"s{second + 1:02d}", -np.sign(predicted[second])
+    lab = Obedient(follow(directions, {name: ("right_shoulder_pitch", sign * 0.4)}))
+    corpus = make_corpus(tmp_path / "few", [make_clip(f"w{i}", 90, i) for i in (0, 1)])
+    found = experiment(
+        lab, bases=("stand", "walk"), larger=(), candidates=2, corpus=corpus
+    )
+    cells = {(r.row, r.metric): (r.value, r.n) for r in found.results}
+    assert cells["spectral directions only", "right arm"] == (2, 2)
+    assert name in found.note
+
+
+def test_a_real_run(lab):
+    """The released controller lifts the right arm of a standing robot."""
+    base = lab.base("stand", 200)
+    runs = lab.plain(base), lab.steered(base, lab.direction("right_arm", 3.0), "arm")
+    plain, run = lab.execute(runs)
+    found = judge(ARM, run, plain, lab)
+    assert run.stands and found.share > 0.1
