@@ -120,10 +120,17 @@ def test_rows_with_the_same_metrics_become_a_wide_table(tmp_path):
     assert "| b | 7 | 1.5 | 2 | 3 |" in text
     assert "Measured with `spectral x`." in text
     assert "| a: time | 2 s | under 3 | 1 |" in text
-    goal = Result("Wide", "c", "two", 4.0, "m", n=7, paper="5", hardware="H")
-    publish([goal], tmp_path / "r.jsonl")
+    goals = [
+        Result("Wide", "c", "two", 4.0, "m", n=7, paper="5", hardware="H"),
+        Result("Wide", "c", "three", 9.0, "mm", n=7, hardware="H"),
+        Result("Wide", "alone", "time", 3.0, "s"),
+    ]
+    publish(goals, tmp_path / "r.jsonl")
     text = (tmp_path / "r.md").read_text()
-    assert "| c, H | 7 |  | 4 (5) |  |" in text
+    assert "| what | n | one (m) | two (m) | three |" in text
+    assert "| b |" not in text and "| b,  | 7 | 1.5 | 2 | 3 m |" in text
+    assert "| c, H | 7 |  | 4 (5) | 9 mm |" in text
     assert "In brackets: the paper or the goal." in text
+    assert "| alone: time | 3 s |  | 1 |" in text  # has nothing in common with them
     publish([wide[0]], tmp_path / "other.jsonl")
     assert "| a: one | 1.5 m |" in (tmp_path / "other.md").read_text()

@@ -14,13 +14,17 @@ from pathlib import Path
 from tqdm import tqdm
 
 from spectral_skills import config as configs
-from spectral_skills.evaluation.composition.findings import Film, Findings
+from spectral_skills.evaluation.composition.findings import (
+    EXPERIMENTS,
+    Film,
+    Findings,
+)
 from spectral_skills.report import charts, findings_table, html
 from spectral_skills.report.findings_film import Studio
 
 _TITLE = "Spectral Skills: composition"
 _LARGEST_FILM = 600_000
-_ALL_FILMS = 9_000_000
+_ALL_FILMS = 8_000_000
 """Bytes; a third more in the page."""
 _STYLE = """
 h1, h2, h3, p, li, dd { overflow-wrap: anywhere }
@@ -71,10 +75,7 @@ class Section:
 def build(folders: list[Path], out: Path, films: bool = True) -> Path:
     """Write index.html from the findings in some folders; gives its path."""
     sections, troubles = _sections(folders)
-    parts = [
-        f"<style>{_STYLE}{charts.STYLE}{findings_table.STYLE}</style>",
-        *_head(sections),
-    ]
+    parts = _head(sections)
     parts += [html.paragraph(trouble, "trouble") for trouble in troubles]
     count = sum(len(section.findings.films) for section in sections)
     studio = Studio(min(_LARGEST_FILM, _ALL_FILMS // max(count, 1)))
@@ -87,7 +88,8 @@ def build(folders: list[Path], out: Path, films: bool = True) -> Path:
                 bar.update()
             parts += _cards(drawn)
     page = out / "index.html"
-    html.write_page(page, _TITLE, parts)
+    style = _STYLE + charts.STYLE + findings_table.STYLE
+    html.write_page(page, _TITLE, parts, style)
     return page
 
 
@@ -111,6 +113,7 @@ def _sections(folders: list[Path]) -> tuple[list[Section], list[str]]:
             f"no findings in {where}; `spectral evaluate composition NAME --out DIR` "
             f"makes them. {' '.join(troubles)}".strip()
         )
+    found.sort(key=lambda one: _place(one[1].experiment))
     names = Counter(findings.experiment for _, findings in found)
     sections = []
     for index, (folder, findings) in enumerate(found):
@@ -119,6 +122,12 @@ def _sections(folders: list[Path]) -> tuple[list[Section], list[str]]:
             title, anchor = f"{title} ({folder.name})", f"{anchor}-{index}"
         sections.append(Section(folder, findings, title, anchor))
     return sections, troubles
+
+
+def _place(experiment: str) -> int:
+    """Where an experiment comes in the page; others come last."""
+    known = experiment in EXPERIMENTS
+    return EXPERIMENTS.index(experiment) if known else len(EXPERIMENTS)
 
 
 def _is_findings(path: Path) -> bool:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
+from spectral_skills.report.tables import blocks
 from spectral_skills.results import Result
 
 STYLE = """
@@ -26,8 +27,6 @@ STYLE = """
   .box tbody th { min-width: 0 } .box thead th { font-size: 7pt } }
 """
 _MOST_DECIMALS = 4
-_SHARED = 0.4
-"""Of all columns, those that a row must have in common with others of its table."""
 
 
 def tables(results: Sequence[Result], name: str) -> list[str]:
@@ -40,24 +39,6 @@ def tables(results: Sequence[Result], name: str) -> list[str]:
     where = f" on {escape(places)}" if places else ""
     measured = f"Measured with {told or 'an unknown command'}{where}; seed {seeds}."
     return [*parts, f'<p class="small">{measured}</p>']
-
-
-def blocks(results: Sequence[Result]) -> list[list[Result]]:
-    """Results apart where their rows have few columns in common: no table of holes."""
-    rows: dict[tuple[str, int], list[Result]] = {}
-    for result in results:
-        rows.setdefault((result.row, result.seed), []).append(result)
-    found: list[tuple[set[str], list[Result]]] = []
-    for own in rows.values():
-        metrics = {r.metric for r in own}
-        for columns, block in found:
-            if len(metrics & columns) >= _SHARED * len(metrics | columns):
-                columns |= metrics
-                block += own
-                break
-        else:
-            found.append((metrics, own))
-    return [block for _, block in found]
 
 
 def _table(results: Sequence[Result], name: str) -> str:

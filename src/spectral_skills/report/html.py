@@ -72,13 +72,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") 
     return f"{opening}{line(header, 'th')}{body}</table>"
 
 
-def write_page(path: Path, title: str, parts: Sequence[str]) -> None:
-    """Write a whole page."""
+def write_page(path: Path, title: str, parts: Sequence[str], style: str = "") -> None:
+    """Write a whole page, in the usual style and with more of it."""
     content = "\n".join(parts)
     write_file(
         path,
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
+        f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head>"
         f"<body><main>\n<h1>{escape(title)}</h1>\n{content}\n</main></body></html>\n",
     )

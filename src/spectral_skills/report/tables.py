@@ -1,6 +1,7 @@
 """Results as tables: on the terminal, and as the page docs/results.md."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from spectral_skills.atomic import write_file
@@ -14,6 +15,10 @@ Every number was measured with the command in its row; the goal or the paper's n
 stands beside it. The page is written from results.jsonl, to which `spectral bench`,
 `corpus check`, `evaluate` and `report` add with `--record docs/results.jsonl`.
 """
+
+
+_SHARED = 0.4
+"""Of all columns, those that a row must have in common with others of its table."""
 
 
 def number(value: float) -> str:
@@ -65,47 +70,73 @@ def page(results: list[Result]) -> str:
     for table in dict.fromkeys(r.table for r in results):
         rows = [r for r in results if r.table == table]
         parts.append(f"## {table}\n")
-        parts += _wide(rows) if _is_wide(rows) else _long(rows)
-        parts.append("")
+        shared = [block for block in blocks(rows) if _is_wide(block)]
+        single = [r for r in rows if not any(r in block for block in shared)]
+        for lines in [_long(single)][: bool(single)] + [_wide(b) for b in shared]:
+            parts += [*lines, ""]
     return "\n".join(parts)
+
+
+def blocks(results: Sequence[Result]) -> list[list[Result]]:
+    """Results apart where their rows have few columns in common: no table of holes."""
+    rows: dict[tuple, list[Result]] = {}
+    for result in results:
+        key = result.row, result.seed, result.hardware
+        rows.setdefault(key, []).append(result)
+    found: list[tuple[set[str], list[Result]]] = []
+    for own in rows.values():
+        metrics = {r.metric for r in own}
+        for columns, block in found:
+            if len(metrics & columns) >= _SHARED * len(metrics | columns):
+                columns |= metrics
+                block += own
+                break
+        else:
+            found.append((metrics, own))
+    return [block for _, block in found]
 
 
 def _long(results: list[Result]) -> list[str]:
     """A line for every number."""
-    lines = [
-        "| what | measured | paper or goal | n | command | hardware |",
-        "|---|---|---|---|---|---|",
-    ]
+    # What all have in common is said once.
+    alike = len({(r.command, r.hardware) for r in results}) == 1
+    head = "| what | measured | paper or goal | n |"
+    head += "" if alike else " command | hardware |"
+    lines = [head, "|---" * (head.count("|") - 1) + "|"]
     for r in results:
-        lines.append(
-            f"| {r.row}: {r.metric} | {number(r.value)} {r.unit} | {r.paper} "
-            f"| {r.n:,} | `{r.command}` | {r.hardware} |"
-        )
-    return lines
+        line = f"| {r.row}: {r.metric} | {number(r.value)} {r.unit} | {r.paper} "
+        line += f"| {r.n:,} |"
+        lines.append(line + ("" if alike else f" `{r.command}` | {r.hardware} |"))
+    return [*lines, "", f"Measured with {_commands(results)}."] if alike else lines
+
+
+def _commands(results: list[Result]) -> str:
+    told = dict.fromkeys(f"`{r.command}` {r.hardware}".strip() for r in results)
+    return ", ".join(told)
 
 
 def _is_wide(results: list[Result]) -> bool:
-    """Whether several rows have most of more than two metrics each."""
+    """Whether there are several rows of more than two metrics."""
     metrics = {r.metric for r in results}
-    rows = {(r.row, r.hardware) for r in results}
-    filled = len(results) / (len(metrics) * len(rows))
-    return len(metrics) > 2 and len(rows) > 1 and filled > 0.5
+    return len(metrics) > 2 and len({(r.row, r.hardware) for r in results}) > 1
 
 
 def _wide(results: list[Result]) -> list[str]:
     """A line for every row, a column for every metric."""
-    units = {r.metric: r.unit for r in results}
-    heads = [_head(metric, unit) for metric, unit in units.items()]
+    units: dict[str, set[str]] = {}
+    for r in results:
+        units.setdefault(r.metric, set()).add(r.unit)
+    # A unit that not all cells of a column have is said in each.
+    heads = [_head(m, *(us if len(us) == 1 else ("",))) for m, us in units.items()]
     lines = [f"| what | n | {' | '.join(heads)} |", "|---|---|" + "---|" * len(heads)]
     several = len({r.hardware for r in results}) > 1
     for row, hardware in dict.fromkeys((r.row, r.hardware) for r in results):
         found = [r for r in results if (r.row, r.hardware) == (row, hardware)]
-        cells = {r.metric: _cell(r) for r in found}
+        cells = {r.metric: _cell(r, len(units[r.metric]) > 1) for r in found}
         values = [cells.get(metric, "") for metric in units]
         name = f"{row}, {hardware}" if several else row
         lines.append(f"| {name} | {found[0].n:,} | {' | '.join(values)} |")
-    commands = dict.fromkeys(f"`{r.command}` {r.hardware}".strip() for r in results)
-    told = f"Measured with {', '.join(commands)}."
+    told = f"Measured with {_commands(results)}."
     if any(r.paper for r in results):
         told += " In brackets: the paper or the goal."
     return [*lines, "", told]
@@ -117,6 +148,6 @@ def _head(metric: str, unit: str) -> str:
     return f"{name} ({unit})" if unit else name
 
 
-def _cell(result: Result) -> str:
-    told = f" ({result.paper})" if result.paper else ""
-    return number(result.value) + told
+def _cell(result: Result, with_unit: bool) -> str:
+    value = f"{number(result.value)} {result.unit if with_unit else ''}".rstrip()
+    return f"{value} ({result.paper})" if result.paper else value

@@ -15,6 +15,11 @@ from spectral_skills.results import Result
 
 RECORDS = "records"
 """Folder of the runs, beside the findings."""
+EXPERIMENTS = (
+    *("catalogue", "dose", "additivity", "ladder", "transfer"),
+    *("pass_rates", "alternatives", "hands", "unseen", "chaining"),
+)
+"""In the order in which one wants to read of them."""
 
 
 @dataclass(frozen=True)
