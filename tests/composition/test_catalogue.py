@@ -12,6 +12,7 @@ from spectral_skills.evaluation.composition.knob_table import KNOBS, choose, ser
 from spectral_skills.evaluation.composition.lab import Lab
 from spectral_skills.evaluation.composition.survey import (
     MOST,
+    brief,
     matched,
     name,
     outcome,
@@ -151,6 +152,11 @@ def test_findings_count_and_keep_the_entries(tmp_path):
     assert [run["fell"] for run in turn["runs"]] == [False] * 2 + [True] * 4
     assert turn["runs"][-1]["effects"] is None
     assert turn["runs"][0]["effects"]["heading"] == pytest.approx(10.0)
+    short = brief(turn)
+    assert short["safe"] == [-2.0, 2.0] and "runs" not in short
+    first, last = (f"{turn['runs'][i]['amplitude']:+g}" for i in (0, -1))
+    assert short["effects"][first] == {}  # 10 degrees are not noticed
+    assert short["effects"][last] is None
 
 
 def test_the_released_controller_raises_its_arm():

@@ -72,6 +72,25 @@ def test_round_trip_is_exact(directions, tmp_path):
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
+def test_what_was_measured_travels_with_it(directions, tmp_path):
+    entry = {"direction": "s01", "base": "walk", "safe": [-2.0, 3.0], "effects": {}}
+    dataclasses.replace(directions, measured=(entry,)).save(tmp_path / "d.safetensors")
+    assert Directions.load(tmp_path / "d.safetensors").measured == (entry,)
+
+
+def test_the_released_file_tells_what_its_directions_do():
+    directions = Directions.load("base")
+    found = {(m["direction"], m["base"]): m for m in directions.measured}
+    short = {name.split(" ")[0] for name in directions.names}
+    assert {name for name, _ in found} == short
+    turn = found["turn", "walk"]
+    assert turn["names"] == ["turn left", "turn right"]
+    assert turn["safe"][0] <= -2 and turn["safe"][1] >= 2
+    assert (
+        turn["effects"]["+2"]["heading"] > 27 > -27 > turn["effects"]["-2"]["heading"]
+    )
+
+
 def test_another_encoder_is_refused(directions):
     """The error names both."""
     directions.check("1234")

@@ -66,6 +66,11 @@ class Directions:
     """Contexts that the hand maps were computed from."""
     hand_standing: bool
     """Whether those were the standing ones; if there are too few, all are used."""
+    measured: tuple[dict[str, Any], ...] = ()
+    """What directions did to a robot, for each one and base: `direction`, `base`,
+    `names` of both signs, `outcome`, `safe` amplitudes [low, high], and the noticed
+    `effects` of amplitudes, by name; None after a fall. By `spectral evaluate
+    composition catalogue --release`."""
 
     def __post_init__(self):
         k, d = self.vectors.shape
@@ -179,7 +184,7 @@ _FIELDS = tuple(f for f in fields(Directions) if f.name not in _ARRAYS)
 def _header(values: Any, where: str) -> dict[str, Any]:
     """All that is not an array, checked."""
     known = {f.name for f in _FIELDS}
-    if not isinstance(values, dict) or set(values) != known:
+    if not isinstance(values, dict) or {*values, "measured"} != known:
         raise ValueError(f"{where}: damaged, its header has other fields than expected")
     lists = {k: tuple(v) for k, v in values.items() if isinstance(v, list)}
     unknown = set(lists.get("families", ())) - set(get_args(Family))

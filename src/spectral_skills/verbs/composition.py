@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from spectral_skills.verbs.shared import device_or_best, open_corpora
+from spectral_skills.verbs.shared import check_file, device_or_best, open_corpora
 
 Experiment = Literal[
     "catalogue",
@@ -30,6 +30,7 @@ def evaluate_composition(
     device: str | None = None,
     out: Path,
     record: Path | None = None,
+    release: Path | None = None,
 ) -> None:
     """Steer a frozen controller and measure what comes of it: the paper's experiments.
 
@@ -46,13 +47,21 @@ def evaluate_composition(
         out: Folder for findings (.json) and records.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
+        release: Of the catalogue: also write the directions with what was measured
+            of them here (.safetensors).
     """
     from importlib import import_module
 
+    if release is not None:
+        check_file(release, ".safetensors")
+        if experiment != "catalogue":
+            raise ValueError("--release is for the catalogue")
     room = "spectral_skills.evaluation.composition"
     lab = _lab(controller, skill, directions, device, out)
     run = import_module(f"{room}.{experiment}").experiment
     _finish(run(lab, **({} if seeds is None else {"seeds": tuple(seeds)})), out, record)
+    if release is not None:
+        _attach(lab.directions, out, release)
 
 
 def evaluate_chaining(
@@ -209,6 +218,20 @@ def _lab(
         where,
         out / RECORDS,
     )
+
+
+def _attach(directions, out: Path, release: Path) -> None:
+    """Directions with the catalogue's entries."""
+    import json
+    from dataclasses import replace
+
+    from spectral_skills.evaluation.composition.catalogue import FILE
+    from spectral_skills.evaluation.composition.survey import brief
+
+    entries = json.loads((out / FILE).read_text())
+    measured = tuple(brief(entry) for entry in entries)
+    replace(directions, measured=measured).save(release)
+    print(f"file      {release}")
 
 
 def _finish(findings, out: Path, record: Path | None) -> None:

@@ -21,6 +21,7 @@ from spectral_skills.evaluation.composition.bases import Base
 from spectral_skills.evaluation.composition.batch import Run
 from spectral_skills.evaluation.composition.effects import (
     ARM_JOINTS,
+    NOTICED,
     SHOULDERS,
     UNITS,
     Effect,
@@ -119,6 +120,21 @@ class Entry:
             "safe": list(self.safe),
             "runs": runs,
         }
+
+
+def brief(entry: dict) -> dict:
+    """An entry as plain data, as a file of directions carries it."""
+    effects = {}
+    for one in entry["runs"]:
+        changes = one["effects"]
+        noticed = {
+            k: round(v, 3)
+            for k, v in (changes or {}).items()
+            if abs(v) >= NOTICED.get(k, np.inf)
+        }
+        effects[f"{one['amplitude']:+g}"] = None if changes is None else noticed
+    kept = ("direction", "base", "names", "outcome", "safe")
+    return {key: entry[key] for key in kept} | {"effects": effects}
 
 
 def matched(directions: Directions, most: float = MOST) -> np.ndarray:
