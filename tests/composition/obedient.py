@@ -1,23 +1,14 @@
 """A lab without physics: robots do what a rule makes of their skills and offsets."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
 import numpy as np
+from released import released
 
 from spectral_skills.evaluation.composition.batch import Run
 from spectral_skills.evaluation.composition.lab import Executed, Lab
 from spectral_skills.robot import g1
-from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.policy import Controller
-
-
-@cache
-def released() -> tuple:
-    """The released controller, encoder and directions."""
-    directions = Directions.load("base")
-    return Controller.load("base"), SkillModel.load("base").encoder, directions
 
 
 class Obedient(Lab):

@@ -5,30 +5,18 @@ fall.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 
 import numpy as np
+from released import released
 
 from spectral_skills.evaluation.composition.bases import Base
 from spectral_skills.evaluation.composition.batch import Run
 from spectral_skills.evaluation.composition.lab import Executed, Lab
 from spectral_skills.robot import g1
-from spectral_skills.skill.model import SkillModel
-from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.policy import Controller
 
 STEPS = 200
 FALL_STEP = 150
 Rule = Callable[[str, float], Mapping[str, float]]
-
-
-@cache
-def released() -> tuple:
-    return (
-        Controller.load("base"),
-        SkillModel.load("base").encoder,
-        Directions.load("base"),
-    )
 
 
 class Puppets(Lab):

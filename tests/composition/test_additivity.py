@@ -9,10 +9,6 @@ import pytest
 from spectral_skills.evaluation.composition import additivity, overlap
 from spectral_skills.evaluation.composition.additivity import Sum, compare, cosine
 from spectral_skills.evaluation.composition.effects import UNITS, Effect
-from spectral_skills.evaluation.composition.lab import Lab
-from spectral_skills.skill.model import SkillModel
-from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.policy import Controller
 
 PAIR = ("right arm", "turn left")
 
@@ -53,10 +49,7 @@ def test_four_directions_are_never_all_on():
     assert all(curve.max() == 1.0 for curve in curves.values())
 
 
-def test_short_run_on_the_released_controller():
-    directions = Directions.load("base")
-    encoder = SkillModel.load("base").encoder
-    lab = Lab(Controller.load("base"), encoder, directions)
+def test_short_run_on_the_released_controller(lab):
     found = additivity.experiment(
         lab, bases=("walk",), combinations=(PAIR,), steps=190, overlap_steps=160
     )

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from obedient import Obedient, follow, released
+from obedient import Obedient, follow
+from released import released
 
 from spectral_skills.baselines.token_directions import Described
 from spectral_skills.evaluation.composition import skill_arithmetic

@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from puppets import STEPS, Puppets, released
+from puppets import STEPS, Puppets
+from released import released
 
 from spectral_skills.evaluation.composition import catalogue
 from spectral_skills.evaluation.composition.effects import NOTICED, UNITS, Effect

@@ -9,17 +9,8 @@ from spectral_skills.evaluation import chained, chaining
 from spectral_skills.evaluation.chained import Chained, Outcome, Smoothness
 from spectral_skills.evaluation.composition.bases import SQUAT_FALL_M, Base
 from spectral_skills.evaluation.composition.batch import Run
-from spectral_skills.evaluation.composition.lab import Executed, Lab
+from spectral_skills.evaluation.composition.lab import Executed
 from spectral_skills.robot import g1
-from spectral_skills.skill.model import SkillModel
-from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.policy import Controller
-
-
-@pytest.fixture(scope="module")
-def lab() -> Lab:
-    directions = Directions.load("base")
-    return Lab(Controller.load("base"), SkillModel.load("base").encoder, directions)
 
 
 def standing(steps: int) -> np.ndarray:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from puppets import FALL_STEP, STEPS, Puppets, released
+from puppets import FALL_STEP, STEPS, Puppets
+from released import released
 
 from spectral_skills.evaluation.composition import dose
 from spectral_skills.evaluation.composition.foretold import (

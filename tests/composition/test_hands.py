@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from obedient import released, turned
+from obedient import turned
+from released import released
 
 from spectral_skills.evaluation.composition.hands import (
     CENTRE,

@@ -8,17 +8,8 @@ import pytest
 from spectral_skills.evaluation.composition import lab as rooms
 from spectral_skills.evaluation.composition.bases import Base, generate
 from spectral_skills.evaluation.composition.lab import Lab
-from spectral_skills.skill.model import SkillModel
-from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.policy import Controller
 
 STEPS = 40
-
-
-@pytest.fixture(scope="module")
-def models():
-    encoder = SkillModel.load("base").encoder
-    return Controller.load("base"), encoder, Directions.load("base")
 
 
 @pytest.fixture(scope="module")

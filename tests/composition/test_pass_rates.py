@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from obedient import Obedient, follow, released, turned
+from obedient import Obedient, follow, turned
+from released import released
 
 from spectral_skills.evaluation.composition.bases import Base
 from spectral_skills.evaluation.composition.batch import Run

@@ -3,10 +3,7 @@
 import numpy as np
 
 from spectral_skills.evaluation.composition import pushes, transfer
-from spectral_skills.evaluation.composition.lab import Lab
-from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.policy import Controller
 
 
 def test_directions_are_nineteen_and_exist():
@@ -27,10 +24,7 @@ def test_pushes_stay_in_their_ranges():
     assert (pushes.draw(3)[1] == drawn[3][1]).all()
 
 
-def test_short_run_on_the_released_controller():
-    directions = Directions.load("base")
-    encoder = SkillModel.load("base").encoder
-    lab = Lab(Controller.load("base"), encoder, directions)
+def test_short_run_on_the_released_controller(lab):
     found = transfer.experiment(
         lab, (0,), bases=("walk",), directions=("right_arm_1", "turn"), steps=200
     )

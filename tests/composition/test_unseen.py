@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from spectral_skills.evaluation.composition import unseen
-from spectral_skills.evaluation.composition.lab import Lab
 from spectral_skills.evaluation.composition.unseen_pairs import (
     ADDED,
     BEAT_HZ,
@@ -18,15 +17,6 @@ from spectral_skills.evaluation.composition.unseen_pairs import (
 )
 from spectral_skills.motion.synthetic.factors import LEFT_OUT
 from spectral_skills.robot import g1
-from spectral_skills.skill.model import SkillModel
-from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.policy import Controller
-
-
-@pytest.fixture(scope="module")
-def lab() -> Lab:
-    directions = Directions.load("base")
-    return Lab(Controller.load("base"), SkillModel.load("base").encoder, directions)
 
 
 def standing(rows: int = 200) -> np.ndarray:

@@ -70,9 +70,9 @@ def test_causes_that_never_happened_are_left_away(tmp_path, figures):
 
 def test_labels_keep_apart_and_in_order():
     """By hand: 0, 1, 2 need room; 100 has it."""
-    placed = tracking_curves._apart([0.0, 1.0, 2.0, 100.0], low=0.0, high=200.0)
+    placed = ink.apart([0.0, 1.0, 2.0, 100.0], 0.0, 200.0, 13)
     assert placed == [0.0, 13.0, 26.0, 100.0]
-    placed = tracking_curves._apart([95.0, 98.0, 99.0], low=0.0, high=100.0)
+    placed = ink.apart([95.0, 98.0, 99.0], 0.0, 100.0, 13)
     assert placed == [74.0, 87.0, 100.0]
 
 

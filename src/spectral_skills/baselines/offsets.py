@@ -1,11 +1,9 @@
 """Joint offsets, the alternative to steering: add a pose to what a controller does."""
 
-import torch
 from torch import Tensor
 
 from spectral_skills.rollout.controller import Tracker
 from spectral_skills.tracking.policy import Controller
-from spectral_skills.tracking.randomization import RandomizationConfig
 
 
 class OffsetTracker(Tracker):
@@ -25,23 +23,14 @@ class OffsetTracker(Tracker):
         super().__init__(controller, offset)
         self._moves = action, servo
 
-    @torch.no_grad()
-    def act(
-        self,
-        qpos: Tensor,
-        qvel: Tensor,
-        source: Tensor,
-        noise: RandomizationConfig | None = None,
-    ) -> Tensor:
-        """Mean actions (n, 29) and what is added to them."""
-        action = super().act(qpos, qvel, source, noise)
-        self._last_action = action + self._now(0)
-        return self._last_action
+    def moved(self, action: Tensor) -> Tensor:
+        """The action and what is added to it."""
+        return action + self._at(0, self._step)
 
     def targets(self, action: Tensor) -> Tensor:
         """Joint targets (n, 29) and what is added to them."""
-        return super().targets(action) + self._now(1)
+        return super().targets(action) + self._at(1, self._step - 1)
 
-    def _now(self, which: int) -> Tensor:
+    def _at(self, which: int, step: int) -> Tensor:
         move = self._moves[which]
-        return move[min(self._step - 1, len(move) - 1)]
+        return move[min(step, len(move) - 1)]

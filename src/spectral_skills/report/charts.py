@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
@@ -37,7 +36,7 @@ _NAME = 24
 """Letters of a name that fits beside its curve."""
 _NAMES = 24
 """More names than this hide the points they name."""
-_LABEL = 12.5
+_LABEL_PX = 17.4
 """From one name beside a curve to the next, points."""
 _FEW, _MANY = 24, 1500
 """Points that are drawn singly; points that are drawn as one picture."""
@@ -77,7 +76,7 @@ def draw(chart: Chart) -> str:
     axes.tick_params(labelsize=10.5)
     if direct:
         figure.draw_without_rendering()
-        _move_apart(axes)
+        ink.part_labels(axes, _LABEL_PX)
     keys = _keys(chart, series, direct)
     kind = "chart wide" if bars else "chart"
     return f'<div class="{kind}">{_svg(figure, _told(chart))}</div>{keys}'
@@ -129,15 +128,7 @@ def _points(axes: Axes, series: list[Series], kind: str, direct: bool) -> None:
             axes.plot(one.x[:1], one.y[:1], "o", color=ink.INK, markersize=5)
         _crosses(axes, one, colour)
         if direct and len(one.x):
-            axes.annotate(
-                *(one.name, (one.x[-1], one.y[-1])),
-                xytext=(6, 0),
-                textcoords="offset points",
-                size=10.5,
-                color=colour,
-                va="center",
-                annotation_clip=False,
-            )
+            ink.label_end(axes, one.name, (one.x[-1], one.y[-1]), colour, 10.5)
     axes.margins(0.06)
     named = [
         (x, y, mark, _colour(number))
@@ -147,22 +138,6 @@ def _points(axes: Axes, series: list[Series], kind: str, direct: bool) -> None:
     ]
     for point in named if len(named) <= _NAMES else ():
         _name(axes, *point, taken)
-
-
-def _move_apart(axes: Axes) -> None:
-    """Labels at the ends of curves one above the other, in the order of the curves."""
-    labels = [text for text in axes.texts if isinstance(text, Annotation)]
-    heights = [float(axes.transData.transform(t.xy)[1]) * 72 / ink.DPI for t in labels]
-    top = axes.bbox.y1 * 72 / ink.DPI
-    order = sorted(range(len(labels)), key=heights.__getitem__)
-    placed, lowest = [], -np.inf
-    for i in order:
-        lowest = max(heights[i], lowest + _LABEL)
-        placed.append(lowest)
-    for rank in reversed(range(len(order))):
-        placed[rank] = min(placed[rank], top)
-        top = placed[rank] - _LABEL
-        labels[order[rank]].set_position((6, placed[rank] - heights[order[rank]]))
 
 
 def _marked(series: Series) -> list[tuple[float, float, str]]:

@@ -4,15 +4,14 @@ import io
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from spectral_skills.evaluation.composition.findings import RECORDS, Film
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.report import ink
+from spectral_skills.report.rollout_film import sight_deg, unbroken
 from spectral_skills.robot import g1
 from spectral_skills.robot.render import Camera, RobotRenderer
-from spectral_skills.rotation import yaw
 
 SIZE = (320, 288)
 """Of the picture of one robot, px."""
@@ -20,8 +19,6 @@ LONGEST_S = 6.0
 """Longer runs are played faster."""
 PICTURE_S = 0.1
 STILLS = 6
-_VIEW_DEG = 145.0
-"""From the base's heading to the direction of sight."""
 _QUALITIES = (65, 45, 30, 15)
 
 
@@ -40,11 +37,11 @@ class Studio:
         faster = max(1.0, seconds / LONGEST_S)
         count = max(1, round(seconds / faster / PICTURE_S))
         frames = np.linspace(0, round(seconds * FPS), count).round().astype(int)
-        sight_deg = _heading_deg(base) + _VIEW_DEG
+        sight = sight_deg(base)
         key = (folder, film.base, int(frames[-1]))
         if key not in self._bases:
-            self._bases[key] = _pictures(base, frames, sight_deg, "base")
-        pairs = self._bases[key], _pictures(run, frames, sight_deg, "steered")
+            self._bases[key] = _pictures(base, frames, sight, "base")
+        pairs = self._bases[key], _pictures(run, frames, sight, "steered")
         shown = [_side_by_side(pair) for pair in zip(*pairs, strict=True)]
         return self._clip(shown), _strip(pairs), faster
 
@@ -79,21 +76,13 @@ def _read(path: Path) -> np.ndarray:
         raise ValueError(f"the record {path.name} is damaged ({error})") from error
     if rows.ndim != 2 or rows.shape[1] != g1.QPOS_SIZE or not len(rows):
         raise ValueError(f"the record {path.name} is of shape {rows.shape}")
-    sound = np.asarray(np.isfinite(rows).all(axis=1))
-    if not sound[0]:
+    if not np.isfinite(rows[0]).all():
         raise ValueError(f"the record {path.name} is broken from its first row on")
-    return rows[np.maximum.accumulate(np.where(sound, np.arange(len(rows)), 0))]
-
-
-def _heading_deg(rows: np.ndarray) -> float:
-    """Where a run mostly faces."""
-    headings = yaw(torch.from_numpy(rows[:, 3:7])).numpy()
-    facing = np.arctan2(np.sin(headings).mean(), np.cos(headings).mean())
-    return float(np.degrees(facing))
+    return unbroken(rows)
 
 
 def _pictures(
-    rows: np.ndarray, frames: np.ndarray, sight_deg: float, name: str
+    rows: np.ndarray, frames: np.ndarray, sight: float, name: str
 ) -> list[Image.Image]:
     """Pictures that follow a robot without turning with it."""
     # The camera does not sway with every step.
@@ -106,7 +95,7 @@ def _pictures(
     with RobotRenderer(*SIZE, film=True) as renderer:
         for frame in frames.tolist():
             x, y = middle[frame].tolist()
-            camera = Camera((x, y, 0.76), 4.3, sight_deg, fovy_deg=24.0)
+            camera = Camera((x, y, 0.76), 4.3, sight, fovy_deg=24.0)
             image = Image.fromarray(renderer.draw(rows[frame], camera))
             told = f"{name}  {frame / FPS:.1f} s"
             ImageDraw.Draw(image).text((10, 8), told, ink.INK, font)

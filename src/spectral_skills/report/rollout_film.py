@@ -201,16 +201,7 @@ def strip(
             poses = np.stack((robot[frame], reference[frame] + behind))
             picture = renderer.draw(poses, camera, np.array((ROBOT, GHOST)))
             place = (left + number * (width + gap), 0.045, width, tall_px / 420)
-            axes = figure.add_axes(place)
-            axes.imshow(picture, aspect="auto", interpolation="lanczos")
-            axes.set_axis_off()
-            axes.text(
-                *(0.05, 0.965, f"{frame / record.fps:.2f} s"),
-                transform=axes.transAxes,
-                size=11,
-                color=ink.INK,
-                va="top",
-            )
+            ink.panel(figure, place, picture, f"{frame / record.fps:.2f} s")
     ink.save(figure, path)
 
 
@@ -226,9 +217,13 @@ def motions(record: Rollout, index: int) -> tuple[np.ndarray, np.ndarray]:
         rows[:stop, index].double().cpu().numpy()
         for rows in (record.robot, record.reference)
     )
-    sound = np.isfinite(robot).all(axis=1)
-    last = np.maximum.accumulate(np.where(sound, np.arange(stop), 0))
-    return robot[last], reference
+    return unbroken(robot), reference
+
+
+def unbroken(rows: np.ndarray) -> np.ndarray:
+    """Rows (frames, 36); where the simulation broke the robot stays as it was last."""
+    sound = np.asarray(np.isfinite(rows).all(axis=1))
+    return rows[np.maximum.accumulate(np.where(sound, np.arange(len(rows)), 0))]
 
 
 def _between(robot: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

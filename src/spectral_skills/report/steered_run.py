@@ -105,24 +105,15 @@ def strip(
     width = (right - left - gap * (_PANELS - 1)) / _PANELS
     sight = rollout_film.sight_deg(base.rows[:1].astype(float))
     with RobotRenderer(round(width * ink.WIDTH_PX), 300) as renderer:
-        for row, rows in enumerate((base.rows, run.rows)):
+        for row, rows in enumerate(map(rollout_film.unbroken, (base.rows, run.rows))):
             for number, frame in enumerate(frames.tolist()):
-                pose = np.nan_to_num(rows[min(frame, len(rows) - 1)]).astype(float)
+                pose = rows[min(frame, len(rows) - 1)].astype(float)
                 place = float(pose[0]), float(pose[1]), 0.74
                 camera = Camera(place, 5.0, sight, fovy_deg=22.0)
                 picture = renderer.draw(pose[None], camera)
                 bottom = 0.03 + (1 - row) * (tall + 0.01)
                 corner = (left + number * (width + gap), bottom, width, tall)
-                axes = figure.add_axes(corner)
-                axes.imshow(picture, aspect="auto", interpolation="lanczos")
-                axes.set_axis_off()
-                axes.text(
-                    *(0.05, 0.965, f"{frame / FPS:.1f} s"),
-                    transform=axes.transAxes,
-                    size=11,
-                    color=ink.INK,
-                    va="top",
-                )
+                ink.panel(figure, corner, picture, f"{frame / FPS:.1f} s")
     ink.save(figure, path)
 
 

@@ -1,12 +1,10 @@
 """Curves of a tracking run: how well, why not, and how the learner is doing."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.text import Annotation
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from spectral_skills.report import ink
@@ -44,7 +42,7 @@ def draw_curves(run: Path) -> None:
         axes = ink.quiet(figure.add_subplot(grid[divmod(number, 3)]), title)
         draw(axes, rows)
         _frame_axis(axes, rows)
-        _place_labels(axes)
+        ink.part_labels(axes, _LABELS_PX)
         if number < 3:
             _time_axis(axes, rows)
     ink.save(figure, run / "curves.png")
@@ -135,16 +133,8 @@ def _curve(
         y = _smooth(y)
     mark = "o" if len(x) < 12 else None
     axes.plot(x, y, color=colour, linewidth=1.8, marker=mark, markersize=4)
-    axes.annotate(
-        f"{name} {_number(float(y[-1]))}".strip(),
-        (x[-1], y[-1]),
-        xytext=(6, 0),
-        textcoords="offset points",
-        size=9,
-        color=colour,
-        va="center",
-        annotation_clip=False,
-    )
+    told = f"{name} {_number(float(y[-1]))}".strip()
+    ink.label_end(axes, told, (x[-1], y[-1]), colour, 9)
 
 
 def _curves(axes: Axes, rows: Rows, prefix: str) -> None:
@@ -226,32 +216,6 @@ def _time_axis(axes: Axes, rows: Rows) -> None:
     top.spines[["top", "right", "left", "bottom"]].set_visible(False)
     top.tick_params(colors=ink.MUTED, labelsize=8.5, length=3, pad=1)
     axes.set_title(axes.get_title("left"), loc="left", pad=20, size=11.5, weight="bold")
-
-
-def _place_labels(axes: Axes) -> None:
-    """Move labels at the ends of curves apart, in the order of the curves."""
-    labels = [text for text in axes.texts if isinstance(text, Annotation)]
-    if not labels:
-        return
-    labels.sort(key=lambda label: label.xy[1])
-    wanted = [float(axes.transData.transform(label.xy)[1]) for label in labels]
-    low, high = axes.bbox.y0, axes.bbox.y1
-    for label, y, old in zip(labels, _apart(wanted, low, high), wanted, strict=True):
-        label.set_position((6, (y - old) * 72 / ink.DPI))
-
-
-def _apart(wanted: Sequence[float], low: float, high: float) -> list[float]:
-    """Rising heights with room between them, as near as possible to those wanted."""
-    room = min(_LABELS_PX, (high - low) / max(len(wanted) - 1, 1))
-    y = list(wanted)
-    for i in range(1, len(y)):
-        y[i] = max(y[i], y[i - 1] + room)
-    over = y[-1] - high
-    if over > 0:
-        y[-1] = high
-        for i in range(len(y) - 2, -1, -1):
-            y[i] = min(y[i], y[i + 1] - room)
-    return [max(value, low + room * i) if i else value for i, value in enumerate(y)]
 
 
 def _duration(seconds: float) -> str:

@@ -49,9 +49,14 @@ class Tracker:
             self.source = source
         elapsed = torch.full((len(qpos),), since, device=qpos.device)
         phase = observations.phase(elapsed, self.command.hold)
-        self._last_action = self.controller.act(self._history, self.source, phase)
+        action = self.controller.act(self._history, self.source, phase)
+        self._last_action = self.moved(action)
         self._step += 1
         return self._last_action
+
+    def moved(self, action: Tensor) -> Tensor:
+        """What becomes of the controller's action: here, nothing else."""
+        return action
 
     def targets(self, action: Tensor) -> Tensor:
         """Joint targets (n, 29) of actions."""
