@@ -59,4 +59,4 @@ def test_short_run_on_the_released_controller(lab):
     assert one.paper == "0.992 to 0.996"
     assert 0.7 < one.value < 1.0
     assert values["walk: all", "runs that fell"].value == 0
-    assert [chart.kind for chart in found.charts] == ["scatter", "bar", "line"]
+    assert [chart.kind for chart in found.charts] == ["scatter", "bar", "line", "path"]

@@ -6,14 +6,14 @@ from obedient import Obedient, follow
 from released import released
 
 from spectral_skills.baselines.token_directions import Described
-from spectral_skills.evaluation.composition import skill_arithmetic
-from spectral_skills.evaluation.composition.alternatives import (
+from spectral_skills.evaluation.composition import skill_arithmetic, waving
+from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.evaluation.composition.triples import (
     matched,
     offsets,
     reseeded,
     summary,
 )
-from spectral_skills.evaluation.composition.lab import Lab
 from spectral_skills.robot import g1
 from spectral_skills.spectral.attributes import NAMES
 
@@ -66,6 +66,37 @@ def test_runs_that_fall_make_no_triple_and_count_as_falls(obedient, monkeypatch)
     assert [t.amplitude for t in triples] == [1.0]
     assert summary(fallen, triples, 1)["falls"] == (0, 1)
     assert summary(fallen, triples, 2) == {"falls": (1, 1)}
+
+
+def test_a_robot_that_obeys_waves_all_three_ways(obedient):
+    """Arm and swing as asked; copied to the joints, the same wave."""
+    (wave,) = waving.triple(obedient, 200)
+    hold = obedient.hold(wave.plain.run.base)
+    joint = g1.joint_index("right_shoulder_pitch")
+    for way, run in enumerate(wave.runs):
+        mean, sine, cosine = waving.parts(run, wave.plain, hold)[:, joint]
+        assert mean == pytest.approx(-0.4 * waving.RAISED, abs=0.01)
+        assert sine == pytest.approx(-0.4 * waving.SWING, abs=0.01)
+        assert cosine == pytest.approx(0.0, abs=0.01)
+        assert wave.pose_ratio(way) == pytest.approx(1.0, abs=1e-3)
+    cells = {(c.row, c.metric): c for c in waving.cells(obedient, "test", [wave])}
+    speed = cells["wave on the walk, offset on action", "speed"]
+    assert speed.value == pytest.approx(1.0) and speed.paper == "0.01"
+    assert len(cells) == 3 * 4
+
+
+def test_who_falls_while_waving_makes_no_triple(obedient, monkeypatch):
+    fallen = Obedient(obedient.follow)
+    real = fallen._rows
+
+    def rows(run):
+        made = real(run)
+        made[150:, 2] = 0.2 if run.name == waving.NAME else made[150:, 2]
+        return made
+
+    monkeypatch.setattr(fallen, "_rows", rows)
+    assert waving.triple(fallen, 200) == []
+    assert list(waving.cells(fallen, "test", [])) == []
 
 
 class _Names:

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from untrained import explicit, tokens
 
 from spectral_skills.evaluation import chained, chaining
 from spectral_skills.evaluation.chained import Chained, Outcome, Smoothness
 from spectral_skills.evaluation.composition.bases import SQUAT_FALL_M, Base
 from spectral_skills.evaluation.composition.batch import Run
-from spectral_skills.evaluation.composition.lab import Executed
+from spectral_skills.evaluation.composition.lab import Executed, Lab
+from spectral_skills.evaluation.spliced import Explicit
 from spectral_skills.robot import g1
 
 
@@ -93,6 +95,20 @@ def test_a_chain_blends_the_skills_of_its_bases(lab):
     )
 
 
+def test_motions_are_found_by_their_names(
+    make_clip, make_corpus, tmp_path, monkeypatch
+):
+    """The first clip of a motion, however the corpus has numbered it."""
+    names = ("bow+raise_0001", "bow_0007", "raise_0008", "bow_0009")
+    clips = [make_clip(name, 30, i) for i, name in enumerate(names)]
+    corpus = make_corpus(tmp_path / "few", clips)
+    monkeypatch.setattr(chained, "_corpus", lambda: corpus)
+    parts = chained.segments(Explicit(explicit()), ["bow", "bow_0009", "stand"], 20)
+    assert [part.name for part in parts] == ["bow_0007", "bow_0009", "stand"]
+    with pytest.raises(ValueError, match="no clip named 'crouch'"):
+        chained.segments(Explicit(explicit()), ["crouch"], 20)
+
+
 def test_a_sequence_needs_a_skill(lab):
     with pytest.raises(ValueError, match="at least one"):
         chaining.sequence(lab, [], switch=5)
@@ -117,3 +133,54 @@ def test_a_small_experiment_tells_of_every_switch_and_model(lab):
     same = cells["twin, switch 0", "peak acceleration"]
     assert replace(same, row="switch 0") == cells["switch 0", "peak acceleration"]
     assert cells["each skill alone", "falls"].n == 2
+    assert "No explicit tracker was compared" in found.note
+
+
+def test_other_kinds_of_trackers_run_the_same_sequences(lab):
+    """Untrained ones may fall: only what both finish is compared."""
+    poses = Explicit(explicit())
+    found = chaining.experiment(
+        lab,
+        others={"FSQ": Lab(*tokens(), None)},
+        explicit=poses,
+        pool=("walk", "stand"),
+        sequences=1,
+        switches=(0, 10),
+        steps=30,
+    )
+    cells = {(r.row, r.metric): r for r in found.results}
+    for name in ("FSQ", "explicit"):
+        for switch in (0, 10):
+            row = f"{name}, switch {switch}"
+            assert cells[row, "acceleration elsewhere"].value > 1.0
+            assert cells[row, "falls"].n == 1
+            both = 1 - int(cells[row, "falls"].value)
+            assert cells[row, "smoother with ours"].n == both
+        assert f"smoother than hard {name}" in {m for r, m in cells if r == "switch 10"}
+    runs = {cells[row, "falls"].run for row in ("switch 0", "explicit, switch 0")}
+    assert len(runs) == 2 and poses.cell("", "", "", 0).run in runs
+    assert "as one reference" in found.note
+    names = [series.name for series in found.charts[0].series]
+    assert "explicit: acceleration in switches" in names
+
+
+def test_soft_switches_are_compared_with_hard_ones_of_others(lab, monkeypatch):
+    """Ours: 3.0 hard, 1.0 soft; theirs: 2.0 hard, 0.5 soft."""
+
+    def made(one, drawn, switches, steps, seed=None):
+        values = (2.0, 0.5) if one is not lab else (3.0, 1.0)
+        found = [outcome(value) for value in values]
+        return [
+            replace(o, chained=replace(o.chained, switch=s))
+            for o, s in zip(found, switches, strict=True)
+        ]
+
+    monkeypatch.setattr(chaining, "execute", made)
+    monkeypatch.setattr(chaining.spliced, "execute", made)
+    small = {"pool": ("stand", "squat"), "sequences": 1, "steps": 20}
+    poses = Explicit(explicit())
+    found = chaining.experiment(lab, explicit=poses, switches=(0, 10), **small)
+    cells = {(r.row, r.metric): (r.value, r.n) for r in found.results}
+    assert cells["switch 0", "smoother than hard explicit"] == (0, 1)
+    assert cells["switch 10", "smoother than hard explicit"] == (1, 1)
+    assert cells["explicit, switch 10", "smoother with ours"] == (0, 1)

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from untrained import explicit, tokens
 
-from spectral_skills.evaluation.composition import lab as rooms
+from spectral_skills.evaluation.composition import runner as rooms
 from spectral_skills.evaluation.composition.bases import Base, generate
 from spectral_skills.evaluation.composition.lab import Lab
 
@@ -88,3 +89,23 @@ def test_directions_of_another_encoder_are_refused(models):
     controller, encoder, directions = models
     with pytest.raises(ValueError, match="belong to the encoder"):
         Lab(controller, encoder, replace(directions, encoder="other"))
+
+
+def test_tokens_have_no_directions_and_can_be_steered(base):
+    """A tracker that holds each token for ten steps heeds every tenth."""
+    lab = Lab(*tokens(), None)
+    assert set(np.round((lab.skills(base) + 1) * 31 / 2, 4).ravel() % 1) == {0.0}
+    change = np.zeros((STEPS, 8), np.float32)
+    change[1:10] = 5.0
+    unheeded = lab.steered(base, change, "between")
+    heeded = lab.steered(base, np.ones(8), "all", np.ones(STEPS))
+    plain, same, other = lab.execute([lab.plain(base), unheeded, heeded])
+    np.testing.assert_array_equal(plain.rows, same.rows)
+    assert np.abs(plain.rows - other.rows).max() > 1e-4
+    with pytest.raises(ValueError, match="no directions"):
+        lab.direction("right_arm_1")
+
+
+def test_a_controller_of_poses_cannot_be_steered(models):
+    with pytest.raises(ValueError, match="controller of skills"):
+        Lab(explicit(), *models[1:])

@@ -1,12 +1,13 @@
 """The ladder: stages, what is measured in them, the paper's table, a short corpus."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from spectral_skills.evaluation.composition import ladder, ladder_charts
+from spectral_skills.evaluation.composition import ladder, ladder_charts, ladder_map
 from spectral_skills.evaluation.composition.bases import Base
 from spectral_skills.evaluation.composition.batch import Run
 from spectral_skills.evaluation.composition.lab import Executed
@@ -15,6 +16,7 @@ from spectral_skills.motion.corpus import FPS
 from spectral_skills.robot import g1
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.steering import schedule
+from spectral_skills.spectral.support import ATTRIBUTES, describe_run
 
 SHOULDER = 7 + g1.joint_index("right_shoulder_pitch")
 
@@ -36,7 +38,7 @@ def _executed(yaw_rate: float = 0.0, speed: float = 0.0) -> Executed:
     rows[:, 0] = speed * later
     rows[:, 3], rows[:, 6] = np.cos(yaw / 2), np.sin(yaw / 2)
     rows[start:, SHOULDER] = -1.0
-    base = Base("walk", rows[:2].astype(np.float32))
+    base = Base("walk", np.repeat(rows[:1], steps, axis=0).astype(np.float32))
     return Executed(Run("ladder", base, np.zeros((steps - 1, 64), np.float32)), rows)
 
 
@@ -88,12 +90,79 @@ def test_paper_table_is_read():
 def test_charts_mark_the_changes(near):
     one = _executed(yaw_rate=20.0, speed=0.5)
     charts = ladder_charts.charts("walk", one, one, near, {200: "+ right arm"})
-    assert [chart.kind for chart in charts] == ["line"] * 5 + ["path"]
+    assert [chart.kind for chart in charts] == ["line"] * 5 + ["path", "line"]
     steered, unsteered = charts[1].series
     assert unsteered.marks == ()
     marked = [x for x, mark in zip(steered.x, steered.marks, strict=True) if mark]
     assert marked == [pytest.approx(4.1, abs=0.2)]
     assert steered.y[-1] == pytest.approx(20.0, abs=1e-3)
+
+
+def test_drift_is_from_the_motion_that_was_asked_for(near):
+    """A robot that leaves a standing base: so far as it went, and as it turned."""
+    one = _executed(yaw_rate=20.0, speed=0.5)
+    seconds = (ladder.STEPS - ladder.STAGES["+ right arm"].start) / FPS
+    *_, path, drift = ladder_charts.charts("walk", one, one, near, {})
+    assert drift.series[0].y[0] == 0.0
+    assert drift.series[0].y[-1] == pytest.approx(0.5 * seconds)
+    assert [series.role for series in path.series] == ["", "", "behind"]
+    assert set(path.series[2].x) == {0.0}
+    (turned,) = ladder_charts.turned_away({"walk": one}).series
+    assert turned.y[-1] == pytest.approx(20.0 * seconds)
+
+
+def test_skills_of_windows_are_means(near):
+    found = near.window_skills()
+    assert found.shape == (len(near.windows.clips), 64)
+    for i in (0, 3, len(found) - 1):
+        clip, start = near.windows.clips[i], near.windows.starts[i]
+        inside = (near.clips == clip) & (near.times >= start)
+        inside &= near.times < start + FPS
+        mean = near.skills[inside].double().mean(dim=0)
+        np.testing.assert_allclose(found[i], mean.numpy(), atol=1e-5)
+
+
+def test_the_map_has_every_clip_and_the_trails(near):
+    """A stage that is a clip's own skill lies near it; falls end a trail."""
+    fallen = _executed()
+    fallen.rows[ladder.STAGES["+ turn"].start :, 2] = 0.1
+    trails = {
+        "walk": ladder_map.done(near, _executed(), ladder.STAGES),
+        "jog": ladder_map.done(near, fallen, ladder.STAGES),
+        "backward": {},
+    }
+    whole, corner = ladder_map.maps(near, trails)
+    dots = [one for one in whole.series if one.role != "trail"]
+    assert sum(len(one.x) for one in dots) == 6  # three clips and their mirror images
+    assert {one.name for one in dots} == {"walk"}
+    walk, jog = (one for one in whole.series if one.role == "trail")
+    assert (len(walk.x), len(jog.x)) == (5, 2)
+    assert walk.marks == ("walk", *("",) * 4)
+    assert corner.series[-1].marks == tuple(ladder.STAGES)
+    assert corner.series[-1].x == walk.x
+
+
+def test_what_is_given_moves_along_arm_and_turn(near):
+    """Windows are told apart by what they do; skills by their coordinates."""
+    one, axes = _executed(), np.eye(64)[:2]
+    for knob, axis in zip(ladder.KNOBS, axes, strict=False):
+        one.run.skills[knob.start : ladder.RELEASE] += knob.amplitude * axis
+    base = describe_run(one.run.base.rows)
+    values = np.repeat(base[None], len(near.windows.values), axis=0)
+    shoulder, turn = (ATTRIBUTES.index(n) for n in ("right_shoulder_pitch", "yaw_rate"))
+    values[[0, 2], shoulder] -= 1.0
+    values[[1, 2], turn] += 1.0
+    values[3, shoulder] += 1.0  # the arm back is not raised
+    values[4, ATTRIBUTES.index("forward_speed")] += 0.5
+    near = replace(near, windows=replace(near.windows, values=values))
+    chart = ladder_map.arm_and_turn("walk", near, axes, one, ladder.STAGES)
+    like, raised, turns, both, given, done = chart.series
+    assert [len(s.x) for s in (raised, turns, both)] == [1, 1, 1]
+    assert len(like.x) == len(values) - 4 and like.role == "behind"
+    np.testing.assert_allclose(given.x, (0, 2, 2, 2, 0), atol=1e-6)
+    np.testing.assert_allclose(given.y, (0, 0, 1.2, 1.2, 0), atol=1e-6)
+    assert given.marks == done.marks == tuple(ladder.STAGES)
+    assert "both: 1." in chart.note
 
 
 def test_seeds_that_stand_give_mean_and_deviation():

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from obedient import Obedient, follow, turned
 from released import released
+from untrained import tokens
 
+from spectral_skills.baselines.token_directions import describe
 from spectral_skills.evaluation.composition.bases import Base
 from spectral_skills.evaluation.composition.batch import Run
 from spectral_skills.evaluation.composition.lab import Executed, Lab
@@ -118,6 +120,47 @@ def test_the_best_candidate_is_chosen(make_clip, make_corpus, tmp_path):
     cells = {(r.row, r.metric): (r.value, r.n) for r in found.results}
     assert cells["spectral directions only", "right arm"] == (2, 2)
     assert name in found.note
+
+
+class ObedientTokens(Obedient):
+    """As obedient robots, with tokens."""
+
+    def __init__(self, follow: np.ndarray):
+        Lab.__init__(self, *tokens(), None)
+        self.follow, self.made = follow, list[Run]()
+
+
+def test_tokens_are_steered_in_their_own_deviations(make_clip, make_corpus, tmp_path):
+    """The arm follows the first number of a token, ours follows nothing."""
+    corpus = make_corpus(tmp_path / "few", [make_clip(f"w{i}", 90, i) for i in (0, 1)])
+    rule = np.zeros((8, g1.NUM_JOINTS))
+    rule[0, g1.joint_index("right_shoulder_pitch")] = -1e3
+    lab, theirs = Obedient(np.zeros((64, g1.NUM_JOINTS))), ObedientTokens(rule)
+    found = experiment(
+        lab,
+        bases=("stand", "walk"),
+        larger=(1.0,),
+        candidates=2,
+        corpus=corpus,
+        tokens=theirs,
+    )
+    cells = {(r.row, r.metric): r for r in found.results}
+    assert cells["FSQ PCA", "right arm"].value == cells["FSQ PCA", "right arm"].n == 2
+    assert cells["PCA of skills", "right arm"].value == 0
+    assert cells["FSQ PCA", "right arm"].paper == "4/5"
+    assert cells["FSQ ridge", "all"].n == 8
+    assert cells["FSQ PCA", "all"].run != cells["PCA of skills", "all"].run
+    ours, other = (describe(one.encoder, corpus) for one in (lab, theirs))
+    steered = [run for run in theirs.made if " a=+2" in run.name]
+    lengths = [
+        np.linalg.norm(run.skills - theirs.skills(run.base), axis=1).max()
+        for run in steered
+    ]
+    unit = other.skills.std(axis=0).mean() / ours.skills.std(axis=0).mean()
+    np.testing.assert_allclose(lengths, 2.0 * unit, rtol=1e-3)
+    assert f"{unit:.2f} times as wide" in found.note
+    assert "0 of 2 of its unsteered runs fall" in found.note
+    assert "FSQ PCA" in {series.name for series in found.charts[0].series}
 
 
 def test_a_real_run(lab):

@@ -6,6 +6,7 @@ import pytest
 from spectral_skills.baselines.token_directions import describe, principal, ridge
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.robot import g1
+from spectral_skills.skill.codes import SkillBank
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 
 
@@ -53,3 +54,5 @@ def test_skills_are_beside_the_motion_they_stand_for(make_clip, make_corpus, tmp
     third = corpus.qpos(1)[14 : 14 + windows.chunk, column].mean()
     at = per_clip + 2
     assert found.attribute("right_shoulder_pitch")[at] == pytest.approx(third, abs=1e-5)
+    bank = SkillBank.build(encoder, corpus, every=7)
+    assert found.spread == pytest.approx(bank.spread(), rel=1e-5)

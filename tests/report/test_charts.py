@@ -1,6 +1,7 @@
 """Charts of findings: everything drawn, falls marked, nothing from outside."""
 
 import re
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ def _chart(kind, *series: Series) -> Chart:
 LINE = Series("right arm", (-2.0, 0.0, 2.0), (-0.5, 0.0, 0.6), ("fall", "", "raised"))
 
 
-@pytest.mark.parametrize("kind", ["line", "scatter", "bar", "path"])
+@pytest.mark.parametrize("kind", ["line", "scatter", "bar", "path", "map"])
 def test_every_kind_lies_in_a_page(kind):
     """Labels are text, names are there, falls explained, and nothing is loaded."""
     drawn = draw(_chart(kind, LINE, Series("turn", (0.0, 1.0), (0.0, 1.0))))
@@ -34,12 +35,14 @@ def test_no_fall_no_explanation():
     assert "fell" not in draw(_chart("line", Series("a", (0.0, 1.0), (0.0, 1.0))))
 
 
-def test_a_path_has_equal_axes(monkeypatch):
-    """A metre is as long forward as to the side."""
+@pytest.mark.parametrize("kind", ["path", "map"])
+def test_a_path_has_equal_axes(kind, monkeypatch):
+    """A metre is as long forward as to the side; a map has no metres."""
     kept = []
     monkeypatch.setattr(charts, "_svg", lambda figure, alt: kept.append(figure) or "")
-    draw(_chart("path", Series("base", (0.0, 8.0), (0.0, 1.0))))
+    draw(_chart(kind, Series("base", (0.0, 8.0), (0.0, 1.0))))
     kept[0].draw_without_rendering()
+    assert bool(len(kept[0].axes[0].get_xticks())) == (kind == "path")
     origin, moved = kept[0].axes[0].transData.transform(((0.0, 0.0), (1.0, 1.0)))
     across, up = moved - origin
     assert across == pytest.approx(up)
@@ -73,6 +76,40 @@ def test_names_at_the_ends_do_not_touch(monkeypatch):
     heights = np.sort([(box.y0 + box.y1) / 2 for box in boxes])
     assert len(boxes) == 10 and np.diff(heights).min() > 0.9 * boxes[0].height
     assert heights[0] > 0 and heights[-1] < figure.bbox.height
+
+
+def test_roles_take_no_colour_from_the_others():
+    """Grey behind, a trail in ink; what is empty keeps its colour, but has no key."""
+    point = (0.0, 1.0), (0.0, 1.0)
+    drawn = draw(
+        _chart(
+            "map",
+            Series("others", *point, role="behind"),
+            Series("squat", (), ()),
+            Series("walk", *point),
+            Series("ladder", *point, ("base", ""), role="trail"),
+        )
+    )
+    keys = dict(re.findall(r'<b style="color:(.*?)">.</b>(.*?)<', drawn))
+    assert list(keys.values()) == ["others", "walk", "ladder"]
+    assert list(keys) == [charts._GREY, charts.ink.COLOURS[1], "var(--ink)"]
+    assert ">base<" in drawn and "var(--card)" in drawn
+
+
+@pytest.mark.parametrize("kind", ["line", "path", "scatter"])
+def test_names_of_points_do_not_touch(kind, monkeypatch):
+    """Four names at one place are around it; a fifth has no room. None is outside."""
+    kept = []
+    monkeypatch.setattr(charts, "_svg", lambda figure, alt: kept.append(figure) or "")
+    xs = (0.0, *(5.0,) * 5, 9.99, 10.0)
+    names = ("", *(f"+ knob {i}" for i in range(5)), "at the edge", "")
+    draw(_chart(kind, Series("a curve with a name that is long", xs, xs, names)))
+    kept[0].draw_without_rendering()
+    axes = kept[0].axes[0]
+    boxes = [t.get_window_extent() for t in axes.texts]
+    assert len(boxes) == 5
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+    assert all(axes.bbox.x0 <= b.x0 and b.x1 <= axes.bbox.x1 + 1 for b in boxes)
 
 
 def test_colours_are_the_pages():

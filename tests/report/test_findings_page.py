@@ -2,7 +2,9 @@
 
 import base64
 import io
+import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,24 @@ def test_a_page_is_whole(tmp_path):
     assert read.linked == {"dose"} <= read.named
     assert read.headings[0] == 1 and max(np.diff(read.headings)) <= 1
     assert all(url.startswith("data:") for url in read.loaded)
+
+
+def test_maps_and_trails_come_into_the_page(tmp_path):
+    """Also from a file; files of before have charts without roles."""
+    dots = Series("walk", (0.0, 1.0), (0.0, 1.0))
+    way = Series("ladder", (0.0, 0.5), (1.0, 0.5), ("base", "+ turn"), role="trail")
+    chart = Chart("Map", "map", "", "", (dots, way), "What to see.")
+    found = replace(_findings(), charts=(chart,))
+    path = found.save(tmp_path)
+    assert Findings.load(path) == found
+    text, _ = _read(build([tmp_path], tmp_path / "out"))
+    for told in (">base<", ">+ turn<", "What to see."):
+        assert told in text
+    values = json.loads(path.read_text())
+    for series in values["charts"][0]["series"]:
+        del series["role"]
+    path.write_text(json.dumps(values))
+    assert Findings.load(path).charts[0].series[0] == dots
 
 
 def test_a_row_for_every_row_and_a_column_for_every_metric():

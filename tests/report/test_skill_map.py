@@ -13,8 +13,15 @@ from PIL import Image
 from spectral_skills.motion.kinds import KINDS, OTHER
 from spectral_skills.report import ink, skill_map
 from spectral_skills.report.skill_map import common_kinds, draw_map, kind_colours
-from spectral_skills.report.tsne import _affinities, _conditional, _gradient, pca, tsne
 from spectral_skills.skill.codes import SkillBank
+from spectral_skills.skill.tsne import (
+    _affinities,
+    _conditional,
+    _gradient,
+    pca,
+    place,
+    tsne,
+)
 
 
 def blobs(count: int, distance: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -52,6 +59,15 @@ def test_tsne_does_the_same_again():
     y = tsne(x, seed=3)
     assert torch.equal(tsne(x, seed=3), y)
     assert not torch.equal(tsne(x, seed=4), y)
+
+
+def test_further_points_lie_among_their_neighbours():
+    """In their own blob, wherever the others are; the map itself does not move."""
+    x, labels = blobs(150, distance=20)
+    y, more = tsne(x), x[:9] + 0.1
+    places = place(x, y, more)
+    assert torch.equal(labels[torch.cdist(places, y).argmin(dim=1)], labels[:9])
+    torch.testing.assert_close(place(x, y, more[4:5]), places[4:5])
 
 
 def test_neighbourhoods_have_the_perplexity():

@@ -34,6 +34,11 @@ class Described:
         """(n,) one attribute."""
         return self.attributes[:, NAMES.index(name)]
 
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the skills in one dimension, averaged over all d."""
+        return float(self.skills.std(axis=0).mean())
+
 
 def describe(encoder: SkillEncoder, corpus: Corpus, every: int = 10) -> Described:
     """Skills of a corpus at every `every`-th frame, and the chunks they stand for."""

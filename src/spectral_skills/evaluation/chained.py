@@ -14,16 +14,17 @@ import torch
 from spectral_skills.evaluation.composition import bases
 from spectral_skills.evaluation.composition.bases import Base
 from spectral_skills.evaluation.composition.batch import Run
-from spectral_skills.evaluation.composition.lab import Executed, Lab
+from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.evaluation.composition.runner import Executed, Runner
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.rollout.source import chain
 
 POOL = (
     *bases.NAMES,
-    *("sideways_0003", "arc_0063", "raise_0060", "bow_0026"),
+    *("sideways", "arc", "raise", "bow"),
 )
-"""Bases and clips that sequences are drawn from."""
+"""Bases and motions that sequences are drawn from."""
 SEQUENCES = 42
 """As many as in the paper."""
 LENGTHS = (2, 3, 4)
@@ -65,7 +66,7 @@ def sequence(
     steps: int = SEGMENT,
     seed: int | None = None,
 ) -> Run:
-    """A run of bases or clips of the embedded corpus, `steps` each, by their names."""
+    """A run of motions (see `segments`), `steps` each, by their names."""
     return chained(lab, names, switch, steps, seed).run
 
 
@@ -80,9 +81,8 @@ def chained(
 
     The robot starts on the first skill; the fall rule is that of the lowest one.
     """
-    if not names:
-        raise ValueError("no skill to begin with; name at least one")
-    parts = [_segment(lab, name, steps) for name in names]
+    # Longer than its segment by what skills look ahead.
+    parts = segments(lab, names, steps + lab.encoder.last)
     streams = [torch.from_numpy(lab.skills(part)[:steps]) for part in parts]
     skills, switches = chain(streams, switch)
     # Where the robot starts; past its end the first skill stands still.
@@ -93,12 +93,23 @@ def chained(
     return Chained(tuple(names), switch, run, tuple(switches))
 
 
-def _segment(lab: Lab, name: str, steps: int) -> Base:
-    """A base longer than its segment by what skills look ahead."""
-    steps += lab.encoder.last
-    if name in bases.NAMES:
-        return lab.base(name, steps)
-    return bases.of_clip(_corpus(), name, steps)
+def segments(runner: Runner, names: Sequence[str], steps: int) -> list[Base]:
+    """The motions of a sequence: bases, or clips of the embedded corpus; `bow` is the
+    first clip that is named after nothing but a bow."""
+    if not names:
+        raise ValueError("no skill to begin with; name at least one")
+    return [
+        runner.base(name, steps)
+        if name in bases.NAMES
+        else bases.of_clip(_corpus(), _clip(name), steps)
+        for name in names
+    ]
+
+
+def _clip(name: str) -> str:
+    """Name of a clip, or of the first that has the name and a number."""
+    numbered = (one for one in _corpus().names if one.rpartition("_")[0] == name)
+    return next(numbered, name)
 
 
 @cache
@@ -159,7 +170,12 @@ def execute(
 ) -> list[Outcome]:
     """All sequences with all lengths of switch."""
     plans = [chained(lab, n, s, steps, seed) for s in switches for n in sequences]
-    done = lab.execute([plan.run for plan in plans], "chained runs")
+    return finish(lab, plans, "chained runs")
+
+
+def finish(runner: Runner, plans: Sequence[Chained], told: str) -> list[Outcome]:
+    """Execute what was planned, and measure it."""
+    done = runner.execute([plan.run for plan in plans], told)
     return [
         Outcome(plan, one, smoothness(one.rows, plan.switches, one.fell_at))
         for plan, one in zip(plans, done, strict=True)

@@ -1,14 +1,16 @@
 """Sequences of two to four skills: how smooth their switches are, and who falls.
 
 The paper compares with SONIC over the same sequences; here a hard switch is the
-yardstick, and skill controllers of other models where there are some.
+yardstick and, where there are some, skill controllers of other models and an explicit
+tracker, which follows the same motions as one reference.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from spectral_skills.evaluation import spliced
 from spectral_skills.evaluation.chained import (
     POOL,
     SEGMENT,
@@ -28,9 +30,12 @@ from spectral_skills.evaluation.composition.findings import (
     Series,
 )
 from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.evaluation.composition.runner import Runner
+from spectral_skills.evaluation.spliced import Explicit
 from spectral_skills.results import Result
 
 NAME = "chaining"
+EXPLICIT = "explicit"
 _METRICS = {
     "during": "acceleration in switches",
     "outside": "acceleration elsewhere",
@@ -44,17 +49,24 @@ def experiment(
     seeds: tuple[int, ...] = (),
     *,
     others: Mapping[str, Lab] | None = None,
+    explicit: Explicit | None = None,
     pool: Sequence[str] = POOL,
     sequences: int = SEQUENCES,
     switches: Sequence[int] = SWITCHES,
     steps: int = SEGMENT,
 ) -> Findings:
-    """Chain drawn sequences; `others` are skill controllers of other models."""
+    """Chain drawn sequences; `others` are skill controllers of other models, `explicit`
+    is a tracker of poses."""
     drawn, labs = draw(pool, sequences), {"": lab} | dict(others or {})
     found = {name: execute(one, drawn, switches, steps) for name, one in labs.items()}
+    runners: dict[str, Runner] = dict(labs)
+    if explicit is not None:
+        runners[EXPLICIT] = explicit
+        found[EXPLICIT] = spliced.execute(explicit, drawn, switches, steps)
     results = [_cell(lab, "all", "sequences", len(drawn), paper=str(SEQUENCES))]
     for name, outcomes in found.items():
-        results += _table(labs[name], name, outcomes, found[""])
+        results += _table(runners[name], name, outcomes, found[""])
+    results += _against_hard(lab, found)
     alone = lab.execute([chained(lab, [name], 0, steps).run for name in pool])
     falls = sum(not one.stands for one in alone)
     results.append(_cell(lab, "each skill alone", "falls", falls, "runs", len(alone)))
@@ -74,7 +86,7 @@ def experiment(
     )
 
 
-def _cell(lab: Lab, row: str, metric: str, value: float, *more, **named) -> Result:
+def _cell(lab: Runner, row: str, metric: str, value: float, *more, **named) -> Result:
     made = lab.cell(NAME, row, metric, value, *more, **named)
     return replace(made, command=f"spectral evaluate {NAME}")
 
@@ -101,7 +113,7 @@ def _mean(outcomes: Sequence[Outcome], what: str) -> tuple[float, int]:
 
 
 def _table(
-    lab: Lab, name: str, outcomes: Sequence[Outcome], ours: Sequence[Outcome]
+    lab: Runner, name: str, outcomes: Sequence[Outcome], ours: Sequence[Outcome]
 ) -> list[Result]:
     """A controller's rows; those of others (named) are compared with ours."""
     results, start = [], f"{name}, " if name else ""
@@ -124,6 +136,20 @@ def _table(
     for skills, some in _by_skills(outcomes):
         row = f"{start}{skills} skills"
         results.append(_cell(lab, row, "falls", _falls(some), "runs", len(some)))
+    return results
+
+
+def _against_hard(lab: Lab, found: Mapping[str, Sequence[Outcome]]) -> list[Result]:
+    """Our switches of every length against the hard ones of each other tracker."""
+    results = []
+    for name, outcomes in found.items():
+        hard = dict(_by_switch(outcomes)).get(0)
+        if not name or hard is None:
+            continue
+        for switch, some in _by_switch(found[""]):
+            count, n = smoother(some, hard)
+            cell = (f"smoother than hard {name}", count, "sequences", n)
+            results.append(_cell(lab, f"switch {switch}", *cell))
     return results
 
 
@@ -180,15 +206,31 @@ def _note(found: Mapping[str, Sequence[Outcome]], falls_alone: int) -> str:
     by = dict(_by_switch(ours))
     parts = [
         "The paper reports no accelerations, only that its switches are smoother than "
-        f"SONIC's ({_PAPER}). All streams here are open loop and all sequences are run "
-        f"with every length of switch; {_falls(ours)} of {len(ours)} runs fall, and "
-        f"{falls_alone} skills fall alone."
+        f"SONIC's ({_PAPER}). All streams of skills are open loop and all sequences "
+        f"are run with every length of switch; {_falls(ours)} of {len(ours)} runs "
+        f"fall, and {falls_alone} skills fall alone."
     ]
     if 0 in by and len(by) > 1:
         soft = [smoother(some, by[0]) for switch, some in by.items() if switch]
         count, n = (sum(values) for values in zip(*soft, strict=True))
         parts.append(f"A blended switch is smoother than a hard one in {count} of {n}.")
-    parts.append(
-        "Explicit trackers follow poses and have no skills to chain: they are left out."
-    )
-    return " ".join(parts)
+    return " ".join([*parts, *_told(found)])
+
+
+def _told(found: Mapping[str, Sequence[Outcome]]) -> Iterator[str]:
+    """What there is to say of other trackers."""
+    for name, outcomes in found.items():
+        if name:
+            count, n = smoother(found[""], outcomes)
+            yield (
+                f"Of the {n} runs that ours and {name} both finish, ours is smoother "
+                f"in {count}; {_falls(outcomes)} of {len(outcomes)} of {name} fall."
+            )
+    if EXPLICIT in found:
+        yield (
+            "The explicit tracker has no skills to chain: it follows the same motions "
+            "as one reference, each moved and turned to where the one before ends, and "
+            "unlike a stream of skills it sees how far the robot is off."
+        )
+    else:
+        yield "No explicit tracker was compared."

@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections import Counter
 from dataclasses import replace
 from html import escape
 
@@ -11,10 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import ScaledTranslation
 
 from spectral_skills.evaluation.composition.findings import Chart, Series
-from spectral_skills.report import ink
+from spectral_skills.report import chart_names, ink
 
 FALL = "fall"
 """A mark with a sign of its own; other marks are names."""
@@ -28,7 +28,7 @@ STYLE = """
 .keys b { font-weight: 900; margin-right: .3em }
 @media print { .chart { overflow: visible } .chart.wide svg { min-width: 0 } }
 """
-_SIZE, _WIDE = (470, 290), (1040, 320)
+_SIZE, _WIDE, _TALL = (470, 290), (1040, 320), (470, 400)
 """Width and height, points; a page shows them at about as many px."""
 _BARS = 24
 """More bars than this need the page's whole width."""
@@ -42,14 +42,19 @@ _FEW, _MANY = 24, 1500
 """Points that are drawn singly; points that are drawn as one picture."""
 _DASHES, _SIGNS = ("-", (0, (4, 2)), (0, (1, 1.5))), ("●", "■", "▲")
 _MARKERS = ("o", "s", "^")
-_PAGE = {ink.INK: "--ink", ink.MUTED: "--soft", ink.RULE: "--line"}
+_DOTTED = ("scatter", "map")
+"""Kinds of points that nothing joins, but for trails."""
+_CARD, _GREY = "#fefdfc", "#9aa5b1"
+"""What lies under a chart; points that others are seen against, on light and dark."""
+_PAGE = {ink.INK: "--ink", ink.MUTED: "--soft", ink.RULE: "--line", _CARD: "--card"}
 
 
 def draw(chart: Chart) -> str:
     """HTML of a chart: its picture, and what its colours and signs mean."""
     series = [_checked(one) for one in chart.series]
     bars = chart.kind == "bar" and sum(len(one.x) for one in series) > _BARS
-    width, height = _WIDE if bars else _SIZE
+    trails = any(one.role == "trail" for one in series)
+    width, height = _WIDE if bars else _TALL if trails else _SIZE
     direct = chart.kind == "line" and all(len(one.name) <= _NAME for one in series)
     names = _places(series) if chart.kind == "bar" else {}
     longest = max(map(len, names.values()), default=0)
@@ -93,37 +98,45 @@ def _checked(series: Series) -> Series:
     else:
         marks = ("",) * int(sound.sum())
     x, y = (tuple(np.array(v)[sound].tolist()) for v in (series.x, series.y))
-    return Series(series.name, x, y, marks)
+    return replace(series, x=x, y=y, marks=marks)
 
 
-def _colour(number: int) -> str:
-    return ink.COLOURS[number % len(ink.COLOURS)]
-
-
-def _round(number: int) -> int:
-    """How often the colours have been used up before a series."""
-    return number // len(ink.COLOURS) % len(_DASHES)
+def _looks(series: list[Series]) -> list[tuple[str, int]]:
+    """Colour of each, and which of the dashes, signs and hatches it has."""
+    used, found = Counter[str](), []
+    for one in series:
+        number = used[one.role]
+        used[one.role] += 1
+        if one.role:
+            colour = _GREY if one.role == "behind" else ink.INK
+            found.append((colour, number % len(_DASHES)))
+        else:
+            colour = ink.COLOURS[number % len(ink.COLOURS)]
+            found.append((colour, number // len(ink.COLOURS) % len(_DASHES)))
+    return found
 
 
 def _points(axes: Axes, series: list[Series], kind: str, direct: bool) -> None:
     """Lines, scattered points, or paths."""
-    taken: list[tuple[float, float, float]] = []
-    if kind == "path":
+    if kind in ("path", "map"):
         axes.set_aspect("equal", adjustable="datalim")
-    if kind != "line":
+    if kind == "map":
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_visible(False)
+    elif kind != "line":
         axes.grid(axis="x", color=ink.RULE, linewidth=0.8)
-    for number, one in enumerate(series):
-        colour, again = _colour(number), _round(number)
-        if kind == "scatter":
-            many = len(one.x) > _MANY
-            style = {"s": 4 if many else 26, "linewidths": 0, "rasterized": many}
-            alpha = 0.35 if many else 0.8
-            marker = _MARKERS[again]
-            axes.scatter(one.x, one.y, c=colour, alpha=alpha, marker=marker, **style)
+    looks, points = _looks(series), sum(len(one.x) for one in series)
+    for one, (colour, again) in zip(series, looks, strict=True):
+        order = 0.9 if one.role == "behind" else 1 if kind in _DOTTED else 2
+        if kind in _DOTTED and one.role == "trail":
+            _trail(axes, one, again)
+        elif kind in _DOTTED:
+            style = {"c": colour, "marker": _MARKERS[again], "zorder": order}
+            _dots(axes, one, points, style)
         else:
             dots = "o" if kind == "line" and len(one.x) <= _FEW else None
             line = {"color": colour, "linestyle": _DASHES[again], "linewidth": 1.8}
-            axes.plot(one.x, one.y, marker=dots, markersize=4, **line)
+            axes.plot(one.x, one.y, marker=dots, markersize=4, zorder=order, **line)
         if kind == "path":
             axes.plot(one.x[:1], one.y[:1], "o", color=ink.INK, markersize=5)
         _crosses(axes, one, colour)
@@ -131,13 +144,29 @@ def _points(axes: Axes, series: list[Series], kind: str, direct: bool) -> None:
             ink.label_end(axes, one.name, (one.x[-1], one.y[-1]), colour, 10.5)
     axes.margins(0.06)
     named = [
-        (x, y, mark, _colour(number))
-        for number, one in enumerate(series)
+        (x, y, mark, colour)
+        for one, (colour, _) in zip(series, looks, strict=True)
         for x, y, mark in _marked(one)
         if mark != FALL
     ]
-    for point in named if len(named) <= _NAMES else ():
-        _name(axes, *point, taken)
+    if len(named) <= _NAMES:
+        chart_names.write(axes, named, _CARD if kind in _DOTTED else "")
+
+
+def _dots(axes: Axes, series: Series, points: int, style: dict) -> None:
+    """Points of a scatter that has so many in all: the more, the smaller."""
+    many = len(series.x) > _MANY
+    size = 4 if many else float(np.clip(12_000 / points, 9, 26))
+    style |= {"s": size, "linewidths": 0, "rasterized": many}
+    axes.scatter(series.x, series.y, alpha=0.35 if many else 0.8, **style)
+
+
+def _trail(axes: Axes, series: Series, again: int) -> None:
+    """Joined points with a rim, so that they stand out from those below."""
+    axes.plot(series.x, series.y, color=_CARD, linewidth=4.2, zorder=2.5)
+    line = {"color": ink.INK, "linestyle": _DASHES[again], "linewidth": 1.8}
+    rim = {"markeredgecolor": _CARD, "markeredgewidth": 1}
+    axes.plot(series.x, series.y, marker="o", markersize=6, zorder=3, **line, **rim)
 
 
 def _marked(series: Series) -> list[tuple[float, float, str]]:
@@ -149,19 +178,6 @@ def _crosses(axes: Axes, series: Series, colour: str) -> None:
     for x, y, mark in _marked(series):
         if mark == FALL:
             axes.plot(x, y, "x", color=colour, markersize=9, markeredgewidth=2.2)
-
-
-def _name(axes: Axes, x: float, y: float, name: str, colour: str, taken: list) -> None:
-    """Write beside a point, unless another name is there already."""
-    left, low = axes.transData.transform((x, y)) * 72 / ink.DPI
-    right = left + 6.0 * len(name)
-    if any(left < b and a < right and abs(low - c) < 11 for a, b, c in taken):
-        return
-    taken.append((left, right, low))
-    beside = axes.transData + ScaledTranslation(
-        5 / 72, 4 / 72, axes.figure.dpi_scale_trans
-    )
-    axes.text(x, y, name, size=9.5, color=colour, transform=beside)
 
 
 def _places(series: list[Series]) -> dict[float, str]:
@@ -180,13 +196,13 @@ def _bars(axes: Axes, series: list[Series]) -> None:
     gap = float(np.diff(places).min()) if len(places) > 1 else 1.0
     there = [[place in one.x for one in series] for place in places.tolist()]
     beside = dict(zip(places.tolist(), there, strict=True))
-    width = 0.82 * gap / max(map(sum, there))
+    width, looks = 0.82 * gap / max(map(sum, there)), _looks(series)
     for number, one in enumerate(series):
         # Counted in bars from the middle of those that share a place.
         shift = [sum(beside[x][:number]) - (sum(beside[x]) - 1) / 2 for x in one.x]
         x = np.array(one.x) + width * np.array(shift)
-        colour = _colour(number)
-        hatch = ("", "//", "..")[_round(number)]
+        colour, again = looks[number]
+        hatch = ("", "//", "..")[again]
         axes.bar(x, one.y, 0.92 * width, color=colour, hatch=hatch, edgecolor="none")
         _crosses(axes, replace(one, x=tuple(x.tolist())), ink.INK)
     axes.axhline(0, color=ink.MUTED, linewidth=0.8)
@@ -203,11 +219,14 @@ def _keys(chart: Chart, series: list[Series], direct: bool) -> str:
     """What colours and signs mean, where the picture does not say it."""
     keys = []
     if not direct:
-        for number, one in enumerate(series):
-            sign = "■" if chart.kind == "bar" else _SIGNS[_round(number)]
-            if chart.kind in ("line", "path"):
-                sign = ("━", "╍", "┅")[_round(number)]
-            keys.append((sign, f"color:{_colour(number)}", one.name))
+        for one, (colour, again) in zip(series, _looks(series), strict=True):
+            if not one.x:
+                continue
+            sign = "■" if chart.kind == "bar" else _SIGNS[again]
+            if chart.kind in ("line", "path") or one.role == "trail":
+                sign = ("━", "╍", "┅")[again]
+            colour = "var(--ink)" if one.role == "trail" else colour
+            keys.append((sign, f"color:{colour}", one.name))
     if chart.kind == "path":
         keys.append(("●", "color:var(--ink)", "start"))
     if any(FALL in one.marks for one in series):

@@ -17,8 +17,8 @@ from matplotlib.ticker import MaxNLocator
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinds import OTHER, kind
 from spectral_skills.report import ink
-from spectral_skills.report.tsne import MOST_POINTS, pca, tsne
 from spectral_skills.skill.codes import SkillBank
+from spectral_skills.skill.tsne import MOST_POINTS, pca, tsne
 
 PAPER_STD = 0.80
 """Mean standard deviation of a skill dimension over the paper's corpus."""

@@ -31,6 +31,7 @@ def evaluate_composition(
     out: Path,
     record: Path | None = None,
     release: Path | None = None,
+    fsq: tuple[Path, Path] | None = None,
 ) -> None:
     """Steer a frozen controller and measure what comes of it: the paper's experiments.
 
@@ -49,6 +50,8 @@ def evaluate_composition(
             is rewritten.
         release: Of the catalogue: also write the directions with what was measured
             of them here (.safetensors).
+        fsq: Of pass_rates: a controller of FSQ tokens and its skill model, on which
+            PCA and ridge directions are tried as well.
     """
     from importlib import import_module
 
@@ -56,10 +59,15 @@ def evaluate_composition(
         check_file(release, ".safetensors")
         if experiment != "catalogue":
             raise ValueError("--release is for the catalogue")
+    if fsq is not None and experiment != "pass_rates":
+        raise ValueError("--fsq is for pass_rates")
     room = "spectral_skills.evaluation.composition"
     lab = _lab(controller, skill, directions, device, out)
     run = import_module(f"{room}.{experiment}").experiment
-    _finish(run(lab, **({} if seeds is None else {"seeds": tuple(seeds)})), out, record)
+    given: dict = {} if seeds is None else {"seeds": tuple(seeds)}
+    if fsq is not None:
+        given["tokens"] = _token_lab(*fsq, device, out)
+    _finish(run(lab, **given), out, record)
     if release is not None:
         _attach(lab.directions, out, release)
 
@@ -72,6 +80,8 @@ def evaluate_chaining(
     device: str | None = None,
     out: Path,
     record: Path | None = None,
+    fsq: tuple[Path, Path] | None = None,
+    explicit: Path | None = None,
 ) -> None:
     """Switch from skill to skill without a transition policy, and measure the switches.
 
@@ -83,11 +93,15 @@ def evaluate_chaining(
         out: Folder for findings (.json) and records.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
+        fsq: A controller of FSQ tokens and its skill model, to compare with.
+        explicit: A controller of poses, to compare with.
     """
     from spectral_skills.evaluation.chaining import experiment
 
     lab = _lab(controller, skill, directions, device, out)
-    _finish(experiment(lab), out, record)
+    others = {} if fsq is None else {"FSQ": _token_lab(*fsq, device, out)}
+    poses = None if explicit is None else _explicit(explicit, device, out)
+    _finish(experiment(lab, others=others, explicit=poses), out, record)
 
 
 def steer(
@@ -201,7 +215,11 @@ def report(results: list[Path], /, *, out: Path, films: bool = True) -> None:
 
 
 def _lab(
-    controller: Path, skill: Path, directions: Path, device: str | None, out: Path
+    controller: Path,
+    skill: Path,
+    directions: Path | None,
+    device: str | None,
+    out: Path,
 ):
     """Where runs are made, with records under OUT."""
     from spectral_skills.evaluation.composition.findings import RECORDS
@@ -214,10 +232,28 @@ def _lab(
     return Lab(
         Controller.load(controller, where),
         SkillModel.load(skill, where).encoder,
-        Directions.load(directions),
+        None if directions is None else Directions.load(directions),
         where,
         out / RECORDS,
     )
+
+
+def _token_lab(controller: Path, skill: Path, device: str | None, out: Path):
+    """A lab of FSQ tokens; they have no directions."""
+    lab = _lab(controller, skill, None, device, out)
+    if (kind := lab.encoder.config.bottleneck.kind) != "fsq":
+        raise ValueError(f"{skill}: its skills are {kind}; --fsq wants those of fsq")
+    return lab
+
+
+def _explicit(controller: Path, device: str | None, out: Path):
+    """A tracker of poses, with records under OUT."""
+    from spectral_skills.evaluation.composition.findings import RECORDS
+    from spectral_skills.evaluation.spliced import Explicit
+    from spectral_skills.tracking.policy import Controller
+
+    where = device_or_best(device)
+    return Explicit(Controller.load(controller, where), where, out / RECORDS)
 
 
 def _attach(directions, out: Path, release: Path) -> None:

@@ -122,7 +122,7 @@ def experiment(
                 sums += found
                 films += _films(lab, base, executed, found)
     four = overlap.four_directions(lab, KNOBS, NAME, overlap_steps)
-    charts = (*_charts(bases, sums), four.chart)
+    charts = (*_charts(bases, sums), *four.charts)
     return Findings(
         *(NAME, "Directions add", (*results, *four.results), charts),
         films=tuple(films[:2] + four.films),

@@ -1,21 +1,11 @@
-"""Steering against forcing a pose on the joints, and against adding skills.
-
-Matched triples: a steered run that stays up, its mean joint deviation added to the
-action, and the same added to the servo target, in the same schedule.
-"""
+"""Steering against forcing a pose on the joints, and against adding skills."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
 from statistics import mean, stdev
 
-import numpy as np
-
 from spectral_skills.baselines.token_directions import describe
-from spectral_skills.evaluation.composition import skill_arithmetic
+from spectral_skills.evaluation.composition import skill_arithmetic, waving
 from spectral_skills.evaluation.composition.bases import BASES, STEPS
-from spectral_skills.evaluation.composition.batch import Run
-from spectral_skills.evaluation.composition.effects import Effect, measure
 from spectral_skills.evaluation.composition.findings import (
     Chart,
     Film,
@@ -23,20 +13,23 @@ from spectral_skills.evaluation.composition.findings import (
     Series,
 )
 from spectral_skills.evaluation.composition.lab import Executed, Lab
+from spectral_skills.evaluation.composition.triples import (
+    ARMS,
+    WAYS,
+    Triple,
+    matched,
+    reseeded,
+    summary,
+)
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.results import Result
-from spectral_skills.robot import g1
-from spectral_skills.spectral.steering import standard
 
 NAME = "alternatives"
-ARMS = ("right_arm_1", "left_arm_1", "spread")
 DIRECTIONS = (*ARMS, "turn", "foot_clearance")
 AMPLITUDES = (1.0, 2.0, 3.0)
 REPEATED = 2.0
 """The amplitude that is repeated with seeds."""
-TRAVELS = ("walk", "jog", "backward")
-WAYS = ("steering", "offset on action", "offset on servo target")
 METRICS = {"falls": "", "pose": "", "speed": "of base", "drift": "deg", "turn": "deg"}
 PAPER = {
     "": (
@@ -58,119 +51,6 @@ PAPER = {
 """All amplitudes; one without, and with seeds. Columns as in `METRICS`."""
 
 
-@dataclass(frozen=True)
-class Triple:
-    """A steered run, and its pose on the action and on the servos."""
-
-    direction: str
-    amplitude: float
-    plain: Executed
-    runs: tuple[Executed, Executed, Executed]
-    """As in `WAYS`."""
-    effects: tuple[Effect, Effect, Effect]
-
-    def pose_ratio(self, way: int) -> float:
-        """How much of the steered pose a run has: 1 all of it, 0 nothing."""
-        steered, ours = self.effects[0].pose, self.effects[way].pose
-        return float(ours @ steered / (steered @ steered))
-
-
-def offsets(run: Run, pose: np.ndarray, skills: np.ndarray) -> tuple[Run, Run]:
-    """Runs of a base's own skills, a pose (29,) added to actions or joint targets."""
-    servo = (standard(1.0, run.base.steps) * pose).astype(np.float32)
-    action = (servo / g1.ACTION_SCALE).astype(np.float32)
-    return (
-        Run(f"{run.name} on action", run.base, skills, run.seed, action=action),
-        Run(f"{run.name} on servo", run.base, skills, run.seed, servo=servo),
-    )
-
-
-def matched(
-    lab: Lab,
-    bases: Sequence[str],
-    directions: Sequence[str],
-    amplitudes: Sequence[float],
-    steps: int,
-) -> list[Triple]:
-    """Triples of all steered runs that do not fall."""
-    grounds = [lab.base(name, steps) for name in bases]
-    plain = lab.execute([lab.plain(base) for base in grounds], "bases")
-    keys = list(product(plain, directions, amplitudes))
-    steered = lab.execute(
-        [
-            lab.steered(p.run.base, lab.direction(name, a), f"{name} a={a:+g}")
-            for p, name, a in keys
-        ],
-        "steered",
-    )
-    up = [(*k, one) for k, one in zip(keys, steered, strict=True) if one.stands]
-    forced = []
-    for p, _, _, one in up:
-        pose = lab.effect(one, p).pose
-        forced += offsets(one.run, pose, lab.skills(one.run.base))
-    made = iter(lab.execute(forced, "offsets"))
-    return [
-        _triple(lab, name, a, p, (one, next(made), next(made)))
-        for p, name, a, one in up
-    ]
-
-
-def reseeded(lab: Lab, triples: list[Triple], seed: int) -> list[Triple]:
-    """The same commands and offsets for another robot."""
-    grounds = {t.plain.run.base.name: t.plain.run.base for t in triples}
-    plain = lab.execute([lab.plain(base, seed) for base in grounds.values()], "bases")
-    of = dict(zip(grounds, plain, strict=True))
-    again = [
-        Run(r.name, r.base, r.skills, seed, r.action, r.servo)
-        for t in triples
-        for r in (one.run for one in t.runs)
-    ]
-    made = iter(lab.execute(again, f"seed {seed}"))
-    return [
-        _triple(
-            lab,
-            t.direction,
-            t.amplitude,
-            of[t.plain.run.base.name],
-            (next(made), next(made), next(made)),
-        )
-        for t in triples
-    ]
-
-
-def _triple(
-    lab: Lab,
-    direction: str,
-    amplitude: float,
-    plain: Executed,
-    runs: tuple[Executed, Executed, Executed],
-) -> Triple:
-    first, second, third = (lab.effect(one, plain) for one in runs)
-    return Triple(direction, amplitude, plain, runs, (first, second, third))
-
-
-def summary(lab: Lab, triples: list[Triple], way: int) -> dict[str, tuple[float, int]]:
-    """A row of the table: each metric and its runs; only falls count all of them."""
-    up = [t for t in triples if t.runs[way].stands]
-    speeds = []
-    for t in up:
-        base = t.plain.run.base
-        if t.direction in ARMS and base.name in TRAVELS:
-            both = (measure(one.rows, lab.hold(base)) for one in (t.runs[way], t.plain))
-            ours, usual = (found["speed"] for found in both)
-            speeds.append(ours / usual)
-    headings = [(t.direction, t.effects[way].changes["heading"]) for t in up]
-    columns = {
-        "pose": [t.pose_ratio(way) for t in up if t.runs[0].stands],
-        "speed": speeds,
-        "drift": [abs(heading) for name, heading in headings if name != "turn"],
-        "turn": [heading for name, heading in headings if name == "turn"],
-    }
-    falls = {"falls": (float(len(triples) - len(up)), len(triples))}
-    medians = {k: (float(np.median(v)), len(v)) for k, v in columns.items() if v}
-    return falls | medians
-
-
 def experiment(
     lab: Lab,
     seeds: tuple[int, ...] = (),
@@ -181,8 +61,11 @@ def experiment(
     steps: int = STEPS,
     corpus: Corpus | None = None,
 ) -> Findings:
-    """Triples on all bases; skills added on the first."""
+    """Triples on all bases and a wave; skills added on the first base."""
     triples = matched(lab, bases, directions, amplitudes, steps)
+    steered = len(triples)
+    wave = waving.triple(lab, steps)
+    triples += wave
     some = [t for t in triples if t.amplitude == REPEATED]
     results = [*_cells(lab, triples, ""), *_cells(lab, some, "a=2")]
     results += _seeded(lab, {seed: reseeded(lab, some, seed) for seed in seeds})
@@ -190,6 +73,7 @@ def experiment(
     skills = skill_arithmetic.gather(describe(lab.encoder, corpus), corpus)
     lines = skill_arithmetic.runs(lab, lab.base(bases[0], steps), skills)
     executed = dict(zip(lines, lab.execute(list(lines.values()), "lines"), strict=True))
+    results += waving.cells(lab, NAME, wave)
     results += skill_arithmetic.cells(lab, NAME, executed)
     return Findings(
         NAME,
@@ -197,7 +81,7 @@ def experiment(
         tuple(results),
         (_poses(triples), *skill_arithmetic.charts(lab, executed)),
         _films(lab, triples, executed),
-        _note(lab, triples, len(bases) * len(directions) * len(amplitudes)),
+        _note(lab, triples, steered, len(bases) * len(directions) * len(amplitudes)),
     )
 
 
@@ -252,9 +136,10 @@ def _poses(triples: list[Triple]) -> Chart:
 def _films(
     lab: Lab, triples: list[Triple], lines: dict[tuple[str, float], Executed]
 ) -> tuple[Film, ...]:
-    """A turn that is steered and one that is forced, a blend, and skills added."""
-    turns = [t for t in triples if t.direction == "turn"][-1:]
-    pairs = [(one.run, t.plain.run) for t in turns for one in t.runs[:2]]
+    """A turn and a wave, steered and forced, a blend, and skills added."""
+    shown = [t for t in triples if t.direction == "turn"][-1:]
+    shown += [t for t in triples if t.direction == waving.NAME]
+    pairs = [(one.run, t.plain.run) for t in shown for one in t.runs[:2]]
     plain = lines[skill_arithmetic.PLAIN, 0.0].run
     for key in ((skill_arithmetic.BLEND, 0.5), (skill_arithmetic.STANDING, 1.0)):
         pairs.append((lines[key].run, plain))
@@ -267,7 +152,7 @@ def _films(
     return tuple(films)
 
 
-def _note(lab: Lab, triples: list[Triple], asked: int) -> str:
+def _note(lab: Lab, triples: list[Triple], steered: int, asked: int) -> str:
     action, servo = (summary(lab, triples, way) for way in (1, 2))
 
     def told(found: dict[str, tuple[float, int]]) -> str:
@@ -276,8 +161,8 @@ def _note(lab: Lab, triples: list[Triple], asked: int) -> str:
         return f"fall in {falls:.0f} of {n}{pose}"
 
     return (
-        f"{len(triples)} of {asked} steered runs stay up and make a triple; the paper "
-        "has one wave gesture more. Offsets on the action "
+        f"{steered} of {asked} steered runs stay up and make a triple; {waving.NOTE} "
+        "Offsets on the action "
         f"{told(action)}; on the servo target they {told(servo)}. Medians are over "
         "runs that stay up. Skills to add come from the corpus by the measured right "
         "shoulder pitch; a clip stands for its mean skill, where the paper may have "

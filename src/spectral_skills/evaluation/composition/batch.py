@@ -1,4 +1,8 @@
-"""Runs of one seed, made together: a robot each, a stream of skills each."""
+"""Runs of one seed, made together: a robot each, a stream of skills each.
+
+An explicit tracker knows no skills: it follows the poses of the base itself, as seen
+from where the robot is.
+"""
 
 from dataclasses import dataclass, fields
 
@@ -10,15 +14,17 @@ from tqdm import tqdm
 from spectral_skills import rotation
 from spectral_skills.baselines.offsets import OffsetTracker
 from spectral_skills.evaluation.composition.bases import Base
+from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import Variation
 from spectral_skills.physics.build import simulate
 from spectral_skills.robot import g1
 from spectral_skills.rollout.controller import Tracker
 from spectral_skills.rollout.run import run
-from spectral_skills.rollout.source import ReplaySource
+from spectral_skills.rollout.source import ReferenceSource, ReplaySource, SkillSource
 from spectral_skills.tracking import randomization
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig
+from spectral_skills.tracking.references import References
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Run:
     name: str
     base: Base
     skills: np.ndarray
-    """(T, d) commands."""
+    """(T, d) commands; d is 0 where the base itself is followed."""
     seed: int | None = None
     """Of another friction, mass, start and so on; None: nothing is random."""
     action: np.ndarray | None = None
@@ -38,13 +44,22 @@ class Run:
     push: tuple[int, np.ndarray] | None = None
     """Step, and the velocity (6,) that the root gets before it."""
 
+    @property
+    def follows(self) -> bool:
+        """Whether the robot is to follow its base, pose by pose."""
+        return self.skills.shape[1] == 0
+
+
+def following(name: str, base: Base, seed: int | None = None) -> Run:
+    """A run of an explicit tracker along a base."""
+    return Run(name, base, np.zeros((base.steps, 0), np.float32), seed)
+
 
 def together(
     controller: Controller, runs: list[Run], device: torch.device
 ) -> list[np.ndarray]:
     """Rows (T + 1, 36) of each run; all have the seed of the first."""
     steps, seed = max(len(one.skills) for one in runs), runs[0].seed
-    streams = [torch.from_numpy(one.skills).to(device) for one in runs]
     physics = simulate(device, len(runs))
     start = _starts(runs, device)
     offset: Tensor | float = 0.0
@@ -59,7 +74,7 @@ def together(
     rollout = run(
         physics,
         _tracker(controller, runs, steps, offset, device),
-        ReplaySource(streams),
+        _source(controller, runs, device),
         start,
         steps,
         pushes=_pushes(runs, device),
@@ -68,6 +83,25 @@ def together(
     )
     rows = rollout.robot.cpu().numpy()
     return [rows[: len(one.skills) + 1, i] for i, one in enumerate(runs)]
+
+
+def _source(
+    controller: Controller, runs: list[Run], device: torch.device
+) -> SkillSource:
+    """Streams of skills or, for a controller of poses, the bases."""
+    if not runs[0].follows:
+        return ReplaySource([torch.from_numpy(one.skills).to(device) for one in runs])
+    lengths = torch.tensor([len(one.base.rows) for one in runs], device=device)
+    motions = MotionTensors(
+        rows=torch.from_numpy(np.concatenate([r.base.rows for r in runs])).to(device),
+        starts=lengths.cumsum(0) - lengths,
+        lengths=lengths,
+        mirrored=torch.zeros(len(runs), dtype=torch.bool, device=device),
+        has_mirrored=False,
+    )
+    robots, command = torch.arange(len(runs), device=device), controller.config.command
+    references = References.build(motions)
+    return ReferenceSource(references, robots, encoder=None, command=command)
 
 
 def _for_all(one: Variation, count: int) -> Variation:

@@ -31,6 +31,9 @@ class Series:
     y: tuple[float, ...]
     marks: tuple[str, ...] = ()
     """One a point where something is to be said of some, else none: `fall`, a name."""
+    role: Literal["", "behind", "trail"] = ""
+    """`behind` is grey, for others to be seen against; a `trail` joins points of a
+    scatter or a map and lies over all others."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,9 @@ class Chart:
     """A picture, described; how it is drawn is not said here."""
 
     title: str
-    kind: Literal["line", "scatter", "bar", "path"]
-    """A path is seen from above: metres, both axes alike."""
+    kind: Literal["line", "scatter", "bar", "path", "map"]
+    """A path is seen from above: metres, both axes alike. Of a map, only who is near
+    whom means something."""
     x: str
     """Label, with its unit."""
     y: str

@@ -1,27 +1,19 @@
-"""Where steered runs are made: many at once, each kept on disk once it is done.
+"""Where steered runs are made.
 
 A run is a stream of skills for a robot on a base; steering, blending and adding skills
-differ in nothing but the stream. Everything that decides a run's outcome is in the name
-of its record, so an interrupted experiment goes on where it was.
+differ in nothing but the stream.
 """
 
 import hashlib
-import io
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
-from spectral_skills.atomic import write_file
-from spectral_skills.evaluation.composition import bases
-from spectral_skills.evaluation.composition.bases import STEPS, Base
-from spectral_skills.evaluation.composition.batch import Run, together
-from spectral_skills.evaluation.composition.effects import Effect, effect, fell
-from spectral_skills.motion.bench import hardware
-from spectral_skills.results import Result
+from spectral_skills.evaluation.composition.bases import Base
+from spectral_skills.evaluation.composition.batch import Run
+from spectral_skills.evaluation.composition.effects import Effect, effect
+from spectral_skills.evaluation.composition.runner import Executed, Runner
 from spectral_skills.rollout.controller import check_match
 from spectral_skills.rollout.source import ReplaySource
 from spectral_skills.skill.encoder import SkillEncoder
@@ -29,56 +21,35 @@ from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.steering import full_amplitude, standard
 from spectral_skills.tracking.policy import Controller
 
-_ROBOTS = {"cpu": 16, "cuda": 4096}
-"""At once, by kind of device."""
 
-
-@dataclass(frozen=True)
-class Executed:
-    """What became of a run."""
-
-    run: Run
-    rows: np.ndarray
-    """(T + 1, 36)"""
-
-    @property
-    def fell_at(self) -> int | None:
-        return fell(self.rows, self.run.base.fall_m)
-
-    @property
-    def stands(self) -> bool:
-        return self.fell_at is None
-
-
-class Lab:
+class Lab(Runner):
     """A controller, a skill space and its directions, on a device."""
 
     def __init__(
         self,
         controller: Controller,
         encoder: SkillEncoder,
-        directions: Directions,
+        directions: Directions | None,
         device: str = "cpu",
         records: Path | None = None,
         robots: int | None = None,
     ):
-        """`records` is where runs are kept; `robots` how many run at once."""
+        """Without directions a space can be steered by vectors alone."""
+        if (kind := controller.config.command.kind) != "skill":
+            raise ValueError(f"steering needs a controller of skills, not of {kind!r}")
         check_match(controller, encoder)
-        directions.check(encoder.fingerprint())
-        self.controller, self.encoder = controller, encoder
-        self.directions, self.device = directions, torch.device(device)
-        self.records = records
-        self.robots = robots or _ROBOTS[self.device.type]
-        self._weights = _fingerprint(controller)
-        self._bases: dict[tuple[str, int], Base] = {}
+        if directions is not None:
+            directions.check(encoder.fingerprint())
+        super().__init__(controller, device, records, robots)
+        self.encoder, self._directions = encoder, directions
         self._skills: dict[bytes, np.ndarray] = {}
 
-    def base(self, name: str, steps: int = STEPS) -> Base:
-        """A generated base."""
-        key = name, steps
-        if key not in self._bases:
-            self._bases[key] = bases.generate(name, steps)
-        return self._bases[key]
+    @property
+    def directions(self) -> Directions:
+        """Those of the skill space, where it has some."""
+        if self._directions is None:
+            raise ValueError("this skill space has no directions; give a file of them")
+        return self._directions
 
     def skills(self, base: Base) -> np.ndarray:
         """(T, d) the base's own skills, as a robot on it would see them."""
@@ -121,86 +92,3 @@ class Lab:
     def effect(self, steered: Executed, plain: Executed) -> Effect:
         """What steering has changed over the steps of full amplitude."""
         return effect(steered.rows, plain.rows, self.hold(steered.run.base))
-
-    def cell(
-        self,
-        experiment: str,
-        row: str,
-        metric: str,
-        value: float,
-        unit: str = "",
-        n: int = 1,
-        paper: str = "",
-        seed: int = 0,
-    ) -> Result:
-        """A number of an experiment's table, traced to controller and command."""
-        return Result(
-            *(f"Composition: {experiment}", row, metric, float(value), unit, n, seed),
-            run=self._weights[:8],
-            paper=paper,
-            command=f"spectral evaluate composition {experiment}",
-            hardware=hardware(str(self.device)),
-        )
-
-    def execute(self, runs: Sequence[Run], told: str = "runs") -> list[Executed]:
-        """All runs, in their order; those that were made before are read."""
-        found: dict[int, np.ndarray] = {}
-        for i, one in enumerate(runs):
-            if (rows := self._read(one)) is not None:
-                found[i] = rows
-        todo = [i for i in range(len(runs)) if i not in found]
-        # Alike in seed and length, so that few wait for others.
-        todo.sort(key=lambda i: (str(runs[i].seed), -len(runs[i].skills)))
-        bar = tqdm(
-            total=len(runs), initial=len(found), desc=told, unit=" runs", disable=None
-        )
-        with bar:
-            while todo:
-                seed = runs[todo[0]].seed
-                batch = [i for i in todo[: self.robots] if runs[i].seed == seed]
-                todo = todo[len(batch) :]
-                rows = together(self.controller, [runs[i] for i in batch], self.device)
-                for i, made in zip(batch, rows, strict=True):
-                    found[i] = made
-                    self._write(runs[i], made)
-                bar.update(len(batch))
-        return [Executed(one, found[i]) for i, one in enumerate(runs)]
-
-    def record(self, one: Run) -> Path | None:
-        """Where a run is kept."""
-        if self.records is None:
-            return None
-        digest = hashlib.blake2b(self._weights.encode(), digest_size=8)
-        parts = (one.base.rows[:2], one.skills, one.action, one.servo)
-        for part in (*parts, *(one.push or ())):
-            digest.update(
-                repr(None).encode() if part is None else np.asarray(part).tobytes()
-            )
-        digest.update(f"{one.seed} {self.device.type}".encode())
-        name = "".join(c if c.isalnum() or c in "+-._" else "_" for c in one.name)
-        return self.records / f"{one.base.name}-{name}-{digest.hexdigest()}.npz"
-
-    def _read(self, one: Run) -> np.ndarray | None:
-        path = self.record(one)
-        if path is None or not path.is_file():
-            return None
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                return file["rows"]
-        except (OSError, ValueError, KeyError):
-            return None  # damaged: made again
-
-    def _write(self, one: Run, rows: np.ndarray) -> None:
-        path = self.record(one)
-        if path is not None:
-            buffer = io.BytesIO()
-            np.savez_compressed(buffer, rows=rows)
-            write_file(path, buffer.getvalue())
-
-
-def _fingerprint(controller: Controller) -> str:
-    """Names the weights that decide what a robot does."""
-    digest = hashlib.blake2b(digest_size=8)
-    for value in controller.state_dict().values():
-        digest.update(value.detach().float().cpu().numpy().tobytes())
-    return digest.hexdigest()

@@ -1,10 +1,11 @@
-"""Pictures of a ladder: each measure over time, distance to the corpus, the path."""
+"""Pictures of a ladder over time: measures, distance to the corpus, path and drift."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from spectral_skills.evaluation.composition.effects import measure
+from spectral_skills.evaluation.composition.effects import headings, measure
 from spectral_skills.evaluation.composition.findings import Chart, Series
 from spectral_skills.evaluation.composition.lab import Executed
 from spectral_skills.evaluation.composition.neighbours import Neighbours
@@ -42,7 +43,7 @@ def charts(
                 name if len(measures) == 1 else f"{name}, {one.split('_')[0]}",
                 time[name][0],
                 scale * time[name][1][one],
-                marks,
+                marks if one == measures[0] else {},
             )
             for name in kept
             for one in measures
@@ -55,16 +56,48 @@ def charts(
     )
     title, label = f"Ladder on the {base}: distance to the corpus", "distance"
     found.append(Chart(title, "line", "time (s)", label, distances, _DISTANCE))
-    paths = tuple(_path(name, rows, marks) for name, rows in kept.items())
+    wanted = plain.run.base.rows
+    paths = [_path(name, rows, marks) for name, rows in kept.items()]
+    paths.append(replace(_path("the base's motion", wanted, {}), role="behind"))
     title = f"Ladder on the {base}: path from above"
-    found.append(Chart(title, "path", "x (m)", "y (m)", paths))
+    found.append(Chart(title, "path", "x (m)", "y (m)", tuple(paths)))
+    away = tuple(
+        _series(name, *_every(distance_away(rows, wanted)), marks)
+        for name, rows in kept.items()
+    )
+    title, label = f"Ladder on the {base}: drift from the base's motion", "distance (m)"
+    found.append(Chart(title, "line", "time (s)", label, away, _DRIFT))
     return found
+
+
+def turned_away(plain: Mapping[str, Executed]) -> Chart:
+    """How far unsteered runs turn away from their bases' headings, up to a fall."""
+    series = []
+    for name, one in plain.items():
+        rows, wanted = one.rows[: one.fell_at], one.run.base.rows
+        count = min(len(rows), len(wanted))
+        turned = headings(rows[:count]) - headings(wanted[:count])
+        series.append(_series(name, *_every(np.degrees(turned - turned[0])), {}))
+    labels = "time (s)", "heading (deg)"
+    title = "Drift of the heading, unsteered"
+    return Chart(title, "line", *labels, tuple(series), _TURNED)
+
+
+def distance_away(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """(T,) along the ground, from where a motion has the root at the same time, m."""
+    count = min(len(rows), len(wanted))
+    return np.linalg.norm(rows[:count, :2] - wanted[:count, :2], axis=1)
 
 
 _DISTANCE = (
     "From the skill of the executed motion to the nearest of the corpus; mean over a "
     "second."
 )
+_DRIFT = (
+    "From where the base's motion has its root at the same time. Skills are played "
+    "open loop: nothing leads the robot back."
+)
+_TURNED = "Of the robot's pelvis, beyond that of the motion whose skills it was given."
 
 
 def over_time(rows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -80,6 +113,12 @@ def smoothed(values: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
     """Steps and means over a second of values that begin at a step."""
     mean = np.convolve(values, np.full(WINDOW, 1 / WINDOW), "valid")[::EVERY]
     return first + WINDOW // 2 + EVERY * np.arange(len(mean)), mean
+
+
+def _every(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Some of the steps, and the values there."""
+    steps = np.arange(0, len(values), EVERY)
+    return steps, values[steps]
 
 
 def _series(name: str, steps: np.ndarray, values: np.ndarray, marks: Marks) -> Series:

@@ -7,7 +7,7 @@ import numpy as np
 
 from spectral_skills.evaluation.composition.effects import headings
 from spectral_skills.evaluation.composition.findings import Chart, Film, Series
-from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.evaluation.composition.lab import Executed, Lab
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.results import Result
 from spectral_skills.spectral.steering import Knob
@@ -28,7 +28,7 @@ class Overlap:
     """What became of the schedule."""
 
     results: list[Result]
-    chart: Chart
+    charts: tuple[Chart, Chart]
     films: list[Film]
 
 
@@ -57,7 +57,8 @@ def four_directions(
     turned = [one - one[0] - (turned[0] - turned[0][0]) for one in turned]
     _, done, *singles = turned
     summed = np.sum(singles, axis=0)
-    turn = singles[list(changes).index("turn left")]
+    at = list(changes).index("turn left")
+    turn = singles[at]
     begin, end = (round(share * steps) for share in SHARES["turn left"])
 
     def cell(metric: str, value: float, unit: str, paper: str = "") -> Result:
@@ -85,6 +86,16 @@ def four_directions(
     )
     told = "Heading beyond the unsteered walk's, four directions partly at once"
     chart = Chart(told, "line", "time (s)", "heading (deg)", series)
+    shown = {"all four": 1, "turn alone": 2 + at, "unsteered": 0}
+    paths = tuple(_path(name, executed[i]) for name, i in shown.items())
+    told = "Four directions partly at once: path from above"
+    path = Chart(told, "path", "x (m)", "y (m)", paths)
     run, unsteered = lab.record(together), lab.record(plain)
     films = [Film(_ROW, run.name, unsteered.name)] if run and unsteered else []
-    return Overlap(results, chart, films)
+    return Overlap(results, (chart, path), films)
+
+
+def _path(name: str, one: Executed) -> Series:
+    """Where a robot went, up to a fall."""
+    x, y = one.rows[: one.fell_at : 10, :2].T.tolist()
+    return Series(name, tuple(x), tuple(y))

@@ -1,18 +1,17 @@
 """How often a goal is reached and the rest left alone, by the paper's rule.
 
 The ways compared: directions for a goal, spectral directions, the pose of the steered
-run forced on the servos, and directions found from skills without a predictor.
+run forced on the servos, and directions found from skills without a predictor. Those
+are also tried on a tracker of tokens (FSQ), where there is one. An amplitude of 1 is
+there as many of that space's own deviations as it is of ours.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
 
-import numpy as np
-
-from spectral_skills.baselines.token_directions import describe, principal, ridge
-from spectral_skills.evaluation.composition.bases import BASES, STEPS, Base
-from spectral_skills.evaluation.composition.batch import Run
+from spectral_skills.baselines.token_directions import describe
+from spectral_skills.evaluation.composition import candidates as ways
+from spectral_skills.evaluation.composition.bases import BASES, STEPS
+from spectral_skills.evaluation.composition.candidates import Options
 from spectral_skills.evaluation.composition.effects import NOTICED
 from spectral_skills.evaluation.composition.findings import (
     Chart,
@@ -20,19 +19,12 @@ from spectral_skills.evaluation.composition.findings import (
     Findings,
     Series,
 )
-from spectral_skills.evaluation.composition.lab import Executed, Lab
-from spectral_skills.evaluation.composition.pass_rule import (
-    ENOUGH,
-    SLOW,
-    TARGETS,
-    Target,
-    Verdict,
-    judge,
-)
+from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.evaluation.composition.pass_rule import ENOUGH, SLOW, TARGETS
+from spectral_skills.evaluation.composition.trials import Bench, Chosen, Trial
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.results import Result
-from spectral_skills.spectral.steering import standard
 
 NAME = "pass_rates"
 LARGER = (4.0, 6.0)
@@ -40,90 +32,17 @@ LARGER = (4.0, 6.0)
 DIRECTED, MORE = "target-directed", "target-directed, larger"
 SPECTRAL, FORCED = "spectral directions only", "joint offset (oracle)"
 PCA, RIDGE = "PCA of skills", "ridge on skills"
+FSQ_PCA, FSQ_RIDGE = "FSQ PCA", "FSQ ridge"
 PAPER = {
     DIRECTED: ("9/12", "9/10", "4/12", "6/11", "28/45"),
     SPECTRAL: ("3/5", "0/5", "1/5", "2/5", "6/20"),
     FORCED: ("2/10", "8/9", "0/10", "5/10", "15/39"),
     PCA: ("4/5", "2/5", "0/5", "0/5", "6/20"),
     RIDGE: ("0/5", "0/5", "0/5", "4/5", "4/20"),
+    FSQ_PCA: ("4/5", "2/5", "0/5", "0/5", "6/20"),
+    FSQ_RIDGE: ("0/5", "0/5", "0/5", "4/5", "4/20"),
 }
 """Of each target, and of all."""
-
-Vectors = dict[str, np.ndarray]
-"""Unit directions by name."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A run that is asked for something."""
-
-    target: Target
-    executed: Executed
-    verdict: Verdict
-    amplitude: float
-
-
-class _Bench:
-    """Runs trials beside the unsteered runs of their bases."""
-
-    def __init__(self, lab: Lab, bases: Sequence[str], steps: int, seed: int | None):
-        self.lab, self.seed = lab, seed
-        self.bases = [lab.base(name, steps) for name in bases]
-        plain = lab.execute([lab.plain(base, seed) for base in self.bases], "bases")
-        self.plain = {one.run.base.name: one for one in plain}
-
-    def judge(self, target: Target, executed: Executed) -> Verdict:
-        return judge(target, executed, self.plain[executed.run.base.name], self.lab)
-
-    def trials(self, asked: list[tuple[Target, Run, float]], told: str) -> list[Trial]:
-        executed = self.lab.execute([run for _, run, _ in asked], told)
-        return [
-            Trial(target, one, self.judge(target, one), amplitude)
-            for (target, _, amplitude), one in zip(asked, executed, strict=True)
-        ]
-
-    def run(self, base: Base, name: str, vector: np.ndarray, amplitude: float) -> Run:
-        told = f"{name} a={amplitude:+g}"
-        return self.lab.steered(base, amplitude * vector, told, seed=self.seed)
-
-    def steered(
-        self, chosen: dict[Target, tuple[str, np.ndarray]], amplitudes: Sequence[float]
-    ) -> list[Trial]:
-        """A named unit direction for each target, on all bases."""
-        every = product(chosen.items(), self.bases, amplitudes)
-        asked = [(t, self.run(b, *named, a), a) for (t, named), b, a in every]
-        return self.trials(asked, "steered")
-
-    def forced(self, trials: list[Trial]) -> list[Trial]:
-        """The mean pose change of steered runs, added to the joint targets instead."""
-        asked = []
-        for trial in trials:
-            if not trial.executed.stands:
-                continue  # what lies has no pose to copy
-            base = trial.executed.run.base
-            pose = self.lab.effect(trial.executed, self.plain[base.name]).pose
-            servo = (standard(1.0, base.steps) * pose).astype(np.float32)
-            name = f"{trial.executed.run.name} forced"
-            run = Run(name, base, self.lab.skills(base), self.seed, servo=servo)
-            asked.append((trial.target, run, trial.amplitude))
-        return self.trials(asked, "forced")
-
-    def choose(
-        self, options: dict[Target, Vectors], amplitude: float
-    ) -> dict[Target, tuple[str, np.ndarray]]:
-        """The best of each target's directions on the first base."""
-        every: Vectors = {n: v for some in options.values() for n, v in some.items()}
-        runs = [self.run(self.bases[0], *named, amplitude) for named in every.items()]
-        executed = dict(zip(every, self.lab.execute(runs, "candidates"), strict=True))
-        best = {}
-        for target, vectors in options.items():
-            tried = {name: self.judge(target, executed[name]) for name in vectors}
-            ranks = {
-                n: (v.passes, v.failure != "fall", v.share) for n, v in tried.items()
-            }
-            name = max(ranks, key=lambda name: ranks[name])
-            best[target] = name, vectors[name]
-        return best
 
 
 def experiment(
@@ -136,68 +55,67 @@ def experiment(
     candidates: int = 6,
     steps: int = STEPS,
     corpus: Corpus | None = None,
+    tokens: Lab | None = None,
 ) -> Findings:
-    """Pass rates of every way, on every base; directions are chosen on the first."""
-    bench = _Bench(lab, bases, steps, None)
+    """Pass rates of every way, on every base; directions are chosen on the first.
+
+    `tokens` is a tracker of FSQ tokens, judged against its own unsteered runs.
+    """
+    bench = Bench(lab, bases, steps, None)
     directed = {t: (t.name, lab.direction(t.direction)) for t in TARGETS}
     rows = {DIRECTED: bench.steered(directed, amplitudes)}
     for seed in seeds:
-        randomised = _Bench(lab, bases, steps, seed)
+        randomised = Bench(lab, bases, steps, seed)
         rows[f"{DIRECTED}, seed {seed}"] = randomised.steered(directed, amplitudes)
     rows[MORE] = bench.steered(directed, larger)
     arm = {TARGETS[0]: ("right arm part", lab.direction("right_arm_1"))}
     rows["part direction"] = bench.steered(arm, amplitudes)
     corpus = corpus or Corpus.open(embedded_corpus())
-    chosen = {
-        way: bench.choose(options, amplitudes[0])
-        for way, options in _options(lab, candidates, corpus).items()
+    skills = describe(lab.encoder, corpus)
+    options = {
+        SPECTRAL: ways.spectral(lab.directions, candidates),
+        PCA: ways.components(skills, candidates),
+        RIDGE: ways.fitted(skills),
     }
-    for way, one in chosen.items():
-        rows[way] = bench.steered(one, amplitudes[:1])
+    chosen = _choose(bench, options, amplitudes[0])
+    rows |= _follow(bench, chosen, amplitudes[0])
     rows[FORCED] = bench.forced(rows[DIRECTED])
+    cells, note = [*_cells(lab, rows)], _note(lab, rows, chosen)
+    if tokens is not None:
+        theirs = Bench(tokens, bases, steps, None)
+        found = describe(tokens.encoder, corpus)
+        unit = found.spread / skills.spread
+        options = {
+            FSQ_PCA: ways.components(found, candidates, unit),
+            FSQ_RIDGE: ways.fitted(found, unit),
+        }
+        chosen = _choose(theirs, options, amplitudes[0])
+        of_tokens = _follow(theirs, chosen, amplitudes[0])
+        cells += _cells(tokens, of_tokens)
+        note += _token_note(theirs, chosen[FSQ_PCA], unit)
+        rows |= of_tokens
     return Findings(
         NAME,
         "How often a goal is reached",
-        tuple(_cells(lab, rows)),
+        tuple(cells),
         (_bars(rows), _reached([*rows[DIRECTED], *rows[MORE]])),
         _films(lab, bench, rows[DIRECTED]),
-        _note(lab, rows, chosen),
+        note,
     )
 
 
-def _options(lab: Lab, count: int, corpus: Corpus) -> dict[str, dict[Target, Vectors]]:
-    """What each way has to choose from for a target."""
-    places = lab.directions.family("spectral")
-    spectral: dict[Target, Vectors] = {}
-    for target in TARGETS:
-        predicted = target.predicted(lab.directions)[places]
-        signs = [-1.0 if share < 0 else 1.0 for share in predicted]
-        top = np.argsort(-np.abs(predicted))[:count].tolist()
-        vectors = lab.directions.vectors[places]
-        spectral[target] = {
-            _signed(signs[i], f"s{i + 1:02d}"): signs[i] * vectors[i] for i in top
-        }
-    found = describe(lab.encoder, corpus)
-    components = {
-        _signed(sign, f"pc{i + 1}"): sign * vector
-        for i, vector in enumerate(principal(found.skills, count))
-        for sign in (1.0, -1.0)
-    }
-    spread = [found.attribute(f"{side}_shoulder_roll") for side in ("left", "right")]
-    attributes = {
-        "right arm": -found.attribute("right_shoulder_pitch"),
-        "spread": spread[0] - spread[1],
-        "speed": found.attribute("forward_speed"),
-        "turn": found.attribute("yaw_rate"),
-    }
-    fitted = {
-        t: {f"{t.name} ridge": ridge(found.skills, attributes[t.name])} for t in TARGETS
-    }
-    return {SPECTRAL: spectral, PCA: dict.fromkeys(TARGETS, components), RIDGE: fitted}
+def _choose(
+    bench: Bench, options: dict[str, Options], amplitude: float
+) -> dict[str, Chosen]:
+    """The best of what each way offers."""
+    return {way: bench.choose(some, amplitude) for way, some in options.items()}
 
 
-def _signed(sign: float, name: str) -> str:
-    return f"{'-' if sign < 0 else '+'}{name}"
+def _follow(
+    bench: Bench, chosen: dict[str, Chosen], amplitude: float
+) -> dict[str, list[Trial]]:
+    """What comes of the directions that each way has chosen."""
+    return {way: bench.steered(one, [amplitude]) for way, one in chosen.items()}
 
 
 def _cells(lab: Lab, rows: dict[str, list[Trial]]) -> Iterator[Result]:
@@ -240,7 +158,7 @@ def _reached(trials: list[Trial]) -> Chart:
     return Chart(title, "scatter", *axes, tuple(series), note)
 
 
-def _films(lab: Lab, bench: _Bench, trials: list[Trial]) -> tuple[Film, ...]:
+def _films(lab: Lab, bench: Bench, trials: list[Trial]) -> tuple[Film, ...]:
     """The largest amplitude of each target on the first base."""
     first = bench.bases[0]
     last = {t.target: t.executed.run for t in trials if t.executed.run.base is first}
@@ -252,18 +170,12 @@ def _films(lab: Lab, bench: _Bench, trials: list[Trial]) -> tuple[Film, ...]:
     return tuple(films)
 
 
-def _note(
-    lab: Lab,
-    rows: dict[str, list[Trial]],
-    chosen: dict[str, dict[Target, tuple[str, np.ndarray]]],
-) -> str:
+def _note(lab: Lab, rows: dict[str, list[Trial]], chosen: dict[str, Chosen]) -> str:
     trials, more = rows[DIRECTED], rows[MORE]
     failures = [t.verdict.failure for t in trials if t.verdict.failure]
     why = ", ".join(f"{one} ({failures.count(one)})" for one in sorted(set(failures)))
     amplitudes = " and ".join(f"{a:g}" for a in sorted({t.amplitude for t in more}))
-    best = ", ".join(
-        f"{t.name} {n}" for way in (SPECTRAL, PCA) for t, (n, _) in chosen[way].items()
-    )
+    best = ", ".join(_names(chosen[way]) for way in (SPECTRAL, PCA))
     return (
         f"Of {len(trials)} target-directed runs {_passed(trials)} pass (paper: 28 of "
         f"45, five of them in a second simulator); what fails: {why or 'nothing'}. At "
@@ -273,3 +185,17 @@ def _note(
         f"ours of the lab's own skills ({lab.encoder.config.bottleneck.kind}). Chosen "
         f"on {trials[0].executed.run.base.name}: {best}."
     )
+
+
+def _token_note(bench: Bench, components: Chosen, unit: float) -> str:
+    falls = sum(not one.stands for one in bench.plain.values())
+    return (
+        f" The FSQ rows are of a tracker of tokens ({falls} of {len(bench.plain)} of "
+        f"its unsteered runs fall). Its space is {unit:.2f} times as wide as ours, and "
+        f"amplitudes there are {unit:.2f} times as large; what is steered is not "
+        f"rounded to a token again. Chosen: {_names(components)}."
+    )
+
+
+def _names(chosen: Chosen) -> str:
+    return ", ".join(f"{target.name} {name}" for target, (name, _) in chosen.items())

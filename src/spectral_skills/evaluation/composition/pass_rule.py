@@ -78,7 +78,7 @@ def judge(target: Target, run: Executed, plain: Executed, lab: Lab) -> Verdict:
     failure = ""
     if not run.stands:
         failure = "fall"
-    elif share < ENOUGH:
+    elif not share >= ENOUGH:  # what is no number is not enough
         failure = "too little"
     elif "speed" not in target.moves and abs(changes["speed"]) > near:
         failure = "speed"

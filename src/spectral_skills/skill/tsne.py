@@ -54,6 +54,18 @@ def tsne(x: Tensor, perplexity: float = 30.0, seed: int = 0) -> Tensor:
         return _descend(x, perplexity, seed).to(x.dtype)
 
 
+def place(x: Tensor, y: Tensor, more: Tensor, perplexity: float = 10.0) -> Tensor:
+    """Places (m, 2) of further points (m, d) in a finished map y (n, 2) of points x.
+
+    Each lies at the mean of its neighbours' places, weighted by p_j|i: so further
+    points neither move the map nor each other.
+    """
+    distance = torch.cdist(more.double(), x.double()).square()
+    none = torch.full((len(more),), -1, device=x.device)
+    entropy = math.log(min(perplexity, len(x) / 3))
+    return (_conditional(distance, none, entropy) @ y.double()).to(y.dtype)
+
+
 def _descend(x: Tensor, perplexity: float, seed: int) -> Tensor:
     """Gradient descent with momentum, as in the paper of t-SNE."""
     count = len(x)

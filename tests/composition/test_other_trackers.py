@@ -1,0 +1,74 @@
+"""Other trackers by command: read where they are used, refused where they are not."""
+
+from pathlib import Path
+
+import pytest
+from untrained import explicit, tokens
+
+from spectral_skills.artifact import Provenance
+from spectral_skills.evaluation import chaining
+from spectral_skills.evaluation.composition import pass_rates
+from spectral_skills.evaluation.composition.findings import Findings
+from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.evaluation.spliced import Explicit
+from spectral_skills.skill.model import SkillConfig, SkillModel
+from spectral_skills.verbs.composition import evaluate_chaining, evaluate_composition
+
+BASE = Path("base")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> dict[str, Path]:
+    """Folders of the untrained models."""
+    folder = tmp_path_factory.mktemp("models")
+    controller, encoder = tokens()
+    controller.release(folder / "tokens", Provenance("controller"))
+    explicit().release(folder / "explicit", Provenance("controller"))
+    model = SkillModel(SkillConfig(encoder=encoder.config, released=True))
+    model.encoder.load_state_dict(encoder.state_dict())
+    model.save(folder / "skill", Provenance("skill"))
+    return {path.name: path for path in folder.iterdir()}
+
+
+def test_chaining_is_given_both(saved, tmp_path, monkeypatch):
+    given = {}
+
+    def told(lab, **others):
+        given.update(others)
+        return Findings("chaining", "", ())
+
+    monkeypatch.setattr(chaining, "experiment", told)
+    fsq = saved["tokens"], saved["skill"]
+    evaluate_chaining(out=tmp_path, device="cpu", fsq=fsq, explicit=saved["explicit"])
+    assert isinstance(given["others"]["FSQ"], Lab)
+    assert given["others"]["FSQ"].controller.config.command.hold == 10
+    assert isinstance(given["explicit"], Explicit)
+    assert given["explicit"].records == given["others"]["FSQ"].records
+
+
+def test_pass_rates_are_given_tokens(saved, tmp_path, monkeypatch):
+    given = {}
+
+    def told(lab, **others):
+        given.update(others)
+        return Findings("pass_rates", "", ())
+
+    monkeypatch.setattr(pass_rates, "experiment", told)
+    fsq = saved["tokens"], saved["skill"]
+    evaluate_composition("pass_rates", out=tmp_path, device="cpu", fsq=fsq, seeds=[1])
+    assert given["tokens"].encoder.fingerprint() == tokens()[1].fingerprint()
+    assert given["seeds"] == (1,)
+
+
+def test_what_is_not_used_or_not_of_its_kind_is_refused(saved, tmp_path):
+    with pytest.raises(ValueError, match="--fsq is for pass_rates"):
+        evaluate_composition("dose", out=tmp_path, fsq=(BASE, BASE))
+    with pytest.raises(ValueError, match="base: its skills are continuous"):
+        evaluate_chaining(out=tmp_path, device="cpu", fsq=(BASE, BASE))
+    with pytest.raises(ValueError, match="follows poses, not 'skill'"):
+        evaluate_chaining(out=tmp_path, device="cpu", explicit=BASE)
+    with pytest.raises(ValueError, match="controller of skills, not of 'pose'"):
+        evaluate_chaining(
+            out=tmp_path, device="cpu", fsq=(saved["explicit"], saved["skill"])
+        )
+    assert not list(tmp_path.iterdir())
