@@ -23,6 +23,7 @@ VERBS: dict[str, Callable] = {
     "skills encode": skills.skills_encode,
     "skills map": skills.skills_map,
     "track": tracking.track,
+    "adapt": tracking.adapt,
     "rollout": tracking.rollout,
     "steer": composition.steer,
     "chain": composition.chain,

@@ -48,7 +48,7 @@ def pretrain_lafan1() -> PretrainConfig:
 def pretrain_base() -> PretrainConfig:
     """The released skill space, from the embedded corpus and its mirror image."""
     return replace(
-        pretrain_paper(), updates=12_000, held_out=0.05, mirror=True, patience=20
+        pretrain_paper(), updates=10_000, held_out=0.05, mirror=True, patience=20
     )
 
 

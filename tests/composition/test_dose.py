@@ -141,4 +141,4 @@ def test_the_released_controller_turns_more_with_more():
     lab = Lab(*released())
     (turn,) = dose.turn_up(lab, "walk", {"turn": dose.KNOBS["turn"]}, (2.0,))
     slope, fit, n = turn.line()
-    assert n == 2 and 15 < slope < 80 and fit > 0.9
+    assert n == 2 and 15 < slope < 80 and fit > 0.8

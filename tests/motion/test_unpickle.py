@@ -38,9 +38,9 @@ def short(text: str) -> bytes:
 def refused(tmp_path: Path, data: bytes, kind: str = "code in pickle") -> ClipError:
     path = tmp_path / "evil.pkl"
     path.write_bytes(data)
-    start = time.perf_counter()
+    start = time.process_time()
     found = formats.read(path, ReadOptions())
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
     assert len(found) == 1 and isinstance(found[0], ClipError), found
     assert found[0].kind == kind, f"{found[0].kind}: {found[0]}"
     return found[0]

@@ -89,12 +89,14 @@ def test_part_directions_move_their_limb(directions):
 
 
 def test_hand_maps_send_hands_where_they_are_asked_to(directions):
-    """By mean effects, which the 64 orthogonal directions tell in full."""
+    """By mean effects, which the 64 orthogonal directions tell in full; the maps are
+    of standing contexts, these effects of all."""
+    assert directions.hand_standing
     spectral = directions.family("spectral")
     effects = directions.effect_mean[spectral].T @ directions.vectors[spectral]
     for side, hand_map in zip(("left", "right"), directions.hand_maps, strict=True):
         rows = [directions.attributes.index(f"{side}_hand_{axis}") for axis in "xyz"]
-        np.testing.assert_allclose(effects[rows] @ hand_map, np.eye(3), atol=1e-3)
+        np.testing.assert_allclose(effects[rows] @ hand_map, np.eye(3), atol=0.2)
 
 
 def test_a_clip_is_encoded_and_steered(model, directions, bank):
@@ -134,7 +136,7 @@ def test_weak_directions_are_not_drawn(directions, tmp_path):
     from spectral_skills.report.direction_poses import amplitude, draw_poses
 
     index = directions.index("right_arm")
-    assert amplitude(directions, index) == pytest.approx(6.1, abs=0.1)
+    assert amplitude(directions, index) == pytest.approx(4.83, abs=0.1)
     weak = replace(directions, effect_mean=directions.effect_mean / 100)
     varied = replace(directions, effect_std=directions.effect_std * 100)
     for other in (weak, varied):

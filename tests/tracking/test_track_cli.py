@@ -142,3 +142,20 @@ def test_evaluate_writes_results(places, tmp_path, capsys):
     assert len((tmp_path / "clips.jsonl").read_text().splitlines()) == 3
     assert "success" in capsys.readouterr().out
     assert "## Tracking: Walks" in record.with_suffix(".md").read_text()
+
+
+def test_a_controller_moves_to_another_space(places, tmp_path, capsys):
+    words = ["adapt", "--controller", places["run"], "--old-skill", places["skill"]]
+    words += ["--skill", places["other"], "--corpus", places["corpus"]]
+    out, small = tmp_path / "moved", tmp_path / "small"
+    words += ["--out", out, "--release", small, "--updates", "20", "--device", "cpu"]
+    assert _spectral(*words) == 0
+    assert "explained" in capsys.readouterr().out
+    other = SkillModel.load(places["other"]).encoder.fingerprint()
+    for folder in (out, small):
+        assert Controller.load(folder).config.command.encoder == other
+    assert _spectral(*words) == 1 and "there already" in capsys.readouterr().err
+    again = ["track", "smoke", "--corpus", places["corpus"], "--skill", places["other"]]
+    again += ["--init", out, "--controller.command.adapter", "512", "512"]
+    again += ["--out", tmp_path / "on", "--device", "cpu", "--robots", "4"]
+    assert _spectral(*again) == 0

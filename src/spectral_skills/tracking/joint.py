@@ -30,6 +30,9 @@ class CommandConfig:
     """Control steps for which a command stays."""
     encoder: str = ""
     """Fingerprint of the frozen encoder whose skills these are."""
+    adapter: tuple[int, ...] = ()
+    """Hidden widths of a network between skills and controller, which has learned to
+    tell the skills of another encoder (skill); none by default."""
     poses: int = 10
     """Poses of a window (joint)."""
     hidden: tuple[int, ...] = (256, 256)
@@ -43,6 +46,10 @@ class CommandConfig:
         for name in ("width", "hold", "poses"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
+        if self.adapter and self.kind != "skill":
+            raise ValueError(
+                f"an adapter is for skills, these commands are {self.kind}"
+            )
 
     @property
     def source_width(self) -> int:

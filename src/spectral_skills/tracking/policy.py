@@ -22,6 +22,7 @@ from spectral_skills.artifact import Provenance
 from spectral_skills.robot import g1
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.model import SHARD_BYTES, place
+from spectral_skills.skill.networks import mlp
 from spectral_skills.tracking.joint import CommandConfig, JointEncoder
 from spectral_skills.tracking.networks import Network, Normalizer
 from spectral_skills.tracking.observations import CRITIC, HISTORY, PROPRIO
@@ -69,10 +70,12 @@ class Controller(nn.Module):
         self.input_width = self.history_width + command.source_width + PHASE
         self.proprio = Normalizer(config.proprio)
         """One for all frames of the history: they are the same quantities."""
-        self.source = self.joint = None
+        self.source = self.joint = self.adapter = None
         width = command.source_width
         if command.kind != "skill":
             self.source = Normalizer(width)
+        if command.adapter:
+            self.adapter = mlp((width, *command.adapter, width))
         if command.kind == "joint":
             width = command.width
             self.joint = JointEncoder(command, decodes=not config.released)
@@ -110,10 +113,14 @@ class Controller(nn.Module):
 
     def mean(self, inputs: Tensor, code: Code | None) -> Tensor:
         """Mean actions (n, 29) of inputs whose window has that code."""
+        end = self.history_width + self.config.command.source_width
+        skill = None
         if code is not None:
             gradient = self.config.command.gradient
             skill = code.skill if gradient else code.skill.detach()
-            end = self.history_width + self.config.command.source_width
+        elif self.adapter is not None:
+            skill = self.adapter(inputs[:, self.history_width : end])
+        if skill is not None:
             before, after = inputs[:, : self.history_width], inputs[:, end:]
             inputs = torch.cat((before, skill.to(inputs.dtype), after), dim=-1)
         return self.network(inputs)

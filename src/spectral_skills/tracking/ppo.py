@@ -169,7 +169,10 @@ class Learner:
         self.actor_lr = torch.tensor(config.actor_lr, device=device)
         self.critic_lr = torch.tensor(config.critic_lr, device=device)
         joint, decay = controller.joint, config.weight_decay
-        self._actor = [*controller.network.parameters(), controller.log_std]
+        self._actor = [*controller.network.parameters()]
+        if controller.adapter is not None:
+            self._actor += controller.adapter.parameters()
+        self._actor.append(controller.log_std)
         self._joint = [] if joint is None else [*joint.parameters()]
         self._critic = [*critic.parameters()]
         groups = [{"params": self._actor[:-1], "weight_decay": decay}]

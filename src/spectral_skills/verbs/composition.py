@@ -27,6 +27,7 @@ def evaluate_composition(
     skill: Path = Path("base"),
     directions: Path = _DIRECTIONS,
     seeds: list[int] | None = None,
+    bases: list[str] | None = None,
     device: str | None = None,
     out: Path,
     record: Path | None = None,
@@ -44,6 +45,8 @@ def evaluate_composition(
         skill: Skill model it was trained with; `base` comes with the package.
         directions: File of `spectral directions`; `base` comes with the package.
         seeds: Randomised repeats, for the experiments that have them.
+        bases: Of the catalogue: what is steered, `walk` by default; names are chosen
+            on the first.
         device: cpu or cuda; cuda where there is one.
         out: Folder for findings (.json) and records.
         record: File of results to update (docs/results.jsonl); the page beside it
@@ -57,14 +60,19 @@ def evaluate_composition(
 
     if release is not None:
         check_file(release, ".safetensors")
-        if experiment != "catalogue":
-            raise ValueError("--release is for the catalogue")
-    if fsq is not None and experiment != "pass_rates":
-        raise ValueError("--fsq is for pass_rates")
+    for option, value, owner in (
+        ("release", release, "catalogue"),
+        ("bases", bases, "catalogue"),
+        ("fsq", fsq, "pass_rates"),
+    ):
+        if value is not None and experiment != owner:
+            raise ValueError(f"--{option} is for {owner}")
     room = "spectral_skills.evaluation.composition"
     lab = _lab(controller, skill, directions, device, out)
     run = import_module(f"{room}.{experiment}").experiment
     given: dict = {} if seeds is None else {"seeds": tuple(seeds)}
+    if bases is not None:
+        given["bases"] = tuple(bases)
     if fsq is not None:
         given["tokens"] = _token_lab(*fsq, device, out)
     _finish(run(lab, **given), out, record)

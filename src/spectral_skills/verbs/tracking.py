@@ -80,6 +80,68 @@ def track(
     return trained(run, out, release)
 
 
+def adapt(
+    *,
+    controller: Path = Path("base"),
+    old_skill: Path = Path("base"),
+    skill: Path,
+    corpus: Path = Path("embedded"),
+    out: Path,
+    release: Path | None = None,
+    updates: int = 4000,
+    device: str | None = None,
+) -> None:
+    """Move a controller to another skill space, without training it again.
+
+    A small network learns from a corpus what the old skill of every new one was. It
+    takes minutes on a CPU; `spectral track --init OUT` trains the whole from there.
+
+    Args:
+        controller: Controller; `base` is the one that comes with the package.
+        old_skill: Skill model it was trained with; `base` comes with the package.
+        skill: Skill model whose skills it shall follow.
+        corpus: Folder of the corpus to learn from, with its mirror image; `embedded`
+            is the one this package makes.
+        out: Folder for the controller.
+        release: Also write what run time needs, without the critic, here.
+        updates: Steps of learning.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills.artifact import Provenance, load_provenance
+    from spectral_skills.skill.model import SkillModel, place
+    from spectral_skills.tracking import adapt as adapting
+    from spectral_skills.tracking.policy import KIND, Critic
+
+    for folder in (out, release):
+        if folder is not None and folder.exists():
+            raise ValueError(f"{folder}: there already; name a new folder")
+    (motions,) = open_corpora([corpus])
+    where, settings = device_or_best(device), adapting.AdaptConfig(updates=updates)
+    actor, old = _models(controller, old_skill, where)
+    if old is None or actor.config.command.kind != "skill":
+        raise ValueError(f"{controller}: follows no skills, so needs no adapting")
+    new = SkillModel.load(skill, where).encoder
+    found = adapting.adapt(actor, old, new, motions.with_mirror(), settings)
+    parent = load_provenance(place(controller, KIND))
+    words = ["spectral adapt --controller", controller.name, "--skill", skill.name]
+    provenance = Provenance(
+        KIND,
+        command_of([*words, "--corpus", corpus.name], settings, adapting.AdaptConfig()),
+        settings.seed,
+        motions.hash,
+        {"skill": new.fingerprint(), "controller": parent.weights_hash},
+    )
+    print(f"explained {found.explained:.1%} of the old skills of clips held out")
+    if found.controller.config.released:
+        found.controller.release(out, provenance)
+    else:
+        found.controller.save(out, provenance, Critic.load(controller, where))
+    print(f"model     {out}")
+    if release is not None:
+        found.controller.release(release, provenance)
+        print(f"release   {release}")
+
+
 def rollout(
     name: str,
     /,

@@ -75,6 +75,16 @@ class Stroke:
     """Swings (wave) or blows (guard) a second while the pose is held."""
     delay_s: float = 0.0
     """How long the first blow waits."""
+    heights: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
+    """From when on the arm goes which share of the way to the pose."""
+
+    def height(self, t: np.ndarray) -> np.ndarray:
+        """Share of the way to the pose, over time."""
+        share, before = np.zeros_like(t), 0.0
+        for start, now in self.heights:
+            share += (now - before) * (ease((t - start) / self.ramp_s) if before else 1)
+            before = now
+        return share
 
 
 def perform(arms: list[np.ndarray], strokes: tuple[Stroke, ...]) -> None:
@@ -87,6 +97,7 @@ def perform(arms: list[np.ndarray], strokes: tuple[Stroke, ...]) -> None:
         weight = np.stack(
             [
                 bump(t, stroke.start_s + x, stroke.end_s + x, stroke.ramp_s)
+                * stroke.height(t - x)
                 for x in late
             ],
             axis=1,

@@ -19,16 +19,18 @@ _ALONE = {
     "forward": 9.0,
     "backward": 4.0,
     "sideways": 4.0,
-    "turn": 4.0,
-    "arc": 5.0,
-    "jog": 8.0,
-    "high": 1.5,
-    "crouch": 1.0,
+    "turn": 8.0,
+    "arc": 16.0,
+    "jog": 9.0,
+    "high": 4.0,
+    "crouch": 2.0,
     "squat": 3.0,
     "bow": 2.0,
 }
 """Weight of each factor by itself; a gesture by itself has `_GESTURE`."""
 _GESTURE, _PAIR, _PAIR_FORWARD, _TRIPLE = 1.8, 0.75, 2.2, 0.15
+_POSE, _POSE_FORWARD = 6.0, 16.0
+"""Weights of gestures of any height: by themselves, and in a walk."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,12 @@ def repertoire() -> dict[frozenset[str], float]:
     """Every combination of factors that occurs, and its weight."""
     weights: dict[frozenset[str], float] = {}
     for factor in ("", *factors.FACTORS):
-        weights[frozenset({factor} - {""})] = _ALONE.get(factor, _GESTURE)
+        usual = _POSE if factor in gestures.POSES else _GESTURE
+        weights[frozenset({factor} - {""})] = _ALONE.get(factor, usual)
     for pair, mark in factors.PAIRS.items():
         if mark == "x":
-            weights[pair] = _PAIR_FORWARD if "forward" in pair else _PAIR
+            forward = _POSE_FORWARD if pair & gestures.POSES else _PAIR_FORWARD
+            weights[pair] = forward if "forward" in pair else _PAIR
     for three in combinations(factors.FACTORS, 3):
         pairs = combinations(three, 2)
         travels = len(set(three) & set(factors.TRAVELS))
@@ -78,6 +82,7 @@ def compose_factors(
 ) -> Piece:
     """A clip with the given factors."""
     sketch = Sketch(rng)
+    sketch.lift = sketch.uniform(0.04, 0.06)
     for factor in sorted(wanted):
         sketch.add(factor)
     sketch.wait(0.4, 0.9)

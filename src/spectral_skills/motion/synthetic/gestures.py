@@ -5,6 +5,9 @@ import numpy as np
 from spectral_skills.motion.synthetic.arms import LEFT, RIGHT, SIDES, Stroke
 from spectral_skills.motion.synthetic.sketch import Phrase, Sketch
 
+_HEIGHT = (0.15, 1.05)
+"""How far arms go towards a pose."""
+
 
 def _span(sketch: Sketch, ramp: float) -> tuple[float, float]:
     """Most of what the clip does, so that a gesture meets it."""
@@ -23,63 +26,75 @@ def stroke(
     pose: str,
     span: tuple[float, float],
     ramp: float,
-    **beat: float,
+    **more,
 ) -> None:
     """Let arms take a pose within a span, a little different every time."""
     scale = np.array((0.1, 0.05, 0.07, 0.1, 0.1, 0.1, 0.1))
     shared = np.clip(sketch.rng.normal(scale=scale), -0.18, 0.18)
     for side in sides:
         own = np.clip(sketch.rng.normal(scale=0.2 * scale), -0.04, 0.04)
-        sketch.strokes.append(Stroke(side, pose, *span, ramp, shared + own, **beat))
+        sketch.strokes.append(Stroke(side, pose, *span, ramp, shared + own, **more))
 
 
 def _sides(sketch: Sketch) -> tuple[tuple[int, ...], str]:
-    sides = sketch.choose((LEFT,), (RIGHT,), (LEFT, RIGHT))
+    # Mostly one: arms that always move together would be one thing to a skill.
+    sides = sketch.choose((LEFT,), (RIGHT,), (LEFT,), (RIGHT,), (LEFT, RIGHT))
     return sides, "both arms" if len(sides) == 2 else f"the {SIDES[sides[0]]} arm"
 
 
-def _pose(sketch: Sketch, pose: str, sides: tuple[int, ...]) -> None:
+def _pose(sketch: Sketch, pose: str, sides: tuple[int, ...]) -> str:
+    """Let arms go some of the way to a pose, then higher or lower; says how far."""
     ramp = sketch.uniform(0.7, 1.2)
-    span = _span(sketch, ramp)
-    stroke(sketch, sides, pose, span, ramp)
+    start, end = _span(sketch, ramp)
+    heights = [(0.0, sketch.uniform(*_HEIGHT))]
+    at = start + ramp + sketch.uniform(0.5, 2.0)
+    while at + 2 * ramp < end:
+        heights.append((at, sketch.uniform(*_HEIGHT)))
+        at += ramp + sketch.uniform(0.5, 2.0)
+    stroke(sketch, sides, pose, (start, end), ramp, heights=tuple(heights))
+    far = max(share for _, share in heights)
+    return " a little" if far < 0.45 else " halfway" if far < 0.7 else ""
 
 
 def raise_arm(sketch: Sketch) -> None:
     sides, what = _sides(sketch)
-    _pose(sketch, "raise", sides)
+    far = _pose(sketch, "raise", sides)
     sketch.overlays.append(
-        Phrase(f"raise {what}", f"raising {what}", f"with {what} raised")
+        Phrase(f"raise {what}{far}", f"raising {what}{far}", f"with {what} raised{far}")
     )
 
 
 def spread(sketch: Sketch) -> None:
-    _pose(sketch, "spread", (LEFT, RIGHT))
-    how = sketch.choose("", " to the sides", " wide")
+    far = _pose(sketch, "spread", (LEFT, RIGHT))
+    how = far or sketch.choose("", " to the sides", " wide")
     sketch.overlays.append(
         Phrase(
-            f"spread the arms{how}", f"spreading the arms{how}", "with the arms spread"
+            f"spread the arms{how}",
+            f"spreading the arms{how}",
+            f"with the arms spread{far}",
         )
     )
 
 
 def reach(sketch: Sketch) -> None:
     sides, what = _sides(sketch)
-    _pose(sketch, "reach_forward", sides)
+    far = _pose(sketch, "reach_forward", sides)
     what = "both hands" if len(sides) == 2 else what.replace("arm", "hand")
     sketch.overlays.append(
         Phrase(
-            f"reach forward with {what}",
-            f"reaching forward with {what}",
-            f"with {what} stretched forward",
+            f"reach forward{far} with {what}",
+            f"reaching forward{far} with {what}",
+            f"with {what} stretched forward{far}",
         )
     )
 
 
 def reach_up(sketch: Sketch) -> None:
     sides, what = _sides(sketch)
-    _pose(sketch, "reach_up", sides)
+    far = _pose(sketch, "reach_up", sides)
     what = "both hands" if len(sides) == 2 else what.replace("arm", "hand")
-    sketch.overlays.append(Phrase(f"reach up with {what}", f"reaching up with {what}"))
+    order = f"reach up{far} with {what}"
+    sketch.overlays.append(Phrase(order, order.replace("reach", "reaching", 1)))
 
 
 def wave(sketch: Sketch) -> None:
@@ -91,7 +106,7 @@ def wave(sketch: Sketch) -> None:
 
 
 def punch(sketch: Sketch) -> None:
-    ramp, rate = 0.6, sketch.uniform(0.9, 1.3)
+    ramp, rate = 0.6, sketch.uniform(0.9, 1.2)
     start, end = _span(sketch, ramp)
     hands = sketch.choose((LEFT,), (RIGHT,), (LEFT, RIGHT))
     # The right hand strikes half a beat after the left one; two blows at least.
@@ -131,3 +146,5 @@ GESTURE = {
     "punch": punch,
     "carry": carry,
 }
+POSES = frozenset(("raise", "spread", "reach", "reach_up"))
+"""Those that may be held at any height."""

@@ -58,7 +58,7 @@ def sideways(sketch: Sketch) -> None:
 
 
 def turn(sketch: Sketch) -> None:
-    side, rate = sketch.choose(LEFT, RIGHT), sketch.uniform(0.45, 0.9)
+    side, rate = sketch.choose(LEFT, RIGHT), sketch.uniform(0.35, 1.0)
     wider = max(0.0, 0.23 - sketch.width)
     seconds = sketch.uniform(0.8, 3.5)
     sketch.walk(seconds, 0.9, turning=rate if side == LEFT else -rate, width=wider)
@@ -73,7 +73,7 @@ def turn(sketch: Sketch) -> None:
 def arc(sketch: Sketch) -> None:
     side = sketch.choose(LEFT, RIGHT)
     speed = sketch.uniform(0.35, _fastest(sketch, 0.95))
-    rate = sketch.uniform(0.22, 0.55) * (1 if side == LEFT else -1)
+    rate = sketch.uniform(0.15, 0.75) * (1 if side == LEFT else -1)
     seconds = sketch.uniform(3.0, 6.0)
     sketch.walk(seconds, _ramp(speed), forward=speed, turning=rate)
     how = sketch.choose(
@@ -101,7 +101,7 @@ def _fastest(sketch: Sketch, usual: float) -> float:
     """Who crouches or lifts the feet high walks slower, who uses the arms a little."""
     if sketch.factors & set(MANNER):
         return min(usual, 0.6)
-    return 0.75 * usual if sketch.factors & set(GESTURE) else usual
+    return 0.7 * usual if sketch.factors & set(GESTURE) else usual
 
 
 # Acts on the spot, one after the other.
@@ -143,7 +143,7 @@ def bow(sketch: Sketch) -> None:
 
 
 def high(sketch: Sketch) -> None:
-    sketch.lift, sketch.hurry = sketch.uniform(0.14, 0.21), 0.72
+    sketch.lift, sketch.hurry = sketch.uniform(0.1, 0.21), 0.72
     order = sketch.choose(
         ("lift the feet high", "lifting the feet high", "with high steps"),
         ("step high", "stepping high", "with exaggerated steps"),
@@ -161,7 +161,7 @@ def march(sketch: Sketch) -> None:
 def crouch(sketch: Sketch) -> None:
     # Short steps: far behind a bent knee the ankle could not follow.
     sketch.hurry = 1.3
-    sketch.change("drop", sketch.uniform(0.07, 0.12), 0.1, 0.9)
+    sketch.change("drop", sketch.uniform(0.05, 0.12), 0.1, 0.9)
     sketch.change("lean", sketch.uniform(0.15, 0.35), 0.1, 0.9)
     sketch.now_s += 0.5
     sketch.overlays.append(

@@ -57,6 +57,8 @@ class Style:
     elbow: float = 0.8
     """Elbow angle at rest, rad; 1.57 is a straight arm."""
     shoulder_roll: float = 0.15
+    hang: tuple[float, float] = (0.0, 0.0)
+    """Added to the pitch of the left and right shoulder, rad."""
     pelvis_turn: float = 1.0
     pelvis_tilt: float = 1.0
     torso_turn: float = 1.0

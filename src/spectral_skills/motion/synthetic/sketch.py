@@ -96,7 +96,7 @@ class Sketch:
             if stroke.pose == "guard":
                 # The shoulder goes with the fist.
                 sign = 1.0 if stroke.side == arms.RIGHT else -1.0
-                curves["twist"] += 0.22 * sign * arms.blows(t, stroke)
+                curves["twist"] += 0.16 * sign * arms.blows(t, stroke)
         stepping, jogging = _within(t, self.walks), _within(t, self.jogs)
         for speed in ("forward", "sideways"):
             curves[speed] *= 1 + 0.04 * wander(rng, t)
@@ -130,9 +130,10 @@ def _style(rng: np.random.Generator) -> Style:
         arm_swing=rng.uniform(0.6, 1.35),
         elbow=rng.uniform(0.65, 1.15),
         shoulder_roll=rng.uniform(0.22, 0.34),
+        hang=(rng.uniform(-0.3, 0.15), rng.uniform(-0.3, 0.15)),
         pelvis_turn=rng.uniform(0.7, 1.2),
         pelvis_tilt=rng.uniform(0.7, 1.4),
         torso_turn=rng.uniform(0.6, 1.3),
-        height=rng.uniform(-0.012, 0.0),
+        height=rng.uniform(-0.02, 0.0),
         seed=int(rng.integers(2**31)),
     )

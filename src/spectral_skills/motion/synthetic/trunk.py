@@ -80,11 +80,11 @@ def _swing(lead: np.ndarray, score: Score, pace: np.ndarray) -> list[np.ndarray]
     # Arms hang away from hips that bend or drop.
     out = style.shoulder_roll + 0.05 * pace + 0.1 * flight
     out = out + 0.25 * np.maximum(score.lean, 0.0) + 0.8 * np.maximum(score.drop, 0.0)
-    for sign in (1.0, -1.0):
+    for sign, hang in zip((1.0, -1.0), style.hang, strict=True):
         # The left arm goes forward (negative pitch) with the right leg.
         forward = sign * lead * style.arm_swing
         arm = np.zeros((score.frames, len(arms.PARTS)))
-        arm[:, 0] = 0.18 + 0.25 * flight - (0.62 + 0.2 * flight) * forward
+        arm[:, 0] = 0.18 + hang + 0.25 * flight - (0.62 + 0.2 * flight) * forward
         arm[:, 1] = out
         arm[:, 2] = 0.05 - 0.15 * flight
         arm[:, 3] = style.elbow - 0.95 * flight - 0.35 * np.maximum(forward, 0.0)
