@@ -37,6 +37,8 @@ class Provenance:
     versions: dict[str, str] = field(default_factory=dict)
     weights_hash: str = ""
     format_version: int = VERSION
+    frames: int = 0
+    """Control steps that a controller has learned from, with those of its parents."""
 
 
 def installed_versions() -> dict[str, str]:

@@ -11,7 +11,7 @@ from spectral_skills.evaluation.chained import Chained, Outcome, Smoothness
 from spectral_skills.evaluation.composition.bases import SQUAT_FALL_M, Base
 from spectral_skills.evaluation.composition.batch import Run
 from spectral_skills.evaluation.composition.lab import Executed, Lab
-from spectral_skills.evaluation.spliced import Explicit
+from spectral_skills.evaluation.spliced import Explicit, spliced
 from spectral_skills.robot import g1
 
 
@@ -111,7 +111,7 @@ def test_motions_are_found_by_their_names(
 
 def test_a_sequence_needs_a_skill(lab):
     with pytest.raises(ValueError, match="at least one"):
-        chaining.sequence(lab, [], switch=5)
+        chained.chained(lab, [], switch=5)
 
 
 def test_a_small_experiment_tells_of_every_switch_and_model(lab):
@@ -167,7 +167,8 @@ def test_other_kinds_of_trackers_run_the_same_sequences(lab):
 def test_soft_switches_are_compared_with_hard_ones_of_others(lab, monkeypatch):
     """Ours: 3.0 hard, 1.0 soft; theirs: 2.0 hard, 0.5 soft."""
 
-    def made(one, drawn, switches, steps, seed=None):
+    def made(one, drawn, switches, steps, seed=None, plan=chained.chained):
+        assert (plan is spliced) == (one is not lab)
         values = (2.0, 0.5) if one is not lab else (3.0, 1.0)
         found = [outcome(value) for value in values]
         return [
@@ -176,7 +177,6 @@ def test_soft_switches_are_compared_with_hard_ones_of_others(lab, monkeypatch):
         ]
 
     monkeypatch.setattr(chaining, "execute", made)
-    monkeypatch.setattr(chaining.spliced, "execute", made)
     small = {"pool": ("stand", "squat"), "sequences": 1, "steps": 20}
     poses = Explicit(explicit())
     found = chaining.experiment(lab, explicit=poses, switches=(0, 10), **small)

@@ -107,5 +107,5 @@ def test_tokens_have_no_directions_and_can_be_steered(base):
 
 
 def test_a_controller_of_poses_cannot_be_steered(models):
-    with pytest.raises(ValueError, match="controller of skills"):
+    with pytest.raises(ValueError, match="of skill commands, not of 'pose'"):
         Lab(explicit(), *models[1:])

@@ -33,13 +33,17 @@ def saved(tmp_path_factory) -> dict[str, Path]:
 def test_chaining_is_given_both(saved, tmp_path, monkeypatch):
     given = {}
 
-    def told(lab, **others):
-        given.update(others)
+    def told(lab, seeds, **others):
+        given.update(others, seeds=seeds)
         return Findings("chaining", "", ())
 
     monkeypatch.setattr(chaining, "experiment", told)
     fsq = saved["tokens"], saved["skill"]
-    evaluate_chaining(out=tmp_path, device="cpu", fsq=fsq, explicit=saved["explicit"])
+    both = {"fsq": fsq, "explicit": saved["explicit"]}
+    evaluate_chaining(out=tmp_path, device="cpu", seeds=[2], **both)
+    assert given["seeds"] == (2,)
+    found = Findings.load(tmp_path / "chaining.json")
+    assert found.model.startswith("238 M frames, data 3268f5c4, spectral adapt")
     assert isinstance(given["others"]["FSQ"], Lab)
     assert given["others"]["FSQ"].controller.config.command.hold == 10
     assert isinstance(given["explicit"], Explicit)
@@ -65,9 +69,9 @@ def test_what_is_not_used_or_not_of_its_kind_is_refused(saved, tmp_path):
         evaluate_composition("dose", out=tmp_path, fsq=(BASE, BASE))
     with pytest.raises(ValueError, match="base: its skills are continuous"):
         evaluate_chaining(out=tmp_path, device="cpu", fsq=(BASE, BASE))
-    with pytest.raises(ValueError, match="follows poses, not 'skill'"):
+    with pytest.raises(ValueError, match="of pose commands, not of 'skill'"):
         evaluate_chaining(out=tmp_path, device="cpu", explicit=BASE)
-    with pytest.raises(ValueError, match="controller of skills, not of 'pose'"):
+    with pytest.raises(ValueError, match="of skill commands, not of 'pose'"):
         evaluate_chaining(
             out=tmp_path, device="cpu", fsq=(saved["explicit"], saved["skill"])
         )

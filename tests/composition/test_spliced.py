@@ -7,7 +7,7 @@ from obedient import turned
 from untrained import controller, explicit
 
 from spectral_skills import rotation
-from spectral_skills.evaluation import spliced
+from spectral_skills.evaluation import chained, spliced
 from spectral_skills.evaluation.composition.batch import following
 from spectral_skills.evaluation.spliced import Explicit, put, splice
 from spectral_skills.robot import g1
@@ -117,17 +117,21 @@ def test_a_tracker_is_given_the_next_pose_of_its_reference(monkeypatch):
 
 def test_references_that_begin_alike_are_kept_apart(tmp_path, monkeypatch):
     tracker = Explicit(explicit(), records=tmp_path)
-    first = spliced.execute(tracker, [("stand", "walk"), ("stand", "jog")], (0,), 20)
+    first = chained.execute(
+        tracker, [("stand", "walk"), ("stand", "jog")], (0,), 20, plan=spliced.spliced
+    )
     records = {tracker.record(one.chained.run) for one in first}
     base = first[0].chained.run.base
     assert len(records) == 2 == len(list(tmp_path.glob("*.npz")))
     assert tracker.record(following("explicit, switch 0", base)) in records
     monkeypatch.setattr(tracker, "_write", None)  # nothing is made again
-    again = spliced.execute(tracker, [("stand", "walk")], (0,), 20)
+    again = chained.execute(
+        tracker, [("stand", "walk")], (0,), 20, plan=spliced.spliced
+    )
     np.testing.assert_array_equal(again[0].done.rows, first[0].done.rows)
     assert again[0].smooth.during > 0 and again[0].chained.switches == (slice(20, 20),)
 
 
 def test_a_controller_of_skills_is_no_explicit_tracker():
-    with pytest.raises(ValueError, match="follows poses"):
+    with pytest.raises(ValueError, match="of pose commands, not of 'skill'"):
         Explicit(controller(width=8))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spectral_skills import recipes
-from spectral_skills.artifact import Provenance
+from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.cli import _counted, main
 from spectral_skills.config import from_dict
 from spectral_skills.report import rollout_film
@@ -159,3 +159,6 @@ def test_a_controller_moves_to_another_space(places, tmp_path, capsys):
     again += ["--init", out, "--controller.command.adapter", "512", "512"]
     again += ["--out", tmp_path / "on", "--device", "cpu", "--robots", "4"]
     assert _spectral(*again) == 0
+    told = [load_provenance(p).frames for p in (places["run"] / "model", out)]
+    assert told[0] == told[1] > 0, "a moved controller has learned as long"
+    assert load_provenance(tmp_path / "on" / "model").frames == 2 * told[0]

@@ -4,7 +4,7 @@ Nothing but the stream knows of a switch: there is no transition policy, and no 
 depends on where the robot is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -57,17 +57,6 @@ class Smoothness:
     outside: float
     peak: float
     """Of the roughest step of a switch."""
-
-
-def sequence(
-    lab: Lab,
-    names: Sequence[str],
-    switch: int,
-    steps: int = SEGMENT,
-    seed: int | None = None,
-) -> Run:
-    """A run of motions (see `segments`), `steps` each, by their names."""
-    return chained(lab, names, switch, steps, seed).run
 
 
 def chained(
@@ -162,23 +151,19 @@ class Outcome:
 
 
 def execute(
-    lab: Lab,
+    runner: Runner,
     sequences: Sequence[Sequence[str]],
     switches: Sequence[int],
     steps: int = SEGMENT,
     seed: int | None = None,
+    plan: Callable[..., Chained] = chained,
 ) -> list[Outcome]:
-    """All sequences with all lengths of switch."""
-    plans = [chained(lab, n, s, steps, seed) for s in switches for n in sequences]
-    return finish(lab, plans, "chained runs")
-
-
-def finish(runner: Runner, plans: Sequence[Chained], told: str) -> list[Outcome]:
-    """Execute what was planned, and measure it."""
-    done = runner.execute([plan.run for plan in plans], told)
+    """All sequences with all lengths of switch, planned for a kind of tracker."""
+    plans = [plan(runner, n, s, steps, seed) for s in switches for n in sequences]
+    done = runner.execute([one.run for one in plans], "chained runs")
     return [
-        Outcome(plan, one, smoothness(one.rows, plan.switches, one.fell_at))
-        for plan, one in zip(plans, done, strict=True)
+        Outcome(one, made, smoothness(made.rows, one.switches, made.fell_at))
+        for one, made in zip(plans, done, strict=True)
     ]
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from spectral_skills.evaluation import spliced
 from spectral_skills.evaluation.chained import (
     POOL,
     SEGMENT,
@@ -22,7 +21,6 @@ from spectral_skills.evaluation.chained import (
     execute,
     smoother,
 )
-from spectral_skills.evaluation.chained import sequence as sequence
 from spectral_skills.evaluation.composition.findings import (
     Chart,
     Film,
@@ -31,7 +29,7 @@ from spectral_skills.evaluation.composition.findings import (
 )
 from spectral_skills.evaluation.composition.lab import Lab
 from spectral_skills.evaluation.composition.runner import Runner
-from spectral_skills.evaluation.spliced import Explicit
+from spectral_skills.evaluation.spliced import Explicit, spliced
 from spectral_skills.results import Result
 
 NAME = "chaining"
@@ -62,7 +60,7 @@ def experiment(
     runners: dict[str, Runner] = dict(labs)
     if explicit is not None:
         runners[EXPLICIT] = explicit
-        found[EXPLICIT] = spliced.execute(explicit, drawn, switches, steps)
+        found[EXPLICIT] = execute(explicit, drawn, switches, steps, plan=spliced)
     results = [_cell(lab, "all", "sequences", len(drawn), paper=str(SEQUENCES))]
     for name, outcomes in found.items():
         results += _table(runners[name], name, outcomes, found[""])

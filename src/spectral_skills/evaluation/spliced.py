@@ -6,39 +6,22 @@ as chained skills have.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.evaluation.chained import (
-    SEGMENT,
-    Chained,
-    Outcome,
-    finish,
-    segments,
-)
+from spectral_skills.evaluation.chained import SEGMENT, Chained, segments
 from spectral_skills.evaluation.composition.bases import Base
 from spectral_skills.evaluation.composition.batch import following
 from spectral_skills.evaluation.composition.runner import Runner
 from spectral_skills.rollout.source import chain
-from spectral_skills.tracking.policy import Controller
 
 
 class Explicit(Runner):
     """A controller of poses, on a device."""
 
-    def __init__(
-        self,
-        controller: Controller,
-        device: str = "cpu",
-        records: Path | None = None,
-        robots: int | None = None,
-    ):
-        if (kind := controller.config.command.kind) != "pose":
-            raise ValueError(f"an explicit tracker follows poses, not {kind!r}")
-        super().__init__(controller, device, records, robots)
+    commands = "pose"
 
 
 def splice(motions: Sequence[Tensor], switch: int) -> tuple[Tensor, list[slice]]:
@@ -85,15 +68,3 @@ def spliced(
     base = Base("-".join(names), rows.numpy(), fall_m)
     run = following(f"explicit, switch {switch}", base, seed)
     return Chained(tuple(names), switch, run, tuple(switches))
-
-
-def execute(
-    tracker: Explicit,
-    sequences: Sequence[Sequence[str]],
-    switches: Sequence[int],
-    steps: int = SEGMENT,
-    seed: int | None = None,
-) -> list[Outcome]:
-    """All sequences with all lengths of switch."""
-    plans = [spliced(tracker, n, s, steps, seed) for s in switches for n in sequences]
-    return finish(tracker, plans, "spliced runs")

@@ -144,6 +144,7 @@ def _head(sections: list[Section]) -> list[str]:
     lead += f"{against} of them beside the paper's."
     facts = {
         "Controller": _distinct(r.run for r in results),
+        "Training": _distinct(s.findings.model for s in sections),
         "Hardware": _distinct(r.hardware for r in results),
         "Data": _DATA,
         "Paper": _PAPER,

@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spectral_skills.artifact import Provenance
+from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.build import simulate
 from spectral_skills.skill import distributed
 from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.skill.model import place
 from spectral_skills.skill.run_folder import RunFolder, between_steps
 from spectral_skills.tracking import start
 from spectral_skills.tracking.config import MAY_CHANGE, TrackConfig
@@ -90,6 +91,7 @@ class Training:
         self.critic = Critic(settings).to(where)
         if found is None and init is not None:
             ppo = start.load_init(self.controller, self.critic, init, ppo)
+            self.state["before"] = load_provenance(place(init, KIND)).frames
         # What it takes before an old controller may learn, also after a restart.
         warmup = self.state.setdefault("critic_warmup", ppo.critic_warmup)
         ppo = replace(ppo, critic_warmup=warmup)
@@ -154,7 +156,9 @@ class Training:
     def save(self) -> None:
         """Model first: the checkpoint says that everything before it is there."""
         weights = self.controller.weights(self.critic)
-        self.run.save_model(self.config.controller, weights, self.provenance)
+        frames = self.state.get("before", 0) + self.state["frames"]
+        provenance = replace(self.provenance, frames=frames)
+        self.run.save_model(self.config.controller, weights, provenance)
         tensors = {f"learner.{k}": v for k, v in self.learner.tensors().items()}
         tensors |= {f"sampler.{k}": v for k, v in self.env.sampler.tensors().items()}
         self.run.save_checkpoint(tensors, self.state)

@@ -75,7 +75,7 @@ def evaluate_composition(
         given["bases"] = tuple(bases)
     if fsq is not None:
         given["tokens"] = _token_lab(*fsq, device, out)
-    _finish(run(lab, **given), out, record)
+    _finish(run(lab, **given), controller, out, record)
     if release is not None:
         _attach(lab.directions, out, release)
 
@@ -85,6 +85,7 @@ def evaluate_chaining(
     controller: Path = Path("base"),
     skill: Path = Path("base"),
     directions: Path = _DIRECTIONS,
+    seeds: list[int] | None = None,
     device: str | None = None,
     out: Path,
     record: Path | None = None,
@@ -97,6 +98,7 @@ def evaluate_chaining(
         controller: Controller; `base` is the one that comes with the package.
         skill: Skill model it was trained with; `base` comes with the package.
         directions: File of `spectral directions`; `base` comes with the package.
+        seeds: Randomised repeats.
         device: cpu or cuda; cuda where there is one.
         out: Folder for findings (.json) and records.
         record: File of results to update (docs/results.jsonl); the page beside it
@@ -109,7 +111,8 @@ def evaluate_chaining(
     lab = _lab(controller, skill, directions, device, out)
     others = {} if fsq is None else {"FSQ": _token_lab(*fsq, device, out)}
     poses = None if explicit is None else _explicit(explicit, device, out)
-    _finish(experiment(lab, others=others, explicit=poses), out, record)
+    found = experiment(lab, tuple(seeds or ()), others=others, explicit=poses)
+    _finish(found, controller, out, record)
 
 
 def steer(
@@ -278,10 +281,17 @@ def _attach(directions, out: Path, release: Path) -> None:
     print(f"file      {release}")
 
 
-def _finish(findings, out: Path, record: Path | None) -> None:
-    from spectral_skills.report.tables import publish, show
+def _finish(findings, controller: Path, out: Path, record: Path | None) -> None:
+    from dataclasses import replace
 
-    path = findings.save(out)
+    from spectral_skills.artifact import load_provenance
+    from spectral_skills.report.tables import publish, show
+    from spectral_skills.skill.model import place
+    from spectral_skills.tracking.policy import KIND
+
+    made = load_provenance(place(controller, KIND))
+    told = f"{made.frames / 1e6:,.0f} M frames, data {made.data_hash[:8]}"
+    path = replace(findings, model=f"{told}, {made.command}").save(out)
     show(list(findings.results))
     print(f"findings  {path}")
     if record is not None:

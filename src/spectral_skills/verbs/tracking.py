@@ -130,6 +130,7 @@ def adapt(
         settings.seed,
         motions.hash,
         {"skill": new.fingerprint(), "controller": parent.weights_hash},
+        frames=parent.frames,
     )
     print(f"explained {found.explained:.1%} of the old skills of clips held out")
     if found.controller.config.released:

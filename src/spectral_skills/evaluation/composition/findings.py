@@ -72,6 +72,8 @@ class Findings:
     films: tuple[Film, ...] = ()
     note: str = ""
     """What differs from the paper, and what to make of the numbers."""
+    model: str = ""
+    """How the controller was made: frames, data, command."""
 
     def save(self, folder: Path) -> Path:
         """Write `<experiment>.json` into a folder."""

@@ -25,6 +25,8 @@ from spectral_skills.tracking.policy import Controller
 class Lab(Runner):
     """A controller, a skill space and its directions, on a device."""
 
+    commands = "skill"
+
     def __init__(
         self,
         controller: Controller,
@@ -35,12 +37,10 @@ class Lab(Runner):
         robots: int | None = None,
     ):
         """Without directions a space can be steered by vectors alone."""
-        if (kind := controller.config.command.kind) != "skill":
-            raise ValueError(f"steering needs a controller of skills, not of {kind!r}")
+        super().__init__(controller, device, records, robots)
         check_match(controller, encoder)
         if directions is not None:
             directions.check(encoder.fingerprint())
-        super().__init__(controller, device, records, robots)
         self.encoder, self._directions = encoder, directions
         self._skills: dict[bytes, np.ndarray] = {}
 

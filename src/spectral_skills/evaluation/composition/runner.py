@@ -45,7 +45,10 @@ class Executed:
 
 
 class Runner:
-    """A controller of any kind, on a device."""
+    """A controller, on a device."""
+
+    commands = ""
+    """Kind of commands that it must follow; any by default."""
 
     def __init__(
         self,
@@ -55,6 +58,11 @@ class Runner:
         robots: int | None = None,
     ):
         """`records` is where runs are kept; `robots` how many run at once."""
+        kind = controller.config.command.kind
+        if self.commands not in ("", kind):
+            raise ValueError(
+                f"this needs a controller of {self.commands} commands, not of {kind!r}"
+            )
         self.controller, self.device = controller, torch.device(device)
         self.records = records
         self.robots = robots or _ROBOTS[self.device.type]
