@@ -184,6 +184,18 @@ def track_base() -> TrackConfig:
     )
 
 
+def track_refine() -> TrackConfig:
+    """For a controller that tracks already (--init): all of SONIC's randomisation, and
+    smaller steps, since what an iteration gains is largest at a quarter of the usual
+    change of the policy."""
+    base = track_base()
+    return replace(
+        base,
+        env=replace(base.env, randomization=RandomizationConfig()),
+        ppo=replace(base.ppo, kl_target=0.01),
+    )
+
+
 def track_lafan1() -> TrackConfig:
     """LAFAN1: few clips, of minutes each, so episodes end before the clips do."""
     return replace(track_base(), frames=5_000_000_000)
@@ -250,6 +262,7 @@ def _command(**changes) -> TrackConfig:
 TRACK: dict[str, Callable[[], TrackConfig]] = {
     "paper": track_paper,
     "base": track_base,
+    "refine": track_refine,
     "lafan1": track_lafan1,
     "deploy": track_deploy,
     "smoke": track_smoke,

@@ -53,6 +53,7 @@ def values(found: list[Measure]) -> dict[str, float]:
 def test_the_reference_itself_has_no_error(walks):
     found = values(summary(metrics.episodes(rollout(walks.clone(), walks))))
     assert found["success_rate"] == 1
+    assert found.pop("joint_acceleration") > 0  # of the robot, not of an error
     for name, value in found.items():
         shares = ("success_rate", "fall_free_relative_share")
         assert value == (name in shares), name
@@ -69,6 +70,22 @@ def test_a_shift_is_scored_as_its_length(walks):
     assert found["mpjpe_local_mm"] == pytest.approx(0, abs=0.01)
     assert found["root_and_local_mm"] == pytest.approx(50, abs=0.01)
     assert found["success_rate"] == 1
+
+
+def test_a_joint_that_shakes_is_as_unsteady_as_it_accelerates():
+    """A jump to and fro by a at every frame is an acceleration of 4 a / dt^2."""
+    stands = standing(STEPS + 1)
+    shakes = stands.clone()
+    shakes[::2, :, 7] += 0.002
+    shakes[1::2, :, 7] -= 0.002
+    still, found = (
+        values(summary(metrics.episodes(rollout(one, stands))))["joint_acceleration"]
+        for one in (stands, shakes)
+    )
+    assert still == 0
+    # One joint of 29; of 60 frames the first has no two before it.
+    expected = 4 * 0.002 * 50**2 * math.sqrt(59 / 60 / 29)
+    assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_turn_about_the_pelvis_is_local_error_of_known_size(walks):

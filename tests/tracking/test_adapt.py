@@ -1,4 +1,4 @@
-"""A controller in another skill space: it does what it did."""
+"""A controller in another skill space, or of poses: it does what it did."""
 
 from dataclasses import replace
 
@@ -6,14 +6,16 @@ import pytest
 import torch
 
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.windows import WindowConfig
+from spectral_skills.motion.windows import WindowConfig, anchor_poses
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.tracking.adapt import AdaptConfig, adapt
 from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
 from spectral_skills.tracking.ppo import Learner, PPOConfig
 
-QUICK = AdaptConfig(hidden=(64,), updates=300, batch=128, every=1, held_out=0.3)
+QUICK = AdaptConfig(
+    hidden=(64,), updates=300, batch=128, every=1, held_out=0.3, off=0.0
+)
 
 
 def _encoder(seed: int, width: int = 8) -> SkillEncoder:
@@ -42,6 +44,21 @@ def moved(corpus):
     old, new = _encoder(1), _encoder(2)
     controller = _controller(old)
     return controller, old, new, adapt(controller, old, new, corpus, QUICK)
+
+
+@pytest.fixture(scope="module")
+def explicit(corpus, moved):
+    """The same controller, moved to poses, and the one it was."""
+    controller, old, _, _ = moved
+    return controller, old, adapt(controller, old, None, corpus, QUICK)
+
+
+def _poses(corpus: Corpus, clip: int, times: torch.Tensor) -> torch.Tensor:
+    """(n, 38) frame t + 1 seen from the heading of t; the last frame stays."""
+    motions, clips = corpus.to("cpu"), torch.full_like(times, clip)
+    later = (times + 1).clamp_max(int(corpus.lengths[clip]) - 1)
+    now, then = (motions.gather(clips, t[:, None]) for t in (times, later))
+    return anchor_poses(then, now[:, 0, :3], now[:, 0, 3:7], "heading")[:, 0]
 
 
 def _skills(encoder: SkillEncoder, corpus: Corpus) -> torch.Tensor:
@@ -102,6 +119,66 @@ def test_one_clip_is_not_enough(corpus, moved):
         adapt(controller, old, new, corpus.select([0]), QUICK)
 
 
-def test_only_skills_are_adapted():
-    with pytest.raises(ValueError, match="these commands are pose"):
-        replace(CommandConfig(), kind="pose", adapter=(4,))
+def test_windows_have_an_encoder_and_no_adapter():
+    with pytest.raises(ValueError, match="these commands are joint"):
+        replace(CommandConfig(), kind="joint", adapter=(4,))
+
+
+def test_it_acts_on_poses_as_on_skills(corpus, explicit):
+    """Where it stands on its reference; other poses would not do."""
+    controller, old, found = explicit
+    torch.manual_seed(3)
+    history, phase = torch.randn(50, 10, 93), torch.zeros(50, 2)
+    wanted = controller.act(history, _skills(old, corpus), phase)
+    poses = _poses(corpus, 0, torch.arange(10, 60))
+    right, wrong = (
+        (found.controller.act(history, source, phase) - wanted).square().mean()
+        for source in (poses, poses.flip(0))
+    )
+    assert right < 0.2 * wrong
+    assert 0.2 < found.explained <= 1.0
+
+
+def test_a_controller_of_poses_names_no_encoder(explicit):
+    """Its adapter takes a pose and gives what the network took before."""
+    controller, old, found = explicit
+    command = found.controller.config.command
+    assert (command.kind, command.encoder, command.width) == ("pose", "", old.width)
+    assert found.controller.adapter[0].in_features == 38
+    assert found.controller.adapter[-1].out_features == old.width
+    weight = found.controller.network.first.weight
+    assert torch.equal(weight, controller.network.first.weight)
+
+
+def test_poses_are_normalised_by_those_of_the_corpus(corpus, explicit):
+    """Held out or not, to the last frame of each clip, after which it stands still."""
+    source = explicit[2].controller.source
+    every = [
+        _poses(corpus, clip, torch.arange(int(frames)))
+        for clip, frames in enumerate(corpus.lengths)
+    ]
+    every = torch.cat(every).double()
+    wanted = every.mean(0).float(), every.var(0, correction=0).float()
+    torch.testing.assert_close(source.mean, wanted[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(source.variance, wanted[1], rtol=1e-3, atol=1e-8)
+    assert float(source.count) == len(every)
+
+
+def test_robots_off_their_references_are_among_those_learned_from(corpus, explicit):
+    """0.1 m is no longer ten deviations of how far a reference moves in a frame."""
+    controller, old, found = explicit
+    off = adapt(controller, old, None, corpus, replace(QUICK, off=0.1)).controller
+    on, off = (c.source.variance.sqrt() for c in (found.controller, off))
+    assert on[30] < 0.02 and 0.08 < off[30] < 0.16
+    torch.testing.assert_close(on[:29], off[:29], rtol=1e-3, atol=1e-5)
+
+
+def test_training_does_not_forget_the_statistics_of_poses(corpus, moved):
+    """They weigh as much as those that the controller has of itself."""
+    controller, old = _controller(moved[1]), moved[1]
+    controller.proprio.count.fill_(1e8)
+    source = adapt(controller, old, None, corpus, QUICK).controller.source
+    assert source is not None and float(source.count) == 1e8
+    before = source.mean.clone()
+    source.update(torch.full((100_000, 38), 5.0))
+    torch.testing.assert_close(source.mean, before, rtol=0, atol=0.01)

@@ -92,6 +92,22 @@ def test_poses_are_normalised(kind, width):
     assert not torch.allclose(inputs[:, 930:-2], source)
 
 
+@pytest.mark.parametrize(("kind", "width"), [("skill", 64), ("pose", 38)])
+def test_an_adapter_gives_the_network_a_skill(kind, width):
+    """Of a normalised pose or of a skill; without it the network takes them itself."""
+    plain = _controller(kind)
+    assert plain.network.first.in_features == 930 + width + 2
+    assert not any("adapter" in name for name in plain.state_dict())
+    command = replace(plain.config.command, adapter=(12,))
+    controller = Controller(replace(plain.config, command=command))
+    assert controller.network.first.in_features == 930 + 64 + 2
+    assert controller.adapter is not None
+    inputs = controller.inputs(*_observed(controller.config))
+    skill = controller.adapter(inputs[:, 930:-2])
+    seen = torch.cat((inputs[:, :930], skill, inputs[:, -2:]), dim=1)
+    assert torch.equal(controller(inputs), controller.network(seen))
+
+
 def test_a_short_history_is_its_newest_frames():
     """The paper's ablations see one frame: 159 inputs."""
     controller = _controller(history=1)

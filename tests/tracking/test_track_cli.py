@@ -162,3 +162,35 @@ def test_a_controller_moves_to_another_space(places, tmp_path, capsys):
     told = [load_provenance(p).frames for p in (places["run"] / "model", out)]
     assert told[0] == told[1] > 0, "a moved controller has learned as long"
     assert load_provenance(tmp_path / "on" / "model").frames == 2 * told[0]
+
+
+def test_a_controller_of_skills_becomes_one_of_poses(places, tmp_path, capsys):
+    """It is tracked and trained on without a skill model."""
+    out = tmp_path / "moved"
+    words = ["adapt", "--controller", places["run"], "--old-skill", places["skill"]]
+    words += ["--explicit", "--corpus", places["corpus"], "--out", out]
+    assert _spectral(*words, "--updates", "20", "--device", "cpu") == 0
+    assert "explained" in capsys.readouterr().out
+    told = load_provenance(out)
+    assert "--explicit" in told.command and set(told.parents) == {"controller"}
+    score = ["evaluate", "tracking", "--controller", out, "--corpus", places["corpus"]]
+    score += ["--out", tmp_path / "scores.jsonl", "--device", "cpu"]
+    assert _spectral(*score) == 0
+    more = ["track", "smoke", "--corpus", places["corpus"], "--init", out]
+    more += ["--controller.command.kind", "pose", "--controller.command.width", "8"]
+    more += ["--out", tmp_path / "on", "--device", "cpu", "--robots", "4"]
+    assert _spectral(*more) == 1
+    assert "give --controller.command.adapter" in capsys.readouterr().err
+    assert _spectral(*more, "--controller.command.adapter", "512", "512") == 0
+    states = (Controller.load(p).state_dict() for p in (out, tmp_path / "on"))
+    first, last = (float(state["source.count"]) for state in states)
+    assert last > first > 0, "statistics go on"
+
+
+def test_adapting_needs_one_goal(places, tmp_path, capsys):
+    words = ["adapt", "--controller", places["run"], "--old-skill", places["skill"]]
+    words += ["--corpus", places["corpus"], "--out", tmp_path / "out"]
+    for more in ([], ["--explicit", "--skill", places["other"]]):
+        assert _spectral(*words, *more) == 1
+        assert "either --skill DIR or --explicit" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from spectral_skills import recipes
-from spectral_skills.artifact import Provenance
+from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.run_folder import read_log
@@ -206,6 +206,9 @@ def test_warmup_of_the_critic_survives_a_restart(corpus, tmp_path):
     train(_config(BATCH), [corpus], encoder, tmp_path / "new", "cpu", init=init)
     train(_config(2 * BATCH), [corpus], encoder, tmp_path / "new", "cpu", init=init)
     assert not any("kl" in row for row in read_log(tmp_path / "new"))
+    # And it is still known what it came from.
+    parents = load_provenance(tmp_path / "new" / "model").parents
+    assert parents["controller"] == load_provenance(init).weights_hash
 
 
 def test_minutes_end_a_call_and_the_next_goes_on(corpus, tmp_path):

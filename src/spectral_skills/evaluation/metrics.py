@@ -40,6 +40,9 @@ class Episodes:
     """(n,) mean over the frames before the failure; not a number if there is none."""
     global_mm: np.ndarray
     root_mm: np.ndarray
+    acceleration: np.ndarray
+    """(n,) root mean square of joint accelerations over the same frames, rad/s^2: how
+    unsteady the robot is."""
     final_mm: np.ndarray
     """(n,) root error at the last frame."""
     travel_m: np.ndarray
@@ -127,6 +130,7 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
         "local_mm": mean_over(measured.local_mm, lasted),
         "global_mm": mean_over(measured.global_mm, lasted),
         "root_mm": mean_over(measured.root_mm, lasted),
+        "acceleration": mean_over(square_acceleration(rollout), lasted).sqrt(),
         "final_mm": measured.root_mm[last, everyone],
         "travel_m": travel,
         "along_mm": 1000 * (off_x * x + off_y * y),
@@ -157,6 +161,14 @@ def lasting(happened: Tensor, frames: int) -> Tensor:
     if len(happened) >= frames:
         begins[: len(total) - frames] = total[frames:] - total[:-frames] == frames
     return begins
+
+
+def square_acceleration(rollout: Rollout) -> Tensor:
+    """(T + 1, n) mean square of joint accelerations, of the frame and the two before
+    it; what has no two before it counts as still."""
+    joints = rollout.robot[..., 7:]
+    change = (joints[2:] - 2 * joints[1:-1] + joints[:-2]) * rollout.fps**2
+    return torch.nn.functional.pad(change.square().mean(dim=-1), (0, 0, 2, 0))
 
 
 def mean_over(values: Tensor, chosen: Tensor) -> Tensor:
@@ -196,6 +208,9 @@ def summary(episodes: Episodes) -> list[Measure]:
             Measure("root_and_local_mm", float(np.hypot(drift, local)), "mm", n),
             Measure("final_error_mm", float(np.median(good.final_mm)), "mm", n),
         ]
+        square = float(np.average(np.square(good.acceleration), weights=good.frames))
+        unit = "rad/s^2"
+        found.append(Measure("joint_acceleration", float(np.sqrt(square)), unit, n))
         found += _slope(good) + _travel(good)
     found.append(relative_falls(episodes))
     if len(bad.names):

@@ -5,6 +5,11 @@ be learned from its new one. A small network that has learned it stands before t
 controller, which then acts on new skills as it did on the old ones. Training on from
 there (`spectral track --init`) also trains that network.
 
+The same makes a controller of explicit commands: what the old skill was is learned from
+the next pose of the reference. That says less than a window; it is a start to train on.
+Robots then stand a little off their references: a map that has not seen where a pose is
+when the robot has drifted sends it to the ground.
+
 Nothing is added to skills while it learns: a network that brings disturbed skills back
 brings steered ones back too, and directions no longer move the robot.
 """
@@ -15,16 +20,21 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from spectral_skills import rotation
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.skill.codes import SkillBank
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.skill.networks import mlp
+from spectral_skills.tracking.commands import CommandSource
 from spectral_skills.tracking.policy import Controller
+from spectral_skills.tracking.references import References
+
+_AT_ONCE = 8192
+"""Commands made at once."""
 
 
 @dataclass(frozen=True)
 class AdaptConfig:
-    """How the network between two skill spaces is trained."""
+    """How the network before the controller is trained."""
 
     hidden: tuple[int, ...] = (512, 512)
     updates: int = 4000
@@ -33,74 +43,131 @@ class AdaptConfig:
     """At its highest; it rises and falls within the run."""
     weight_decay: float = 1e-2
     every: int = 2
-    """Frames from one skill to the next."""
+    """Frames from one command to the next."""
     held_out: float = 0.05
     """Share of the clips that tell how well the map does."""
+    off: float = 0.1
+    """How far off its reference a robot stands, in metres and radians (poses)."""
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Adapted:
-    """A controller for another skill space."""
+    """A controller for other commands."""
 
     controller: Controller
     explained: float
     """Share of the variance of the old skills of clips held out: 1 is all of it."""
-    skills: int
+    commands: int
     """That it learned from."""
 
 
 def adapt(
     controller: Controller,
     old: SkillEncoder,
-    new: SkillEncoder,
+    new: SkillEncoder | None,
     corpus: Corpus,
     config: AdaptConfig | None = None,
 ) -> Adapted:
-    """The controller of the `old` encoder's skills, made to follow those of `new`."""
+    """The controller of the `old` encoder's skills, made to follow those of `new` or,
+    without it, explicit commands."""
     config, command = config or AdaptConfig(), controller.config.command
-    if new.width != old.width:
+    if new is None:
+        command = replace(command, kind="pose", encoder="")
+    elif new.width == old.width:
+        command = replace(command, encoder=new.fingerprint())
+    else:
         raise ValueError(
             f"new skills have {new.width} numbers, the controller's {old.width}: only "
             "spaces of one size can be exchanged"
         )
-    before, after, held = _pairs(controller, old, new, corpus, config)
+    command = replace(command, adapter=config.hidden)
+    moved = Controller(replace(controller.config, command=command))
+    moved = moved.to(old.steps.device).eval()
+    before, after, held = _pairs(controller, old, moved, new, corpus, config)
     network = _fit(before[~held], after[~held], config)
     with torch.no_grad():
         error = (network(before[held]) - after[held]).square().sum()
     spread = (after[held] - after[held].mean(0)).square().sum()
-    command = replace(command, encoder=new.fingerprint(), adapter=config.hidden)
-    moved = Controller(replace(controller.config, command=command)).to(before.device)
     weights = {f"adapter.{k}": v for k, v in network.state_dict().items()}
     kept = {k: v for k, v in controller.state_dict().items() if "adapter." not in k}
-    moved.load_state_dict(kept | weights)
-    return Adapted(moved.eval(), float(1 - error / spread), int((~held).sum()))
+    moved.load_state_dict(moved.state_dict() | kept | weights)
+    return Adapted(moved, float(1 - error / spread), int((~held).sum()))
 
 
+@torch.no_grad()
 def _pairs(
     controller: Controller,
     old: SkillEncoder,
-    new: SkillEncoder,
+    moved: Controller,
+    new: SkillEncoder | None,
     corpus: Corpus,
     config: AdaptConfig,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """New skills (n, d), what the controller's network saw of the old ones (n, d), and
-    which (n,) are of clips held out."""
-    bank = SkillBank.build(new, corpus, config.every)
-    motions, seen = corpus.to(new.steps.device), []
-    with torch.no_grad():
-        for part in torch.arange(len(bank.skills), device=motions.device).split(8192):
-            skills = old.encode_at(motions, bank.clips[part], bank.times[part])
-            if controller.adapter is not None:
-                skills = controller.adapter(skills)
-            seen.append(skills)
+    """New commands (n, s) as the moved controller's adapter sees them, what the old
+    controller's network saw of the old ones (n, d), and which (n,) are of clips held
+    out. The moved controller learns the statistics of commands that have units."""
+    references = References.build(corpus.to(old.steps.device))
+    clips, frames = _times(references, config.every)
+    held = _held_out(len(corpus), config).to(clips.device)[clips]
+    roots = references.at(clips, frames).rows[:, :7]
+    if new is None:
+        roots = _beside(roots, config)
+    commands = CommandSource(references, controller.config.command, old)
+    after = _seen(commands, clips, frames, roots)
+    if controller.adapter is not None:
+        after = torch.cat([controller.adapter(part) for part in after.split(_AT_ONCE)])
+    commands = CommandSource(references, moved.config.command, new)
+    before = _seen(commands, clips, frames, roots)
+    if moved.source is not None:
+        moved.source.update(before)
+        # As if it had seen them for as long as it has felt its own joints: training on
+        # would soon forget statistics of a few commands.
+        moved.source.count.clamp_min_(float(controller.proprio.count))
+        before = moved.source(before)
+    return before, after, held
+
+
+def _times(references: References, every: int) -> tuple[Tensor, Tensor]:
+    """Clips (n,) and frames (n,): every `every`-th frame of every clip."""
+    if every < 1:
+        raise ValueError(f"every is {every}, must be at least 1")
+    counts = (references.lengths + every - 1) // every
+    clips = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+    first = (counts.cumsum(0) - counts)[clips]
+    return clips, (torch.arange(len(clips), device=clips.device) - first) * every
+
+
+def _held_out(clips: int, config: AdaptConfig) -> Tensor:
+    """Which clips (n,) do not teach but tell how well the map does."""
     generator = torch.Generator().manual_seed(config.seed)
-    order = torch.randperm(len(corpus), generator=generator)
-    some = order[: max(1, round(config.held_out * len(corpus)))]
-    held = torch.isin(bank.clips, some.to(bank.clips.device))
-    if held.all() or not held.any():
+    some = max(1, round(config.held_out * clips))
+    if some >= clips:
         raise ValueError("too few clips to hold one out; give a larger corpus")
-    return bank.skills, torch.cat(seen), held
+    held = torch.zeros(clips, dtype=torch.bool)
+    held[torch.randperm(clips, generator=generator)[:some]] = True
+    return held
+
+
+def _beside(roots: Tensor, config: AdaptConfig) -> Tensor:
+    """Roots (n, 7) near these: some stand on them, some up to twice as far off."""
+    generator = torch.Generator().manual_seed(config.seed)
+    # x, y, z, then roll, pitch, yaw: robots drift and turn more than they tilt.
+    shares = torch.tensor([1.0, 1.0, 0.2, 0.5, 0.5, 1.0])
+    away = config.off * shares * torch.randn(len(roots), 6, generator=generator)
+    away = away * 2 * torch.rand(len(roots), 1, generator=generator)
+    moved, turned = away.to(roots.device).split(3, dim=1)
+    quaternion = rotation.multiply(rotation.exp(turned), roots[:, 3:])
+    return torch.cat((roots[:, :3] + moved, quaternion), dim=1)
+
+
+def _seen(
+    commands: CommandSource, clips: Tensor, frames: Tensor, roots: Tensor
+) -> Tensor:
+    """What commands (n, s) of robots with these roots are made of."""
+    parts = (x.split(_AT_ONCE) for x in (clips, frames, roots))
+    found = [commands(c, f, r[:, :3], r[:, 3:]) for c, f, r in zip(*parts, strict=True)]
+    return torch.cat(found)
 
 
 def _fit(before: Tensor, after: Tensor, config: AdaptConfig) -> nn.Module:

@@ -31,8 +31,8 @@ class CommandConfig:
     encoder: str = ""
     """Fingerprint of the frozen encoder whose skills these are."""
     adapter: tuple[int, ...] = ()
-    """Hidden widths of a network between skills and controller, which has learned to
-    tell the skills of another encoder (skill); none by default."""
+    """Hidden widths of a network before the controller, which has learned what skill
+    of `width` numbers it knew in place of a command (skill, pose); none by default."""
     poses: int = 10
     """Poses of a window (joint)."""
     hidden: tuple[int, ...] = (256, 256)
@@ -46,9 +46,9 @@ class CommandConfig:
         for name in ("width", "hold", "poses"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
-        if self.adapter and self.kind != "skill":
+        if self.adapter and self.kind == "joint":
             raise ValueError(
-                f"an adapter is for skills, these commands are {self.kind}"
+                "an adapter is for skills and poses, these commands are joint"
             )
 
     @property

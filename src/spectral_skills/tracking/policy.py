@@ -75,7 +75,8 @@ class Controller(nn.Module):
         if command.kind != "skill":
             self.source = Normalizer(width)
         if command.adapter:
-            self.adapter = mlp((width, *command.adapter, width))
+            self.adapter = mlp((width, *command.adapter, command.width))
+            width = command.width
         if command.kind == "joint":
             width = command.width
             self.joint = JointEncoder(command, decodes=not config.released)

@@ -84,7 +84,8 @@ def adapt(
     *,
     controller: Path = Path("base"),
     old_skill: Path = Path("base"),
-    skill: Path,
+    skill: Path | None = None,
+    explicit: bool = False,
     corpus: Path = Path("embedded"),
     out: Path,
     release: Path | None = None,
@@ -93,13 +94,15 @@ def adapt(
 ) -> None:
     """Move a controller to another skill space, without training it again.
 
-    A small network learns from a corpus what the old skill of every new one was. It
-    takes minutes on a CPU; `spectral track --init OUT` trains the whole from there.
+    A small network learns from a corpus what the old skill of every new one was, or of
+    every reference pose. It takes minutes on a CPU; `spectral track --init OUT` trains
+    the whole from there.
 
     Args:
         controller: Controller; `base` is the one that comes with the package.
         old_skill: Skill model it was trained with; `base` comes with the package.
         skill: Skill model whose skills it shall follow.
+        explicit: It shall follow the next pose of the reference, in place of skills.
         corpus: Folder of the corpus to learn from, with its mirror image; `embedded`
             is the one this package makes.
         out: Folder for the controller.
@@ -112,6 +115,8 @@ def adapt(
     from spectral_skills.tracking import adapt as adapting
     from spectral_skills.tracking.policy import KIND, Critic
 
+    if (skill is None) != explicit:
+        raise ValueError("give either --skill DIR or --explicit: what it shall follow")
     for folder in (out, release):
         if folder is not None and folder.exists():
             raise ValueError(f"{folder}: there already; name a new folder")
@@ -120,16 +125,18 @@ def adapt(
     actor, old = _models(controller, old_skill, where)
     if old is None or actor.config.command.kind != "skill":
         raise ValueError(f"{controller}: follows no skills, so needs no adapting")
-    new = SkillModel.load(skill, where).encoder
+    new = None if skill is None else SkillModel.load(skill, where).encoder
     found = adapting.adapt(actor, old, new, motions.with_mirror(), settings)
     parent = load_provenance(place(controller, KIND))
-    words = ["spectral adapt --controller", controller.name, "--skill", skill.name]
+    parents = {} if new is None else {"skill": new.fingerprint()}
+    words = ["spectral adapt --controller", controller.name]
+    words += ["--explicit"] if skill is None else ["--skill", skill.name]
     provenance = Provenance(
         KIND,
         command_of([*words, "--corpus", corpus.name], settings, adapting.AdaptConfig()),
         settings.seed,
         motions.hash,
-        {"skill": new.fingerprint(), "controller": parent.weights_hash},
+        parents | {"controller": parent.weights_hash},
         frames=parent.frames,
     )
     print(f"explained {found.explained:.1%} of the old skills of clips held out")
