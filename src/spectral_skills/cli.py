@@ -7,7 +7,14 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
-from spectral_skills.verbs import composition, machine, motions, skills, tracking
+from spectral_skills.verbs import (
+    composition,
+    controllers,
+    machine,
+    motions,
+    skills,
+    tracking,
+)
 from spectral_skills.verbs.shared import INTERRUPTED
 
 VERBS: dict[str, Callable] = {
@@ -23,7 +30,8 @@ VERBS: dict[str, Callable] = {
     "skills encode": skills.skills_encode,
     "skills map": skills.skills_map,
     "track": tracking.track,
-    "adapt": tracking.adapt,
+    "adapt": controllers.adapt,
+    "average": controllers.average,
     "rollout": tracking.rollout,
     "steer": composition.steer,
     "chain": composition.chain,

@@ -43,7 +43,7 @@ def test_chaining_is_given_both(saved, tmp_path, monkeypatch):
     evaluate_chaining(out=tmp_path, device="cpu", seeds=[2], **both)
     assert given["seeds"] == (2,)
     found = Findings.load(tmp_path / "chaining.json")
-    assert found.model.startswith("238 M frames, data 3268f5c4, spectral adapt")
+    assert found.model.startswith("531 M frames, data 3268f5c4, spectral average")
     assert isinstance(given["others"]["FSQ"], Lab)
     assert given["others"]["FSQ"].controller.config.command.hold == 10
     assert isinstance(given["explicit"], Explicit)

@@ -213,6 +213,16 @@ def test_a_broken_robot_is_put_upright(bad: float):
     assert physics.counters()["broken"] == 0
 
 
+def test_what_breaks_within_a_step_leaves_no_file(tmp_path, monkeypatch):
+    """MuJoCo notes it in the folder one works in, unless it is told not to."""
+    monkeypatch.chdir(tmp_path)
+    physics = standing(1)
+    physics.qvel[0, 9:] = 5e5
+    physics.step()
+    assert physics.broken.all()
+    assert not [*tmp_path.iterdir()]
+
+
 def test_contact_force_of_each_link():
     """Against MuJoCo's own decoding, on a robot that touches itself and the floor."""
     physics = lying()

@@ -15,7 +15,7 @@ from spectral_skills.rollout.record import Rollout
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.run_folder import read_log
-from spectral_skills.tracking.policy import Controller
+from spectral_skills.tracking.policy import Controller, Critic
 
 
 def _spectral(*arguments: object) -> int:
@@ -185,6 +185,18 @@ def test_a_controller_of_skills_becomes_one_of_poses(places, tmp_path, capsys):
     states = (Controller.load(p).state_dict() for p in (out, tmp_path / "on"))
     first, last = (float(state["source.count"]) for state in states)
     assert last > first > 0, "statistics go on"
+
+
+def test_average_keeps_the_critic_and_names_its_parents(places, tmp_path, capsys):
+    out, run = tmp_path / "mean", str(places["run"])
+    words = ["average", run, run, "--share", "0.25", "--out", out]
+    assert _spectral(*words, "--release", tmp_path / "small") == 0
+    assert Critic.load(out) and Controller.load(tmp_path / "small").config.released
+    made = load_provenance(out)
+    assert made.parents["first"] == made.parents["second"]
+    assert made.frames == load_provenance(places["run"] / "model").frames > 0
+    assert _spectral(*words) == 1
+    assert "there already" in capsys.readouterr().err
 
 
 def test_adapting_needs_one_goal(places, tmp_path, capsys):

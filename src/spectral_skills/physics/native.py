@@ -41,6 +41,8 @@ class NativePhysics:
         self.count = count
         self.device = torch.device("cpu")
         self.model = tracking_model(config or PhysicsConfig())
+        # Broken robots are counted; MuJoCo would write a file wherever one works.
+        mujoco.set_mju_user_warning(lambda text: None)
         # A broken robot must show, not restart unseen in the zero pose.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self.models = [self.model] * count

@@ -97,3 +97,17 @@ def trained(train: Callable[[], Any], out: Path, release: Path | None) -> int:
             print(f"release   {release}")
     distributed.leave()
     return 0
+
+
+def models(controller: Path, skill: Path, device: str) -> tuple:
+    """A controller and, if its commands are skills, the encoder that makes them."""
+    from spectral_skills.rollout.controller import check_match
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.tracking.policy import Controller
+
+    actor = Controller.load(controller, device)
+    if actor.config.command.kind != "skill":
+        return actor, None
+    encoder = SkillModel.load(skill, device).encoder
+    check_match(actor, encoder)
+    return actor, encoder

@@ -10,6 +10,7 @@ from spectral_skills.verbs.shared import (
     check_training,
     command_of,
     device_or_best,
+    models,
     open_corpora,
     trained,
 )
@@ -30,10 +31,11 @@ def track(
 ) -> int:
     """Train a controller that executes the skills of a skill model.
 
-    Recipes: paper, base, lafan1, deploy, smoke, ablation, hold10, explicit, joint-* (an
-    unknown name lists all). Every setting of a recipe is an option too, such as
-    `--frames 200M`, `--minutes 30` and `--robots 4096`: `spectral track base --help`.
-    A killed run goes on with the same command; `torchrun` starts several processes.
+    Recipes: paper, base, refine, lafan1, deploy, smoke, ablation, hold10, explicit,
+    joint-* (an unknown name lists all). Every setting of a recipe is an option too,
+    such as `--frames 200M`, `--minutes 30` and `--robots 4096`: `spectral track base
+    --help`. A killed run goes on with the same command; `torchrun` starts several
+    processes.
 
     Args:
         recipe: Name of a recipe.
@@ -80,76 +82,6 @@ def track(
     return trained(run, out, release)
 
 
-def adapt(
-    *,
-    controller: Path = Path("base"),
-    old_skill: Path = Path("base"),
-    skill: Path | None = None,
-    explicit: bool = False,
-    corpus: Path = Path("embedded"),
-    out: Path,
-    release: Path | None = None,
-    updates: int = 4000,
-    device: str | None = None,
-) -> None:
-    """Move a controller to another skill space, without training it again.
-
-    A small network learns from a corpus what the old skill of every new one was, or of
-    every reference pose. It takes minutes on a CPU; `spectral track --init OUT` trains
-    the whole from there.
-
-    Args:
-        controller: Controller; `base` is the one that comes with the package.
-        old_skill: Skill model it was trained with; `base` comes with the package.
-        skill: Skill model whose skills it shall follow.
-        explicit: It shall follow the next pose of the reference, in place of skills.
-        corpus: Folder of the corpus to learn from, with its mirror image; `embedded`
-            is the one this package makes.
-        out: Folder for the controller.
-        release: Also write what run time needs, without the critic, here.
-        updates: Steps of learning.
-        device: cpu or cuda; cuda where there is one.
-    """
-    from spectral_skills.artifact import Provenance, load_provenance
-    from spectral_skills.skill.model import SkillModel, place
-    from spectral_skills.tracking import adapt as adapting
-    from spectral_skills.tracking.policy import KIND, Critic
-
-    if (skill is None) != explicit:
-        raise ValueError("give either --skill DIR or --explicit: what it shall follow")
-    for folder in (out, release):
-        if folder is not None and folder.exists():
-            raise ValueError(f"{folder}: there already; name a new folder")
-    (motions,) = open_corpora([corpus])
-    where, settings = device_or_best(device), adapting.AdaptConfig(updates=updates)
-    actor, old = _models(controller, old_skill, where)
-    if old is None or actor.config.command.kind != "skill":
-        raise ValueError(f"{controller}: follows no skills, so needs no adapting")
-    new = None if skill is None else SkillModel.load(skill, where).encoder
-    found = adapting.adapt(actor, old, new, motions.with_mirror(), settings)
-    parent = load_provenance(place(controller, KIND))
-    parents = {} if new is None else {"skill": new.fingerprint()}
-    words = ["spectral adapt --controller", controller.name]
-    words += ["--explicit"] if skill is None else ["--skill", skill.name]
-    provenance = Provenance(
-        KIND,
-        command_of([*words, "--corpus", corpus.name], settings, adapting.AdaptConfig()),
-        settings.seed,
-        motions.hash,
-        parents | {"controller": parent.weights_hash},
-        frames=parent.frames,
-    )
-    print(f"explained {found.explained:.1%} of the old skills of clips held out")
-    if found.controller.config.released:
-        found.controller.release(out, provenance)
-    else:
-        found.controller.save(out, provenance, Critic.load(controller, where))
-    print(f"model     {out}")
-    if release is not None:
-        found.controller.release(release, provenance)
-        print(f"release   {release}")
-
-
 def rollout(
     name: str,
     /,
@@ -183,7 +115,7 @@ def rollout(
         raise ValueError(f"--film-seconds is {film_seconds}, must be above 0")
     (clips,) = open_corpora([corpus])
     index = clips.index(name)
-    actor, encoder = _models(controller, skill, "cpu")
+    actor, encoder = models(controller, skill, "cpu")
     began = time.perf_counter()
     record = follow(actor, encoder, clips.select([index]))
     took_s = time.perf_counter() - began
@@ -260,7 +192,7 @@ def evaluate_tracking(
             check_file(path, ".jsonl")
     (motions,) = open_corpora([corpus])
     where = device_or_best(device)
-    actor, encoder = _models(controller, skill, where)
+    actor, encoder = models(controller, skill, where)
     windows = None
     if set == "lafan1-windows":
         windows = motion_sets.lafan1_windows(motions)
@@ -304,17 +236,3 @@ def report_tracking(*, run: Path, label: str, record: Path) -> None:
     results = tracking_results(run, label)
     show(results)
     publish(results, record)
-
-
-def _models(controller: Path, skill: Path, device: str) -> tuple:
-    """A controller and, if its commands are skills, the encoder that makes them."""
-    from spectral_skills.rollout.controller import check_match
-    from spectral_skills.skill.model import SkillModel
-    from spectral_skills.tracking.policy import Controller
-
-    actor = Controller.load(controller, device)
-    if actor.config.command.kind != "skill":
-        return actor, None
-    encoder = SkillModel.load(skill, device).encoder
-    check_match(actor, encoder)
-    return actor, encoder

@@ -92,6 +92,8 @@ KEPT_SHARE = 0.6
 SPEED_SHARE, SPEED_SLACK = 0.3, 0.15
 """The base's speed, m/s, may change by this share of it or by this much."""
 AMPLITUDES = (2.0, 3.0)
+LARGER = (4.0,)
+"""Added later: told beside, and no part of what succeeds."""
 BEAT_HZ = 1.7
 """Within what the corpus waves at, and away from the stride of every base."""
 MORE_UNITS = UNITS | {
