@@ -117,6 +117,7 @@ def test_a_sequence_needs_a_skill(lab):
 def test_a_small_experiment_tells_of_every_switch_and_model(lab):
     found = chaining.experiment(
         lab,
+        (0, 1),
         others={"twin": lab},
         pool=("walk", "stand"),
         sequences=2,
@@ -127,6 +128,7 @@ def test_a_small_experiment_tells_of_every_switch_and_model(lab):
     assert found.experiment == "chaining"
     assert {r.command for r in found.results} == {"spectral evaluate chaining"}
     assert cells["switch 10", "falls"].n == 2
+    assert [cells[f"switch 10, seed {s}", "falls"].n for s in (0, 1)] == [2, 2]
     assert cells["switch 10", "acceleration in switches"].value > 1.0
     # A model against itself is never smoother.
     assert cells["twin, switch 10", "smoother with ours"].value == 0

@@ -6,6 +6,7 @@ import pytest
 from spectral_skills.evaluation.composition import unseen
 from spectral_skills.evaluation.composition.unseen_pairs import (
     ADDED,
+    AMPLITUDES,
     BEAT_HZ,
     KEPT,
     MORE_UNITS,
@@ -135,3 +136,12 @@ def test_one_pair_is_composed(lab):
     assert cells["all pairs", "success"] == pytest.approx(100 * np.mean(ok))
     (chart,) = found.charts
     assert sum(len(series.x) for series in chart.series) == len(pairs)
+
+
+def test_every_seed_has_a_row_and_larger_amplitudes_do_not_count(lab):
+    pairs, clips = [("squat", "punch")], ["squat_0001"]
+    found = unseen.experiment(lab, (3, 4), pairs=pairs, steps=160, clips=clips)
+    cells = {(r.row, r.metric): r for r in found.results}
+    assert [cells[f"all pairs, seed {s}", "success"].seed for s in (3, 4)] == [3, 4]
+    assert cells["squat + punch", "amplitude"].value in AMPLITUDES
+    assert cells["all pairs, a=4", "falls"].n > 0

@@ -70,7 +70,7 @@ def experiment(
     results.append(_cell(lab, "each skill alone", "falls", falls, "runs", len(alone)))
     for seed in seeds:
         for switch, some in _by_switch(execute(lab, drawn, switches, steps, seed)):
-            row, falls = f"switch {switch}, varied", _falls(some)
+            row, falls = f"switch {switch}, seed {seed}", _falls(some)
             results.append(
                 _cell(lab, row, "falls", falls, "runs", len(some), seed=seed)
             )
