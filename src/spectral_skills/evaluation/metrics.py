@@ -166,8 +166,7 @@ def lasting(happened: Tensor, frames: int) -> Tensor:
 def square_acceleration(rollout: Rollout) -> Tensor:
     """(T + 1, n) mean square of joint accelerations, of the frame and the two before
     it; what has no two before it counts as still."""
-    joints = rollout.robot[..., 7:]
-    change = (joints[2:] - 2 * joints[1:-1] + joints[:-2]) * rollout.fps**2
+    change = rollout.robot[..., 7:].diff(n=2, dim=0) * rollout.fps**2
     return torch.nn.functional.pad(change.square().mean(dim=-1), (0, 0, 2, 0))
 
 
@@ -201,16 +200,15 @@ def summary(episodes: Episodes) -> list[Measure]:
             float(np.average(values, weights=good.frames))
             for values in (good.local_mm, good.global_mm, good.root_mm)
         )
+        square = np.average(np.square(good.acceleration), weights=good.frames)
         found += [
             Measure("mpjpe_local_mm", local, "mm", n),
             Measure("mpjpe_global_mm", world, "mm", n),
             Measure("root_drift_mm", drift, "mm", n),
             Measure("root_and_local_mm", float(np.hypot(drift, local)), "mm", n),
             Measure("final_error_mm", float(np.median(good.final_mm)), "mm", n),
+            Measure("joint_acceleration", float(np.sqrt(square)), "rad/s^2", n),
         ]
-        square = float(np.average(np.square(good.acceleration), weights=good.frames))
-        unit = "rad/s^2"
-        found.append(Measure("joint_acceleration", float(np.sqrt(square)), unit, n))
         found += _slope(good) + _travel(good)
     found.append(relative_falls(episodes))
     if len(bad.names):

@@ -92,7 +92,8 @@ class Training:
         if found is None and init is not None:
             ppo = start.load_init(self.controller, self.critic, init, ppo)
             parent = load_provenance(place(init, KIND))
-            self.state |= {"before": parent.frames, "parent": parent.weights_hash}
+            self.state["before"] = parent.frames
+            self.state["parents"] = {"controller": parent.weights_hash}
         # What it takes before an old controller may learn, also after a restart.
         warmup = self.state.setdefault("critic_warmup", ppo.critic_warmup)
         ppo = replace(ppo, critic_warmup=warmup)
@@ -158,9 +159,7 @@ class Training:
         """Model first: the checkpoint says that everything before it is there."""
         weights = self.controller.weights(self.critic)
         frames = self.state.get("before", 0) + self.state["frames"]
-        parents = dict(self.provenance.parents)
-        if "parent" in self.state:
-            parents["controller"] = self.state["parent"]
+        parents = self.provenance.parents | self.state.get("parents", {})
         provenance = replace(self.provenance, parents=parents, frames=frames)
         self.run.save_model(self.config.controller, weights, provenance)
         tensors = {f"learner.{k}": v for k, v in self.learner.tensors().items()}

@@ -95,7 +95,7 @@ def average(
         first: Controller; `base` is the one that comes with the package.
         second: Controller that began with the first.
         share: Of the second; the rest is the first's.
-        out: Folder for the controller, with the second's critic where it has one.
+        out: Folder for the controller, with the second's critic if both have one.
         release: Also write what run time needs, without the critic, here.
     """
     from spectral_skills.artifact import Provenance, load_provenance
