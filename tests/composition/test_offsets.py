@@ -33,7 +33,8 @@ def _follow(tracker: Tracker) -> tuple[torch.Tensor, torch.Tensor]:
     tracker.reset(qpos, qvel)
     actions, targets = [], []
     for _ in range(STEPS):
-        actions.append(tracker.act(qpos, qvel, torch.zeros(ROBOTS, 64)).clone())
+        tracker.sense(qpos, qvel)
+        actions.append(tracker.act(torch.zeros(ROBOTS, 64)).clone())
         targets.append(tracker.targets(actions[-1]).clone())
     return torch.stack(actions), torch.stack(targets)
 

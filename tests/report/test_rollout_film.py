@@ -61,7 +61,7 @@ def test_a_film_lasts_as_long_as_the_rollout(tmp_path, monkeypatch):
 def test_pictures_tell_time_and_error(monkeypatch):
     """Captions are drawn, and say how far the robot is from its reference."""
     told = []
-    plain = rollout_film._captioned
+    plain = rollout_film.captioned
 
     def captioned(picture: np.ndarray, title: str, text: str) -> np.ndarray:
         told.append((title, text))
@@ -70,7 +70,7 @@ def test_pictures_tell_time_and_error(monkeypatch):
         return drawn
 
     monkeypatch.setattr(rollout_film, "SIZE", (160, 112))
-    monkeypatch.setattr(rollout_film, "_captioned", captioned)
+    monkeypatch.setattr(rollout_film, "captioned", captioned)
     rollout_film.pictures(_record(8, broken_from=6))
     assert told == [
         ("stand  0.00 s", "blue: reference   link error 0 mm   drift 100 mm"),

@@ -6,11 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.robot import g1
-from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.tracking.joint import CommandConfig
-from spectral_skills.tracking.policy import Controller, ControllerConfig
 from spectral_skills.tracking.references import References
 
 WIDTH = 5
@@ -41,26 +37,6 @@ def teleport():
 
     def make(script: Tensor) -> Any:
         return Teleport(script)
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def encoder() -> SkillEncoder:
-    torch.manual_seed(0)
-    return SkillEncoder(EncoderConfig(width=WIDTH, hidden=(16,)), WindowConfig()).eval()
-
-
-@pytest.fixture(scope="session")
-def make_controller():
-    """Small controllers; `make_controller(hold=5)`."""
-
-    def make(**command) -> Controller:
-        torch.manual_seed(1)
-        config = ControllerConfig(
-            hidden=(8,), command=CommandConfig(**{"width": WIDTH, **command})
-        )
-        return Controller(config).eval()
 
     return make
 

@@ -34,7 +34,8 @@ def _follow(steps: int, noise=None, **command) -> Listener:
     tracker.reset(qpos, qvel)
     for step in range(steps):
         qvel[:, 6] = step
-        tracker.act(qpos, qvel, torch.full((2, 3), float(step)), noise)
+        tracker.sense(qpos, qvel, noise)
+        tracker.act(torch.full((2, 3), float(step)))
     return listener
 
 
@@ -61,7 +62,8 @@ def test_a_second_run_begins_afresh():
     for run in range(2):
         tracker.reset(qpos, qvel)
         for step in range(3):
-            tracker.act(qpos, qvel, torch.full((1, 3), 10.0 * run + step))
+            tracker.sense(qpos, qvel)
+            tracker.act(torch.full((1, 3), 10.0 * run + step))
     sources = [source[0, 0].item() for _, source, _ in listener.calls]
     assert sources == [0, 0, 0, 10, 10, 10]
     assert torch.equal(listener.calls[0][0], listener.calls[3][0])

@@ -74,6 +74,40 @@ def test_draws_follow_the_generator(kind):
         assert first is None and second is None
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_skill_that_a_bottleneck_gave_is_snapped_to_itself(kind):
+    bottleneck = _bottleneck(kind)
+    skill = bottleneck(_features(bottleneck, 300, 2.0)).skill.detach()
+    torch.testing.assert_close(bottleneck.snapped(skill), skill, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("levels", [2, 5, 32])
+@pytest.mark.parametrize("kind", ["fsq", "gumbel", "categorical"])
+def test_other_skills_are_snapped_to_the_nearest_on_the_grid(kind, levels):
+    """Also those beyond its ends."""
+    bottleneck = _bottleneck(kind, levels=levels)
+    skill = torch.linspace(-1.7, 1.9, 1000).reshape(-1, WIDTH)
+    grid = torch.linspace(-1, 1, levels)
+    nearest = grid[(skill[..., None] - grid).abs().argmin(-1)]
+    snapped = bottleneck.snapped(skill)
+    torch.testing.assert_close(snapped, nearest, atol=1e-6, rtol=0)
+    assert not torch.allclose(snapped, skill, atol=1e-3)
+
+
+def test_other_skills_are_snapped_to_the_nearest_code():
+    vq = _bottleneck("vq", codes=40)
+    assert isinstance(vq, VQ)
+    skill = 2 * torch.randn(300, WIDTH, generator=_generator(2))
+    nearest = vq.codebook[torch.cdist(skill, vq.codebook).argmin(1)]
+    assert torch.equal(vq.snapped(skill), nearest)
+    assert torch.equal(vq.snapped(nearest), nearest)
+
+
+def test_every_continuous_skill_is_there():
+    skill = 5 * torch.randn(20, WIDTH, generator=_generator(2))
+    assert torch.equal(_bottleneck("continuous").snapped(skill), skill)
+
+
 def test_continuous_is_the_identity():
     """Skill and latent are the features, the penalty their squared norm."""
     features = _features(_bottleneck("continuous"))

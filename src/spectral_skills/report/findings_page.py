@@ -22,7 +22,7 @@ from spectral_skills.evaluation.composition.findings import (
 from spectral_skills.report import charts, findings_table, html
 from spectral_skills.report.findings_film import Studio
 
-_TITLE = "Spectral Skills: composition"
+_TITLE = "Spectral Skills: what experiments found"
 _LARGEST_FILM = 600_000
 _ALL_FILMS = 8_000_000
 """Bytes; a third more in the page."""
@@ -58,7 +58,8 @@ _PAPER = (
 )
 _DATA = (
     "Bases are generated as the embedded corpus is, but belong to no corpus: nothing "
-    "was trained on them. A run is compared with the unsteered run of the same base."
+    "was trained on them. A run is compared with the unsteered run of the same base. "
+    "Planners execute motions of the embedded corpus that they were trained on."
 )
 
 
@@ -111,7 +112,7 @@ def _sections(folders: list[Path]) -> tuple[list[Section], list[str]]:
         where = ", ".join(map(str, folders)) or "no folder"
         raise ValueError(
             f"no findings in {where}; `spectral evaluate composition NAME --out DIR` "
-            f"makes them. {' '.join(troubles)}".strip()
+            f"makes them, chaining and planning too. {' '.join(troubles)}".strip()
         )
     found.sort(key=lambda one: _place(one[1].experiment))
     names = Counter(findings.experiment for _, findings in found)

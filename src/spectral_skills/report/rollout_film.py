@@ -63,7 +63,7 @@ def pictures(
     shift[:2] = _APART_M * Camera(azimuth_deg=azimuth_deg).axes_w[0, :2]
     # The camera does not shake when the robot does.
     middle, off_m = _between(robot[frames], reference[frames])
-    middle = _smooth(middle + shift[:2] / 2, 0.3 * record.fps / stride)
+    middle = smooth(middle + shift[:2] / 2, 0.3 * record.fps / stride)
     distance_m = 4.4 + 1.2 * float(off_m.max())
     wrong = errors(record.select([index]))
     drawn = []
@@ -75,7 +75,7 @@ def pictures(
             poses = np.stack((robot[frame], reference[frame] + shift))
             picture = renderer.draw(poses, camera, np.array((ROBOT, GHOST)))
             drawn.append(
-                _captioned(
+                captioned(
                     picture,
                     f"{record.names[index]}  {frame / record.fps:.2f} s",
                     told
@@ -90,7 +90,7 @@ def _mm(value: Tensor) -> str:
     return f"{float(value):.0f} mm" if value.isfinite() else "-"
 
 
-def _captioned(picture: np.ndarray, title: str, told: str) -> np.ndarray:
+def captioned(picture: np.ndarray, title: str, told: str) -> np.ndarray:
     """A picture with two lines in its upper left corner."""
     image = Image.fromarray(picture)
     draw, size = ImageDraw.Draw(image), max(6, round(0.031 * image.width))
@@ -110,8 +110,12 @@ def film(
 ) -> list[Path]:
     """Write a GIF, and an mp4 beside it where imageio-ffmpeg is; gives what was."""
     drawn = pictures(record, index, most_s, told=told)
+    return write(drawn, path, record.fps / STRIDE)
+
+
+def write(drawn: Sequence[np.ndarray], path: Path, fps: float) -> list[Path]:
+    """Write pictures as `film` does."""
     gif = path.with_suffix(".gif")
-    fps = record.fps / STRIDE
     write_file(gif, gif_bytes(drawn, fps))
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         return [gif]
@@ -241,7 +245,7 @@ def sight_deg(reference: np.ndarray) -> float:
     return float(np.degrees(facing)) + _VIEW_DEG
 
 
-def _smooth(values: np.ndarray, sigma: float) -> np.ndarray:
+def smooth(values: np.ndarray, sigma: float) -> np.ndarray:
     """Columns without what changes within `sigma` rows; ends are held."""
     reach = int(np.ceil(3 * sigma))
     kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)

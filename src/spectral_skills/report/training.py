@@ -19,14 +19,14 @@ def draw_curves(run: Path) -> None:
     ink.headline(
         figure,
         f"Pretraining: {run.name}",
-        f"{last['update']:,} updates in {_duration(last['seconds'])}; "
+        f"{last['update']:,} updates in {duration(last['seconds'])}; "
         f"best held-out error {best['held_out']:.4f} at {best['update']:,}",
     )
     grid = figure.add_gridspec(
         2, 2, left=0.055, right=0.91, top=0.82, bottom=0.08, hspace=0.42, wspace=0.42
     )
     updates = [row["update"] for row in rows]
-    axes = _plot(figure, grid[0, 0], "mean squared error of a coordinate")
+    axes = over_updates(figure, grid[0, 0], "mean squared error of a coordinate")
     curves = (
         ("skills exchanged", "shuffled", ink.MUTED),
         ("trained on", "prediction", ink.RIGHT),
@@ -37,10 +37,10 @@ def draw_curves(run: Path) -> None:
     for name, key, colour in curves:
         shift = 7 * (order.index(last[key]) - 1)
         _curve(axes, updates, [row[key] for row in rows], name, colour, shift)
-    _logarithmic(axes)
+    logarithmic(axes)
 
     levels = len(last["held_out_levels"])
-    axes = _plot(figure, grid[0, 1], "held out, by noise level")
+    axes = over_updates(figure, grid[0, 1], "held out, by noise level")
     for level in range(levels):
         values = [row["held_out_levels"][level] for row in rows]
         shade = 0.25 + 0.75 * (1 - level / max(levels - 1, 1))
@@ -54,9 +54,11 @@ def draw_curves(run: Path) -> None:
         {"least noise": last["held_out_levels"][0]}
         | ({"most noise": last["held_out_levels"][-1]} if levels > 1 else {}),
     )
-    _logarithmic(axes)
+    logarithmic(axes)
 
-    axes = _plot(figure, grid[1, 0], "deviation of the skills, mean over dimensions")
+    axes = over_updates(
+        figure, grid[1, 0], "deviation of the skills, mean over dimensions"
+    )
     axes.axhline(0.80, color=ink.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
     axes.text(
         updates[0], 0.80, "the paper's 0.80", size=9, color=ink.MUTED, va="bottom"
@@ -64,7 +66,7 @@ def draw_curves(run: Path) -> None:
     _curve(axes, updates, [row["skill_std"] for row in rows], "", ink.LEFT)
     axes.set_ylim(0, max(1.1, 1.05 * max(row["skill_std"] for row in rows)))
 
-    axes = _plot(figure, grid[1, 1], "SIGReg: distance from a standard normal")
+    axes = over_updates(figure, grid[1, 1], "SIGReg: distance from a standard normal")
     _curve(axes, updates, [row["sigreg"] for row in rows], "", ink.LEFT)
     axes.set_ylim(bottom=0)
     for axes in figure.axes:
@@ -72,18 +74,21 @@ def draw_curves(run: Path) -> None:
     ink.save(figure, run / "curves.png")
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """How long a run took."""
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} minutes"
 
 
-def _plot(figure, cell, title: str) -> Axes:
+def over_updates(figure, cell, title: str) -> Axes:
+    """Axes of curves over updates."""
     axes = ink.quiet(figure.add_subplot(cell), title)
     axes.set_xlabel("updates", color=ink.MUTED, size=10)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     return axes
 
 
-def _logarithmic(axes: Axes) -> None:
+def logarithmic(axes: Axes) -> None:
+    """Make the vertical axis logarithmic, with plain numbers."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     # Where all of it lies within a few steps, every step has its label.

@@ -19,6 +19,8 @@ class Tracker:
         self.controller, self.command = controller, controller.config.command
         self.source = torch.empty(0)
         """(n, s) what the running command is made of."""
+        self.history = torch.empty(0)
+        """(n, 10, 93) what robots have sensed, oldest first."""
         self._step = 0
 
     def reset(self, qpos: Tensor, qvel: Tensor) -> None:
@@ -26,30 +28,30 @@ class Tracker:
         n, device = len(qpos), qpos.device
         self.body = Body(device)
         self._last_action = self.body.first_action(qpos[:, 7:])
-        self._history = torch.zeros((n, HISTORY, PROPRIO), device=device)
+        self.history = torch.zeros((n, HISTORY, PROPRIO), device=device)
         self._fresh = torch.ones(n, dtype=torch.bool, device=device)
         self._step = 0
 
     @torch.no_grad()
-    def act(
-        self,
-        qpos: Tensor,
-        qvel: Tensor,
-        source: Tensor,
-        noise: RandomizationConfig | None = None,
-    ) -> Tensor:
-        """Mean actions (n, 29); a source counts once the held one's time is over."""
+    def sense(
+        self, qpos: Tensor, qvel: Tensor, noise: RandomizationConfig | None = None
+    ) -> None:
+        """Take in the state before the next step, as robots sense it."""
         sensed = self.body.proprio(qpos, qvel, self._last_action, self.offset)
         if noise is not None:
             sensed = randomization.noisy(noise, sensed)
         fresh = self._fresh if self._step == 0 else torch.zeros_like(self._fresh)
-        self._history = observations.push_history(self._history, sensed, fresh)
+        self.history = observations.push_history(self.history, sensed, fresh)
+
+    @torch.no_grad()
+    def act(self, source: Tensor) -> Tensor:
+        """Mean actions (n, 29); a source counts once the held one's time is over."""
         since = self._step % self.command.hold
         if since == 0:
             self.source = source
-        elapsed = torch.full((len(qpos),), since, device=qpos.device)
+        elapsed = torch.full((len(source),), since, device=source.device)
         phase = observations.phase(elapsed, self.command.hold)
-        action = self.controller.act(self._history, self.source, phase)
+        action = self.controller.act(self.history, self.source, phase)
         self._last_action = self.moved(action)
         self._step += 1
         return self._last_action

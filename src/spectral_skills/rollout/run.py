@@ -61,8 +61,8 @@ def run(
         for step in range(steps):
             if pushes is not None and step in pushes:
                 physics.qvel[:, :6] += pushes[step].to(physics.qvel)
-            command = source.source(step, physics.qpos)
-            action = tracker.act(physics.qpos, physics.qvel, command, noise)
+            tracker.sense(physics.qpos, physics.qvel, noise)
+            action = tracker.act(source.source(step, physics.qpos))
             physics.targets.copy_(tracker.targets(action))
             physics.step()
             # The one place where a state meets its frame: after step t it is row t + 1,

@@ -24,7 +24,8 @@ class SkillSource(Protocol):
     """Gives what commands are made of; the step is known on the host."""
 
     def source(self, step: int, qpos: Tensor) -> Tensor:
-        """(n, s) for robots at `qpos` (n, 36) that have made `step` control steps."""
+        """(n, s) for robots at `qpos` (n, 36) that have made `step` control steps, and
+        have sensed where they are."""
         ...
 
     def track(self, steps: int) -> Track | None:

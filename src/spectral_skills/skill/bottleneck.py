@@ -57,6 +57,10 @@ class Continuous(nn.Module):
     def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
         return Code(features, features, features.square().sum(-1))
 
+    def snapped(self, skill: Tensor) -> Tensor:
+        """The nearest skill that there is."""
+        return skill
+
     def update(self, latent: Tensor, generator: torch.Generator) -> None:
         """Learn from a batch what gradients do not teach: nothing here."""
 
@@ -74,11 +78,14 @@ class FSQ(Continuous):
 
     def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
         bounded = torch.tanh(features)
+        skill = bounded + (self.snapped(bounded) - bounded).detach()
+        return Code(skill, features, features.square().sum(-1))
+
+    def snapped(self, skill: Tensor) -> Tensor:
+        """The nearest levels."""
         half = (self.levels - 1) / 2
         # Counted from -1, so that an even number of levels is symmetric too.
-        rounded = torch.round((bounded + 1) * half) / half - 1
-        skill = bounded + (rounded - bounded).detach()
-        return Code(skill, features, features.square().sum(-1))
+        return torch.round((skill.clamp(-1, 1) + 1) * half) / half - 1
 
 
 class Categorical(Continuous):
@@ -119,6 +126,11 @@ class Categorical(Continuous):
         divergence = (p * log_p).sum(-1) + math.log(self.shape[1])
         skill = skill + (chosen - skill).detach()
         return Code(skill, None, divergence.sum(-1))
+
+    def snapped(self, skill: Tensor) -> Tensor:
+        """The nearest values of the grid."""
+        last = self.shape[1] - 1
+        return self.grid[((skill.clamp(-1, 1) + 1) * last / 2).round().long()]
 
     def _soft(self, p: Tensor, noisy: Tensor) -> Tensor:
         """What stands in for the chosen class in the gradient."""
@@ -162,6 +174,10 @@ class VQ(Continuous):
         chosen = self.codebook[self.nearest(features)]
         skill = features + (chosen - features).detach()
         return Code(skill, features, (features - chosen).square().sum(-1))
+
+    def snapped(self, skill: Tensor) -> Tensor:
+        """The nearest code."""
+        return self.codebook[self.nearest(skill)]
 
     @torch.no_grad()
     def update(self, latent: Tensor, generator: torch.Generator) -> None:

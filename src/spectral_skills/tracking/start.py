@@ -24,7 +24,9 @@ judges it."""
 GENTLE_LR = 3e-5
 """Of an old actor at first: the divergence rule raises it within a few iterations, but
 what a first step of 1e-3 does to a narrow policy cannot be undone."""
-_MAY_DIFFER = ("init_std", "min_std", "max_std", "released", "critic_hidden")
+_MAY_DIFFER = (
+    *("init_std", "min_std", "max_std", "released", "critic_hidden", "command.hold"),
+)
 """Of an old controller whose weights a new run begins with."""
 _SPARE = 0.85
 """Share of the memory to count on: a first iteration needs more than a start."""

@@ -75,7 +75,7 @@ def evaluate_composition(
         given["bases"] = tuple(bases)
     if fsq is not None:
         given["tokens"] = _token_lab(*fsq, device, out)
-    _finish(run(lab, **given), controller, out, record)
+    finish(run(lab, **given), controller, out, record)
     if release is not None:
         _attach(lab.directions, out, release)
 
@@ -112,7 +112,7 @@ def evaluate_chaining(
     others = {} if fsq is None else {"FSQ": _token_lab(*fsq, device, out)}
     poses = None if explicit is None else _explicit(explicit, device, out)
     found = experiment(lab, tuple(seeds or ()), others=others, explicit=poses)
-    _finish(found, controller, out, record)
+    finish(found, controller, out, record)
 
 
 def steer(
@@ -214,7 +214,8 @@ def report(results: list[Path], /, *, out: Path, films: bool = True) -> None:
     """Make one page of what experiments have found: tables, charts, films.
 
     Args:
-        results: Folders that `spectral evaluate composition` and `chaining` wrote.
+        results: Folders that `spectral evaluate composition`, `chaining` and
+            `planning` wrote.
         out: Folder for the page, index.html; it needs no other file.
         films: Draw the films too; they take most of the time.
     """
@@ -281,7 +282,8 @@ def _attach(directions, out: Path, release: Path) -> None:
     print(f"file      {release}")
 
 
-def _finish(findings, controller: Path, out: Path, record: Path | None) -> None:
+def finish(findings, controller: Path, out: Path, record: Path | None) -> None:
+    """Write findings, print their numbers and put them where results are kept."""
     from dataclasses import replace
 
     from spectral_skills.artifact import load_provenance

@@ -16,6 +16,7 @@ What = Literal[
     "physics",
     "track",
     "evaluate",
+    "planner",
 ]
 
 
@@ -52,6 +53,7 @@ def bench(
         "physics": "physics.bench",
         "track": "tracking.bench",
         "evaluate": "evaluation.bench",
+        "planner": "planner.bench",
     }
     room = rooms.get(what, "motion.bench")
     measure = getattr(import_module(f"spectral_skills.{room}"), what)

@@ -18,6 +18,7 @@ RECORDS = "records"
 EXPERIMENTS = (
     *("catalogue", "dose", "additivity", "ladder", "transfer"),
     *("pass_rates", "alternatives", "hands", "unseen", "chaining"),
+    *("interfaces", "fsq", "language", "pairs"),
 )
 """In the order in which one wants to read of them."""
 

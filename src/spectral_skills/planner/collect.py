@@ -1,0 +1,241 @@
+"""`spectral collect`: robots that are told motions, and what they sense meanwhile.
+
+Every robot begins on the first frame of its motion, as in the paper. When the motion
+is over it goes on, or another begins from where the robot is, at times earlier: so a
+planner learns how to come from any motion into any other. Some robots do not get
+quite what they are told; what is kept is what they should have been told, which leads
+them back.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spectral_skills import rotation
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.physics.build import simulate
+from spectral_skills.planner import motions as planned
+from spectral_skills.planner import phrases
+from spectral_skills.planner.motions import Motions
+from spectral_skills.planner.rows import CHUNK, About, Motion, Rows
+from spectral_skills.rollout.controller import Tracker, check_match
+from spectral_skills.rollout.run import run
+from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.tracking.commands import CommandSource
+from spectral_skills.tracking.policy import Controller
+from spectral_skills.tracking.randomization import RandomizationConfig
+from spectral_skills.tracking.references import References
+
+LOST_M, LOST_RAD = 0.25, 1.0
+"""A robot whose root is so far from its reference in height, or in angle, has failed:
+the paper's rules of success."""
+
+
+@dataclass(frozen=True)
+class CollectConfig:
+    """How rows are collected."""
+
+    robots: int = 93
+    """For each motion."""
+    steps: int = planned.STEPS
+    again: float = 0.5
+    """Chance that a motion which is over goes on."""
+    early: float = 0.5
+    """Share of the robots whose motions may be broken off."""
+    least_steps: int = 50
+    """Before a motion is broken off."""
+    astray: float = 0.5
+    """Share of the robots that do not get quite what they are told."""
+    astray_std: float = 0.3
+    """How much, in deviations of the commands, anew every `least_steps`."""
+    seed: int = 0
+
+
+class Placement:
+    """Where on the floor each robot's reference lies: turned, then moved."""
+
+    def __init__(self, count: int, device: torch.device):
+        self.turn = torch.zeros(count, device=device)
+        self.here = torch.zeros((count, 2), device=device)
+        self.there = torch.zeros((count, 2), device=device)
+
+    def put(self, which: Tensor, robot: Tensor, first: Tensor) -> None:
+        """Lay the references of some robots (n,) so that they begin under them."""
+        turn = rotation.yaw(robot[:, 3:7]) - rotation.yaw(first[:, 3:7])
+        self.turn = torch.where(which, turn, self.turn)
+        self.here = torch.where(which[:, None], robot[:, :2], self.here)
+        self.there = torch.where(which[:, None], first[:, :2], self.there)
+
+    def into(self, rows: Tensor) -> Tensor:
+        """Rows (n, 36) of references as they lie on the floor."""
+        return _moved(rows, self.turn, self.there, self.here)
+
+    def back(self, root: Tensor) -> Tensor:
+        """Roots (n, 7) of robots as the references see them."""
+        return _moved(root, -self.turn, self.here, self.there)
+
+
+def _moved(rows: Tensor, turn: Tensor, origin: Tensor, to: Tensor) -> Tensor:
+    q = rotation.from_yaw(turn)
+    flat = torch.nn.functional.pad(rows[:, :2] - origin, (0, 1))
+    place = rotation.rotate(q, flat)[:, :2] + to
+    turned = rotation.multiply(q, rows[:, 3:7])
+    return torch.cat((place, rows[:, 2:3], turned, rows[:, 7:]), dim=1)
+
+
+class TeachingSource:
+    """Motion after motion for every robot; keeps a frame of each step."""
+
+    def __init__(
+        self,
+        references: References,
+        loops: Tensor,
+        motion: Tensor,
+        tracker: Tracker,
+        encoder: SkillEncoder | None,
+        config: CollectConfig,
+    ):
+        """`loops` are the frames from which motions go on when they are over."""
+        n, device = len(motion), motion.device
+        self.references, self._loops = references, loops
+        self.motion, self.config = motion.clone(), config
+        self._tracker, self._places = tracker, Placement(n, device)
+        self._commands = CommandSource(references, tracker.command, encoder)
+        self._random = torch.Generator(device).manual_seed(config.seed)
+        self._frame = torch.zeros_like(motion)
+        self._ends = self._last_frames()
+        self._off = torch.zeros((n, tracker.command.source_width), device=device)
+        self._astray = self._draw(n) < config.astray
+        self._upright = torch.ones(n, dtype=torch.bool, device=device)
+        self.frames: dict[str, list[Tensor]] = {}
+
+    def _draw(self, n: int) -> Tensor:
+        return torch.rand(n, generator=self._random, device=self.motion.device)
+
+    def _last_frames(self) -> Tensor:
+        """(n,) frames after which robots get another motion."""
+        n, config = len(self.motion), self.config
+        whole = self.references.lengths[self.motion] - 1
+        some = self._frame + config.least_steps + (self._draw(n) * whole).long()
+        early = self._draw(n) < config.early
+        return torch.where(early, some.minimum(whole), whole)
+
+    @torch.no_grad()
+    def source(self, step: int, qpos: Tensor) -> Tensor:
+        """What robots are told, and for some a little else."""
+        if step:
+            self._frame += 1
+            self._begin(qpos)
+        rows = self._places.into(self.references.at(self.motion, self._frame).rows)
+        seen = self._places.back(qpos[:, :7])
+        told = self._commands(self.motion, self._frame, seen[:, :3], seen[:, 3:])
+        self._upright &= ~_lost(qpos, rows)
+        self._keep(qpos, rows, told)
+        if step % self.config.least_steps == 0:
+            noise = torch.empty_like(told).normal_(generator=self._random)
+            scale = self.config.astray_std * told.std(dim=0, correction=0)
+            self._off = torch.where(self._astray[:, None], scale * noise, 0.0)
+        return told + self._off
+
+    def _begin(self, qpos: Tensor) -> None:
+        """For robots whose motion is over another one, or the same from its loop."""
+        over = self._frame > self._ends
+        n, motions = len(over), self.references.count
+        other = (self._draw(n) * motions).long().clamp_max(motions - 1)
+        again = self._draw(n) < self.config.again
+        again &= self._frame >= self.references.lengths[self.motion]
+        frame = torch.where(again, self._loops[self.motion], 0)
+        self.motion = torch.where(over & ~again, other, self.motion)
+        self._frame = torch.where(over, frame, self._frame)
+        self._ends = torch.where(over, self._last_frames(), self._ends)
+        first = self.references.at(self.motion, self._frame).rows
+        self._places.put(over, qpos, first)
+
+    def _keep(self, qpos: Tensor, rows: Tensor, told: Tensor) -> None:
+        held = self._tracker.command.hold
+        # Held commands are those of the step at which they were given.
+        if held > 1 and len(self.frames.get("skill", ())) % held:
+            told = self.frames["skill"][-1]
+        now = {
+            "proprio": self._tracker.history[:, -1].half(),
+            "skill": told.half(),
+            "root": qpos[:, :7].clone(),
+            "reference": rows,
+            "motion": self.motion.to(torch.int16),
+            "valid": self._upright.clone(),
+        }
+        for name, values in now.items():
+            self.frames.setdefault(name, []).append(values)
+
+    def track(self, steps: int) -> None:
+        """Nothing that is measured."""
+        return None
+
+
+def _lost(qpos: Tensor, reference: Tensor) -> Tensor:
+    """(n,) whether robots have failed; a broken simulation has."""
+    high = (qpos[:, 2] - reference[:, 2]).abs()
+    angle = rotation.angle_between(qpos[:, 3:7], reference[:, 3:7])
+    return ~((high < LOST_M) & (angle < LOST_RAD))
+
+
+def collect(
+    config: CollectConfig,
+    controller: Controller,
+    encoder: SkillEncoder | None,
+    corpus: Corpus,
+    controller_hash: str,
+    device: torch.device | str,
+) -> Rows:
+    """Let robots execute the described motions of a corpus, and keep rows of it."""
+    check_match(controller, encoder)
+    command = controller.config.command
+    if command.kind == "joint":
+        raise ValueError(
+            "this controller makes skills of windows itself; a planner needs one whose "
+            "commands are skills of a frozen encoder, or poses"
+        )
+    clips = planned.described(corpus)
+    short = int(clips.lengths.min())
+    if config.steps <= CHUNK or short <= CHUNK:
+        raise ValueError(
+            f"{config.steps} steps of clips that have {short} frames or more: a row "
+            f"needs {CHUNK + 1}"
+        )
+    where = torch.device(device)
+    references = References.build(clips.to(where))
+    motion = torch.arange(len(clips), device=where).repeat_interleave(config.robots)
+    begin = references.at(motion, torch.zeros_like(motion))
+    tracker = Tracker(controller)
+    loops = torch.from_numpy(clips.loops).to(where)
+    source = TeachingSource(references, loops, motion, tracker, encoder, config)
+    with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+        torch.manual_seed(config.seed)
+        run(
+            simulate(where, len(motion)),
+            tracker,
+            source,
+            (begin.rows, begin.qvel),
+            config.steps,
+            noise=RandomizationConfig(),
+            poses_only=True,
+        )
+    about = About(
+        controller=controller_hash,
+        encoder="" if encoder is None else encoder.fingerprint(),
+        command="pose" if command.kind == "pose" else "skill",
+        hold=command.hold,
+        corpus=corpus.hash,
+        motions=tuple(_words(clips)),
+    )
+    frames = {name: torch.stack(kept) for name, kept in source.frames.items()}
+    return Rows(about, frames)
+
+
+def _words(clips: Motions) -> Iterator[Motion]:
+    """Motions with what they are called."""
+    for i, own in enumerate(clips.sentences()):
+        words = phrases.training(own), phrases.held_out(own)
+        yield Motion(clips.names[i], *words, frames=int(clips.lengths[i]))

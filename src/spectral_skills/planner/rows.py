@@ -1,0 +1,185 @@
+"""Rows to learn planning from: what robots sensed, and what they were told next.
+
+Nothing is written twice: a folder holds one frame for every robot and step, and a row
+is a place in it. Its history is the ten frames up to there; its chunk the thirty
+commands, or the thirty reference poses as seen from where the robot was.
+
+    rows.json             what they were collected with, and of which motions
+    frames.safetensors    the arrays of `FRAMES`
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from spectral_skills import config as configs
+from spectral_skills.atomic import replacing_folder
+from spectral_skills.motion.windows import POSE_SIZE, anchor_poses
+from spectral_skills.tracking.observations import HISTORY, PROPRIO
+
+VERSION = 1
+CHUNK = 30
+"""Commands that are planned at once."""
+Output = Literal["skill", "pose"]
+FRAMES = ("proprio", "skill", "root", "reference", "motion", "valid")
+_ABOUT, _ARRAYS = "rows.json", "frames.safetensors"
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A described motion."""
+
+    name: str
+    sentences: tuple[str, ...]
+    """To learn from."""
+    held_out: tuple[str, ...] = ()
+    """Never learned from."""
+    frames: int = 0
+    """Control steps that it takes."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Where rows come from."""
+
+    controller: str
+    """Hash of the weights of the controller that executed the motions."""
+    encoder: str
+    """Fingerprint of the encoder of its skills; empty where it follows poses."""
+    command: Output
+    hold: int
+    """Control steps for which a command stays."""
+    corpus: str
+    """Hash of the corpus of the motions."""
+    motions: tuple[Motion, ...]
+    version: int = VERSION
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All to learn from, motion by motion."""
+        return tuple(s for motion in self.motions for s in motion.sentences)
+
+
+class Batch(NamedTuple):
+    """Rows, written out."""
+
+    history: Tensor
+    """(n, 10, 93) as sensed, oldest first."""
+    chunk: Tensor
+    """(n, 30, a)"""
+    motion: Tensor
+    """(n,) position among the motions."""
+
+
+class Rows:
+    """Frames of robots (T, n, ...) and the places among them that are rows."""
+
+    def __init__(self, about: About, frames: dict[str, Tensor]):
+        self.about, self._frames = about, frames
+        self.device = frames["proprio"].device
+        steps, self.robots = frames["valid"].shape
+        self.places = _places(frames["valid"], frames["motion"], about.hold)
+        """(rows, 2) step and robot of each row."""
+        if not len(self.places):
+            raise ValueError(
+                f"no rows: in {steps} steps of {self.robots} robots, none is upright "
+                f"for {CHUNK} steps of one motion"
+            )
+        self.hash = hashlib.blake2b(
+            repr((about, steps, frames["proprio"].double().sum().item())).encode(),
+            digest_size=8,
+        ).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def upright(self) -> float:
+        """Share of the robots that were so to the end."""
+        return self._frames["valid"][-1].float().mean().item()
+
+    def width(self, output: Output) -> int:
+        """Numbers of one command of a chunk."""
+        return POSE_SIZE if output == "pose" else self._frames["skill"].shape[-1]
+
+    def batch(self, indices: Tensor, output: Output) -> Batch:
+        """The rows of indices (n,)."""
+        step, robot = self.places[indices].unbind(-1)
+        back = torch.arange(1 - HISTORY, 1, device=self.device)
+        ahead = torch.arange(CHUNK, device=self.device)
+        # Before the start there is the first frame, as the controller has it.
+        past = (step[:, None] + back).clamp_min(0)
+        history = self._frames["proprio"][past, robot[:, None]].float()
+        motion = self._frames["motion"][step, robot].long()
+        if output == "skill":
+            future = step[:, None] + ahead
+            chunk = self._frames["skill"][future, robot[:, None]].float()
+            return Batch(history, chunk, motion)
+        # A controller of poses is told the next one, an encoder begins with this one.
+        future = step[:, None] + ahead + (self.about.command == "pose")
+        rows = self._frames["reference"][future, robot[:, None]]
+        root = self._frames["root"][step, robot]
+        poses = anchor_poses(rows, root[:, :3], root[:, 3:], "heading")
+        return Batch(history, poses, motion)
+
+    def split(self, share: float = 0.02) -> tuple[Tensor, Tensor]:
+        """Indices of rows to learn from and of those held out, whole robots each."""
+        every = max(2, min(round(1 / share), self.robots))
+        held = self.places[:, 1] % every == every - 1
+        return (~held).nonzero()[:, 0], held.nonzero()[:, 0]
+
+    def save(self, folder: Path) -> None:
+        """Write a folder, whole or not at all."""
+        from safetensors.torch import save_file
+
+        with replacing_folder(folder) as temporary:
+            kept = {name: self._frames[name].cpu().contiguous() for name in FRAMES}
+            try:
+                save_file(kept, temporary / _ARRAYS)
+            except SafetensorError as error:
+                raise OSError(f"{folder}: not written ({error})") from error
+            (temporary / _ABOUT).write_text(configs.dumps(self.about))
+
+    @classmethod
+    def open(cls, folder: Path, device: torch.device | str = "cpu") -> "Rows":
+        """Read a folder; says what is wrong with it."""
+        from safetensors.torch import load_file
+
+        path = folder / _ABOUT
+        if not path.is_file():
+            raise FileNotFoundError(f"{folder}: no rows here ({_ABOUT} is missing)")
+        about = configs.loads(About, path.read_text(), str(path))
+        if about.version > VERSION:
+            raise ValueError(
+                f"{path}: version {about.version} is newer than this package "
+                f"understands ({VERSION}); upgrade spectral-skills"
+            )
+        try:
+            frames = load_file(folder / _ARRAYS, str(device))
+        except (SafetensorError, OSError) as error:
+            raise ValueError(f"{folder / _ARRAYS}: damaged ({error})") from error
+        if missing := set(FRAMES) - set(frames):
+            raise ValueError(f"{folder / _ARRAYS}: {sorted(missing)[0]} is missing")
+        if frames["proprio"].shape[-1] != PROPRIO:
+            raise ValueError(
+                f"{folder}: frames of {frames['proprio'].shape[-1]} numbers, not of "
+                f"{PROPRIO}"
+            )
+        return cls(about, frames)
+
+
+def _places(valid: Tensor, motion: Tensor, hold: int) -> Tensor:
+    """(rows, 2) steps and robots from which a chunk and a frame more are of one motion
+    and of a robot that stands, and at which a new command is due."""
+    # How often the motion has changed: the same number, the same motion all along.
+    changes = (motion[1:] != motion[:-1]).cumsum(dim=0)
+    changes = torch.cat((torch.zeros_like(changes[:1]), changes))
+    # A robot that fails never comes back, so the last frame tells of all.
+    good = (changes[:-CHUNK] == changes[CHUNK:]) & valid[CHUNK:]
+    good &= (torch.arange(len(good), device=valid.device) % hold == 0)[:, None]
+    return good.nonzero()

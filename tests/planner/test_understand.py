@@ -1,0 +1,192 @@
+"""Texts become steps that a planner knows, or are refused."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from spoken import MOTIONS, encoder, known, needs_weights
+from test_knobs import MEASURED
+
+from spectral_skills.planner.known import Known, parts
+from spectral_skills.planner.opposites import opposed, traits
+from spectral_skills.planner.phrases import held_out
+from spectral_skills.planner.understand import FarFromKnown, Step, understand
+from spectral_skills.spectral.direction_file import Directions
+
+pytestmark = needs_weights
+UNRELATED = """
+buy some milk|the stock market fell|play chess with me|do a backflip|climb the stairs
+what time is it|open the window|make me a coffee|swim across the lake|sing a song
+jump over the fence|do a handstand|ride a bicycle|kick the ball|sit down on the chair
+lie down on the floor|dance the tango|how are you|solve this equation|fly to the moon
+my left shoe is dirty|turn off the tv|the right answer is four|raise the price
+forward this email to bob|do a cartwheel|kneel down|hop on one leg|juggle three balls
+""".strip().replace("\n", "|")
+FOREIGN = (
+    "marche en avant|gehe vorwärts|levanta el brazo derecho|иди вперёд|向前走"
+    "|前に歩け|앞으로 걸어|\U0001f600|\U0001f44b\U0001f44b|asdf qwer zxcv|blorp fnarg"
+    "|12345|???|...|lorem ipsum dolor sit amet|SELECT * FROM users"
+)
+
+
+@cache
+def directions() -> Directions:
+    return replace(Directions.load("base"), measured=MEASURED)
+
+
+def steps(text: str) -> list[Step]:
+    return understand(text, known(), directions(), encoder())
+
+
+@pytest.mark.parametrize(
+    ("text", "motions"),
+    [
+        ("walk forward", ["walk"]),
+        ("Walk forward, then turn left!", ["walk", "turn left"]),
+        ("walk ahead. then squat down; after that bow", ["walk", "squat", "bow"]),
+        ("turn left, turn right and bow", ["turn left", "turn right", "bow"]),
+        ("bow and then wave the left hand", ["bow", "wave left"]),
+        ("turn to your left and wave with your left hand", ["turn left", "wave left"]),
+        ("could you please turn to the right now?", ["turn right"]),
+        ("robot, jog", ["jog"]),
+        ("walk backwards", ["back"]),
+        ("walk slowly", ["slow walk"]),
+        ("walk fast", ["fast walk"]),
+        # A motion of its own, in one order or the other.
+        ("walk forward and wave your right hand", ["walk, wave right"]),
+        ("wave the left hand while going forward", ["walk, wave left"]),
+        ("walk forward, waving your right hand", ["walk, wave right"]),
+        ("squat down and come back up", ["squat"]),
+        ("stop", ["stand"]),
+        ("walk forward, then don't move", ["walk", "stand"]),
+    ],
+)
+def test_texts_become_steps(text, motions):
+    """In the order they are told, sides and ways as told."""
+    assert [step.motion for step in steps(text)] == motions
+
+
+@pytest.mark.parametrize("motion", ["wave left", "wave right"])
+def test_sides_are_never_confused(motion):
+    """Though the encoder hardly tells them apart."""
+    side = motion.split()[1]
+    for text in (f"wave your {side} hand", f"please wave with the {side} hand"):
+        assert steps(text)[0].motion == motion
+
+
+def test_without_a_side_any_will_do():
+    """`wave` is not refused for want of a side."""
+    assert steps("wave")[0].motion in ("wave left", "wave right")
+    assert steps("turn")[0].motion in ("turn left", "turn right")
+
+
+def test_what_a_direction_does_becomes_a_knob():
+    """On top of the motion that goes somewhere, scaled by how much is said."""
+    (step,) = steps("walk forward and raise your right arm a little")
+    (knob,) = step.knobs
+    assert (step.motion, step.sentence) == ("walk", "walk forward")
+    assert (knob.direction, knob.amplitude) == ("arm", 1.0)
+    (turned,) = steps("raise the left arm while walking ahead")
+    assert (turned.motion, turned.knobs[0].direction) == ("walk", "left")
+
+
+def test_without_directions_a_knob_is_a_step():
+    """What can be done one after the other is."""
+    text = "walk forward and raise the right arm"
+    found = understand(text, known(), None, encoder())
+    assert [step.motion for step in found] == ["walk", "raise right"]
+
+
+def test_a_wish_alone_changes_what_was_done_before():
+    """The same motion with a knob, where no motion is like the wish."""
+    few = Known.of({"squat": ["squat", "squat down"], "walk": ["walk"]}, encoder())
+    first, second = understand("walk, then turn left", few, directions(), encoder())
+    assert first.motion == second.motion == "walk"
+    assert not first.knobs and [knob.direction for knob in second.knobs] == ["turn"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "seconds"),
+    [
+        ("walk forward for 3 seconds", "walk forward", 3.0),
+        ("for 2.5 s walk forward", "walk forward", 2.5),
+        ("turn left for two seconds please", "turn left", 2.0),
+        ("march in place for half a minute", "march in place", 30.0),
+        ("walk forward", "walk forward", None),
+    ],
+)
+def test_times_are_read(text, sentence, seconds):
+    """And taken out of the sentence."""
+    (step,) = steps(text)
+    assert (step.sentence, step.seconds) == (sentence, seconds)
+
+
+@pytest.mark.parametrize("text", f"{UNRELATED}|{FOREIGN}".split("|"))
+def test_unrelated_texts_are_refused(text):
+    """English, other languages and gibberish."""
+    with pytest.raises(FarFromKnown) as refused:
+        steps(text)
+    assert refused.value.nearest in known().sentences
+    assert refused.value.cosine < 0.85
+
+
+def test_one_strange_part_is_enough():
+    """And it is named."""
+    with pytest.raises(FarFromKnown, match="backflip"):
+        steps("walk forward and do a backflip")
+
+
+@pytest.mark.parametrize("text", ["don't wave", "never walk forward", "do not jog"])
+def test_what_not_to_do_is_refused(text):
+    """It must not be taken for its opposite."""
+    with pytest.raises(FarFromKnown, match="what not to do"):
+        steps(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("", "no text"), (" \n", "no text"), ("a" * 1001, "1001")]
+)
+def test_texts_without_words_or_too_long_are_refused(text, told):
+    """In words that help."""
+    with pytest.raises(ValueError, match=told):
+        steps(text)
+
+
+def test_most_held_out_sentences_are_understood():
+    """Nine of ten, as one step of the right motion."""
+    tried = [(name, s) for name, own in MOTIONS.items() for s in held_out(own)[::2]]
+    right = 0
+    for name, sentence in tried:
+        try:
+            right += [step.motion for step in steps(sentence)] == [name]
+        except FarFromKnown:
+            continue
+    assert right >= 0.88 * len(tried)
+
+
+@pytest.mark.parametrize(
+    ("some", "other", "is_opposed"),
+    [
+        ("raise the left arm", "raise the right arm", True),
+        ("raise the arm", "raise the right arm", False),
+        ("raise both arms", "raise the right arm", False),
+        ("walk forward", "walk backward", True),
+        ("walk ahead", "walk sideways", True),
+        ("raise the arm", "lower the arm", True),
+        ("walk at a low speed", "walk fast", True),
+        ("walk without any hurry", "walk slowly", False),
+        ("squat and come back up", "squat down and stand up", False),
+        ("get right down", "turn left", False),
+    ],
+)
+def test_opposites(some, other, is_opposed):
+    """Found by their words, whatever the encoder thinks of them."""
+    assert opposed(traits(some), traits(other)) == is_opposed
+
+
+def test_clauses_are_split_where_a_verb_follows():
+    """`nice and slow` is one thing."""
+    assert parts("walk nice and slow") == ["walk nice and slow"]
+    assert parts("walk while waving the hand") == ["walk", "wave the hand"]
+    assert parts("walk with your right arm raised") == ["walk", "your right arm raised"]
+    assert parts("wave with your right hand") == ["wave with your right hand"]
