@@ -6,10 +6,10 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from small_planner import ABOUT, HEAD, SKILL, TEXT
+from small_planner import SKILL, TEXT, make_planner
 
 from spectral_skills.planner.export import INPUTS, export
-from spectral_skills.planner.model import Planner, PlannerConfig
+from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
 
 
@@ -17,10 +17,7 @@ from spectral_skills.planner.text import TextStates
 def exported(tmp_path_factory) -> tuple[Planner, onnxruntime.InferenceSession]:
     """A small planner, twice."""
     path: Path = tmp_path_factory.mktemp("onnx") / "planner.onnx"
-    torch.manual_seed(0)
-    planner = Planner(PlannerConfig(HEAD, "skill", "letters", ABOUT)).eval()
-    planner.chunk_mean += 0.5
-    planner.history_std *= 2.0
+    planner = make_planner()
     export(planner, path)
     providers = ["CPUExecutionProvider"]
     return planner, onnxruntime.InferenceSession(path, providers=providers)
