@@ -1,6 +1,10 @@
 """What several tests share: plausible random motions and corpora made of them."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -120,3 +124,28 @@ def make_controller():
         return Controller(config).eval()
 
     return make
+
+
+@pytest.fixture(scope="session")
+def kill_run():
+    """Start a verb, kill it soon after its first checkpoint; gives the exit code."""
+
+    def kill(arguments: list[str], out: Path, how: signal.Signals) -> int:
+        code = "from spectral_skills.cli import main; main()"
+        run = subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        try:
+            until = time.monotonic() + 60
+            while not (out / "checkpoint" / "state.json").exists():
+                assert run.poll() is None and time.monotonic() < until
+                time.sleep(0.01)
+            run.send_signal(how)
+            return run.wait(60)
+        finally:
+            run.kill()
+
+    return kill

@@ -146,7 +146,7 @@ def test_another_language_model_is_refused():
 @pytest.fixture
 def told(monkeypatch):
     """`told(words)`: the exit code of `spectral say` with these words."""
-    monkeypatch.setattr(speech, "_matched", lambda *_: (actor(), Obliging()))
+    monkeypatch.setattr(speech, "matched", lambda *_: (actor(), Obliging()))
     monkeypatch.setattr(language, "text_encoder", Letters)
     monkeypatch.setattr(Directions, "load", lambda _: directions())
 

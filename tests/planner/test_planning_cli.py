@@ -1,13 +1,9 @@
 """`spectral collect`, `plan` and `evaluate planning` as they are typed."""
 
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import fields
 from pathlib import Path
 
@@ -111,26 +107,11 @@ def _same(one: Path, other: Path) -> None:
         assert torch.equal(found[name], value), name
 
 
-def test_a_killed_run_goes_on_with_the_same_command(places, tmp_path):
+def test_a_killed_run_goes_on_with_the_same_command(places, tmp_path, kill_run):
     """Its numbers are those of a run that was never killed."""
     out = tmp_path / "run"
     arguments = [str(word) for word in _plan(places, out)]
-    code = "from spectral_skills.cli import main; main()"
-    run = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    try:
-        until = time.monotonic() + 60
-        while not (out / "checkpoint" / "state.json").exists():
-            assert run.poll() is None and time.monotonic() < until
-            time.sleep(0.005)
-        run.kill()
-        assert run.wait(60) == -signal.SIGKILL
-    finally:
-        run.kill()
+    assert kill_run(arguments, out, signal.SIGKILL) == -signal.SIGKILL
     state = json.loads((out / "checkpoint" / "state.json").read_text())
     assert 10 <= state["update"] < 40
     assert _spectral(*arguments) == 0

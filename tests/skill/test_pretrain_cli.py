@@ -1,11 +1,7 @@
 """`spectral pretrain` as it is typed: recipes, options, mistakes, a killed run."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -172,31 +168,11 @@ def test_an_unknown_device_is_named(folder, tmp_path, capsys):
     assert "gpu" in capsys.readouterr().err
 
 
-def _kill(arguments: list[str], out: Path, how: signal.Signals) -> int:
-    """Start a run, kill it soon after its first checkpoint; the exit code."""
-    code = "from spectral_skills.cli import main; main()"
-    run = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    try:
-        until = time.monotonic() + 60
-        while not (out / "checkpoint" / "state.json").exists():
-            assert run.poll() is None and time.monotonic() < until
-            time.sleep(0.01)
-        run.send_signal(how)
-        return run.wait(60)
-    finally:
-        run.kill()
-
-
-def test_a_killed_run_ends_as_if_it_had_not_been(whole, folder, tmp_path):
+def test_a_killed_run_ends_as_if_it_had_not_been(whole, folder, tmp_path, kill_run):
     """The same command goes on; model and evaluations are the same to the bit."""
     out = tmp_path / "run"
     arguments = _arguments(folder, out)
-    assert _kill(arguments, out, signal.SIGKILL) == -signal.SIGKILL
+    assert kill_run(arguments, out, signal.SIGKILL) == -signal.SIGKILL
     assert 10 <= _updates(out) < 40
     assert _spectral(*arguments) == 0
     known = ("update", "held_out", "held_out_levels", "shuffled", "skill_std")
@@ -207,10 +183,10 @@ def test_a_killed_run_ends_as_if_it_had_not_been(whole, folder, tmp_path):
         assert torch.equal(found[key], value), key
 
 
-def test_an_interrupted_run_keeps_what_it_has(folder, tmp_path):
+def test_an_interrupted_run_keeps_what_it_has(folder, tmp_path, kill_run):
     """Exit code 130, and a checkpoint and a model of where it was."""
     out = tmp_path / "run"
-    assert _kill(_arguments(folder, out), out, signal.SIGINT) == 130
+    assert kill_run(_arguments(folder, out), out, signal.SIGINT) == 130
     assert 10 <= _updates(out) < 40
     assert all(p.isfinite().all() for p in SkillModel.load(out).parameters())
 

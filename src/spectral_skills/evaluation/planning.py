@@ -12,12 +12,13 @@ from spectral_skills.evaluation.composition.findings import Chart, Findings, Ser
 from spectral_skills.evaluation.stage import Actor, Score, Stage
 from spectral_skills.motion.bench import hardware
 from spectral_skills.planner.model import Planner
+from spectral_skills.planner.routes import Route, longest
 from spectral_skills.planner.text import TextEncoder, TextStates
 from spectral_skills.results import Result
 
 EVERY = (1, 10, 21, 30)
 """Steps after which is planned anew."""
-_ROUTES = {
+_ROUTES: dict[Route, str] = {
     "skills": "Skills (z to z)",
     "re-encode": "Re-encode (o to z)",
     "explicit": "Explicit (o to o)",
@@ -164,12 +165,10 @@ def interfaces(
 
 
 def _planned(
-    table: Table, route: str, actor: Actor, planner: Planner, every: Sequence[int]
+    table: Table, route: Route, actor: Actor, planner: Planner, every: Sequence[int]
 ) -> None:
     text = table.text(planner)
-    limit = 30
-    if route == "re-encode" and actor.encoder is not None:
-        limit -= actor.encoder.last
+    limit = longest(route, actor.encoder)
     for odometry in (False, True)[: 1 + (route != "skills")]:
         told = f"{_ROUTES[route]}{', odometry' if odometry else ''}"
         for steps in every:

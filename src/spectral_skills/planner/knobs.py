@@ -14,6 +14,7 @@ from spectral_skills.planner.opposites import differences, opposed, traits
 from spectral_skills.planner.text import TextEncoder, pooled
 from spectral_skills.planner.wishes import WISHES, Wish
 from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.spectral.noticed import NOTICED
 
 WELL_KNOWN = "walk"
 """The base on which directions were measured first and most."""
@@ -25,18 +26,6 @@ _DIFFERENCE = 0.1
 """What a trait that only one of two sentences names costs, in cosines."""
 _PURE = 0.55
 """A direction serves a wish if that is at least this share of all it changes."""
-_NOTICED = {
-    "pitch": 0.3,
-    "roll": 0.2,
-    "yaw": 0.2,
-    "apex": 0.03,
-    "heading": 27.0,
-    "speed": 0.15,
-    "height": 0.04,
-    "stride": 0.15,
-}
-"""Smallest change that one notices, by the last word of a measure; the file leaves out
-smaller ones."""
 _SCALES = (
     (
         r"as (?:much|far|high|fast|low|slowly?|quickly) as (?:possible|you can)",
@@ -161,9 +150,7 @@ def _serves(
     effects: Mapping[str, float], parts: Mapping[str, int]
 ) -> tuple[float, float]:
     """How much of a wish comes true, in changes one notices, and its share of all."""
-    sizes = {
-        name: value / _NOTICED[name.split("_")[-1]] for name, value in effects.items()
-    }
+    sizes = {name: value / NOTICED[name] for name, value in effects.items()}
     wished = min(sign * sizes.get(name, 0.0) for name, sign in parts.items())
     if wished <= 0:
         return 0.0, 0.0

@@ -47,6 +47,13 @@ def route_of(planner: Planner, tracker: Tracker) -> Route:
     )
 
 
+def longest(route: Route, encoder: SkillEncoder | None) -> int:
+    """Steps that one plan lasts: an encoder sees ten poses at once."""
+    if route == "re-encode" and encoder is not None:
+        return CHUNK - encoder.last
+    return CHUNK
+
+
 class PlannedSource:
     """Commands of robots that are each told a sentence."""
 
@@ -80,20 +87,13 @@ class PlannedSource:
         self._last: Tensor | None = None
         """(n, a) what of a plan was followed last."""
         self._due, self._anew = 0, False
-        limit = self.limit
+        limit = longest(self.route, encoder)
         if not 1 <= every <= limit:
             raise ValueError(f"a plan every {every} steps, must be 1 to {limit}")
         if self.route == "re-encode" and encoder is None:
             raise ValueError("planned poses need the encoder that makes skills of them")
         if ensemble and self.route != "skills":
             raise ValueError("only planned skills are averaged over plans")
-
-    @property
-    def limit(self) -> int:
-        """Steps that one plan lasts: an encoder sees ten poses at once."""
-        if self.route == "re-encode" and self._encoder is not None:
-            return CHUNK - self._encoder.last
-        return CHUNK
 
     def tell(self, text: TextStates) -> None:
         """From now on another sentence; it is planned at once."""

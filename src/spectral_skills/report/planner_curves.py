@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from spectral_skills.report import ink
-from spectral_skills.report.training import duration, logarithmic, over_updates
+from spectral_skills.report.training import logarithmic, over_updates, reached
 from spectral_skills.skill.run_folder import read_log
 
 _LABELS_PX = 15
@@ -22,13 +22,7 @@ def draw_curves(run: Path) -> None:
     if not rows:
         return
     figure = ink.sheet(560)
-    last, best = rows[-1], min(rows, key=lambda row: row["held_out"])
-    ink.headline(
-        figure,
-        f"Planning: {run.name}",
-        f"{last['update']:,} updates in {duration(last['seconds'])}; "
-        f"best held-out error {best['held_out']:.4f} at {best['update']:,}",
-    )
+    ink.headline(figure, f"Planning: {run.name}", reached(rows))
     grid = figure.add_gridspec(
         *(1, 2), left=0.045, right=0.94, top=0.77, bottom=0.11, wspace=0.4
     )

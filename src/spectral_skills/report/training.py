@@ -15,13 +15,8 @@ def draw_curves(run: Path) -> None:
     if not rows:
         return
     figure = ink.sheet(760)
-    last, best = rows[-1], min(rows, key=lambda row: row["held_out"])
-    ink.headline(
-        figure,
-        f"Pretraining: {run.name}",
-        f"{last['update']:,} updates in {duration(last['seconds'])}; "
-        f"best held-out error {best['held_out']:.4f} at {best['update']:,}",
-    )
+    ink.headline(figure, f"Pretraining: {run.name}", reached(rows))
+    last = rows[-1]
     grid = figure.add_gridspec(
         2, 2, left=0.055, right=0.91, top=0.82, bottom=0.08, hspace=0.42, wspace=0.42
     )
@@ -74,9 +69,15 @@ def draw_curves(run: Path) -> None:
     ink.save(figure, run / "curves.png")
 
 
-def duration(seconds: float) -> str:
-    """How long a run took."""
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} minutes"
+def reached(rows: list[dict]) -> str:
+    """How far a run has come, and the least error on what was held out."""
+    last, best = rows[-1], min(rows, key=lambda row: row["held_out"])
+    seconds = last["seconds"]
+    took = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} minutes"
+    return (
+        f"{last['update']:,} updates in {took}; "
+        f"best held-out error {best['held_out']:.4f} at {best['update']:,}"
+    )
 
 
 def over_updates(figure, cell, title: str) -> Axes:

@@ -165,17 +165,17 @@ def evaluate_planning(
     where = device_or_best(device)
     (clips,) = open_corpora([corpus])
     encoder = text_encoder()
-    actor, found = _matched(planner, controller, skill, where, "skill")
+    actor, found = matched(planner, controller, skill, where, "skill")
     other = None
     if poses is not None:
-        other = _matched(poses, controller, skill, where, "pose")[1]
+        other = matched(poses, controller, skill, where, "pose")[1]
     check_text(found, encoder)
     stage = Stage(clips, where, episodes, steps, seed)
     name = load_provenance(place(planner, KIND)).weights_hash
     if experiment == "interfaces":
         third = None
         if explicit is not None:
-            third = _matched(explicit[1], explicit[0], skill, where, "pose")
+            third = matched(explicit[1], explicit[0], skill, where, "pose")
         rest = (actor, found), other, third
         result = planning.interfaces(stage, encoder, *rest, run=name)
     elif experiment == "fsq":
@@ -190,7 +190,7 @@ def evaluate_planning(
     finish(result, controller, out, record)
 
 
-def _matched(
+def matched(
     planner: Path,
     controller: Path,
     skill: Path,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from spectral_skills.verbs.planning import _matched
+from spectral_skills.verbs.planning import matched
 from spectral_skills.verbs.shared import NOTHING_USABLE
 
 _BASE = Path("base")
@@ -52,7 +52,7 @@ def say(
 
     if out is not None and out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
-    actor, found = _matched(planner, controller, skill, "cpu")
+    actor, found = matched(planner, controller, skill, "cpu")
     knobs = None
     if directions is not None and found.config.output == "skill":
         knobs = Directions.load(directions)

@@ -13,13 +13,10 @@ import torch
 from spectral_skills import rotation
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.robot import g1
+from spectral_skills.spectral.noticed import NOTICED, SHOULDERS, SIDES
 from spectral_skills.spectral.support import ATTRIBUTES as DESCRIBED
 from spectral_skills.spectral.support import describe_run
 
-_SIDES = ("left", "right")
-SHOULDERS = tuple(
-    f"{side}_shoulder_{axis}" for side in _SIDES for axis in ("pitch", "roll", "yaw")
-)
 ARM_JOINTS = np.array(
     [
         i
@@ -29,7 +26,7 @@ ARM_JOINTS = np.array(
 )
 UNITS: dict[str, str] = {
     **dict.fromkeys(SHOULDERS, "rad"),
-    **{f"{side}_apex": "m" for side in _SIDES},
+    **{f"{side}_apex": "m" for side in SIDES},
     "heading": "deg",
     "speed": "m/s",
     "root_height": "m",
@@ -37,15 +34,6 @@ UNITS: dict[str, str] = {
 }
 """Measures and their units. Apex: how far the ankle rises within a second. Heading:
 turned from the first step to the last. Speed: along the path. Stride: of one leg."""
-NOTICED: dict[str, float] = {
-    **{name: 0.3 if name.endswith("pitch") else 0.2 for name in SHOULDERS},
-    **{f"{side}_apex": 0.03 for side in _SIDES},
-    "heading": 27.0,
-    "speed": 0.15,
-    "root_height": 0.04,
-    "stride": 0.15,
-}
-"""Smallest change that counts as an effect."""
 _NAMES: dict[str, tuple[str, str]] = {
     "shoulder_pitch": ("arm lower", "arm raise"),
     "shoulder_roll": ("arm out", "arm in"),
@@ -122,7 +110,7 @@ def headings(rows: np.ndarray) -> np.ndarray:
 
 def stride_hz(rows: np.ndarray) -> float:
     """Strides a second of one leg; 0 where the thighs do not swing."""
-    left, right = (rows[:, 7 + g1.joint_index(f"{side}_hip_pitch")] for side in _SIDES)
+    left, right = (rows[:, 7 + g1.joint_index(f"{side}_hip_pitch")] for side in SIDES)
     swing = (left - right) - (left - right).mean()
     if swing.std() < 0.05:
         return 0.0
@@ -146,7 +134,7 @@ def named(changes: Mapping[str, float]) -> str:
     if abs(scaled[best]) < 1.0:
         return ""
     side, _, part = best.partition("_")
-    if side not in _SIDES:
+    if side not in SIDES:
         return _word(best, scaled[best])
     other = f"{'right' if side == 'left' else 'left'}_{part}"
     ours, theirs = _outward(best, scaled[best]), _outward(other, scaled[other])
