@@ -134,6 +134,13 @@ def test_init_files_are_empty():
         # What the robot's runtime uses needs NumPy.
         ("spectral_skills.spectral.steering", ("torch", "mujoco")),
         ("spectral_skills.spectral.direction_file", ("torch", "mujoco")),
+        ("spectral_skills.deploy.runtime", ("torch", "mujoco")),
+        # Nor does what drives a robot, simulates one or shows one need torch.
+        ("spectral_skills.deploy.brain", ("torch", "mujoco")),
+        ("spectral_skills.deploy.journey", ("torch",)),
+        ("spectral_skills.deploy.robot_sim", ("torch",)),
+        ("spectral_skills.deploy.faults", ("torch",)),
+        ("spectral_skills.desk.page", ("torch",)),
     ],
 )
 def test_light_modules_import_nothing_heavy(module, heavy):

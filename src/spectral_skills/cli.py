@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from spectral_skills.verbs import (
+    bundles,
     composition,
     controllers,
+    driving,
     machine,
+    mixing,
     motions,
     planning,
+    robots,
     skills,
     speech,
     tracking,
@@ -40,6 +44,10 @@ VERBS: dict[str, Callable] = {
     "collect": planning.collect,
     "plan": planning.plan,
     "say": speech.say,
+    "desk": mixing.desk,
+    "export": bundles.export,
+    "drive": driving.drive,
+    "robot-sim": robots.robot_sim,
     "evaluate readout": skills.evaluate_readout,
     "evaluate tracking": tracking.evaluate_tracking,
     "evaluate composition": composition.evaluate_composition,

@@ -17,10 +17,10 @@ from spectral_skills.physics.base import Variation
 from spectral_skills.physics.settings import (
     LARGEST,
     PhysicsConfig,
-    changes,
     geom_links,
     tracking_model,
 )
+from spectral_skills.physics.vary import changes
 from spectral_skills.robot import g1
 
 _OVERFLOWS = {

@@ -17,12 +17,11 @@ from torch import Tensor
 
 from spectral_skills.physics.base import Variation
 from spectral_skills.physics.settings import (
-    VARIED,
     PhysicsConfig,
-    changes,
     geom_links,
     tracking_model,
 )
+from spectral_skills.physics.vary import VARIED, changes
 from spectral_skills.physics.warp_kernels import (
     choose_targets,
     largest_normal_force,

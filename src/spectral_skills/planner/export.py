@@ -1,12 +1,15 @@
-"""A whole plan of one robot as an ONNX graph: for run times without torch."""
+"""Networks as ONNX graphs, for run times without torch; a whole plan is one graph."""
 
 import io
 import logging
 import warnings
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from spectral_skills.atomic import write_file
 from spectral_skills.planner.model import Planner
@@ -32,17 +35,36 @@ def export(planner: Planner, path: Path) -> None:
         "states": {1: tokens},
         "mask": {1: tokens},
     }
+    write_file(path, to_onnx(planner, example, INPUTS, "chunk", shapes))
+
+
+def to_onnx(
+    module: nn.Module,
+    example: tuple[Tensor, ...],
+    inputs: Sequence[str],
+    output: str,
+    shapes: dict[str, Any] | None = None,
+) -> bytes:
+    """A module with one output as a graph; `shapes` are those that may vary."""
+    from onnxscript import optimizer
+
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     # The exporter tells of every stage, and of what will change in torch.
-    with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+    silence = redirect_stdout(io.StringIO())
+    with silence, warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            planner.cpu().eval(),
+            module.cpu().eval(),
             example,
-            input_names=INPUTS,
-            output_names=("chunk",),
+            input_names=inputs,
+            output_names=(output,),
             dynamic_shapes=shapes,
             dynamo=True,
+            optimize=False,
         )
     assert program is not None
-    write_file(path, program.model_proto.SerializeToString())
+    # All that the exporter's own optimisation does to a plan takes ten times as long,
+    # and the graph is no faster for it.
+    optimizer.fold_constants(program.model, onnx_shape_inference=True)
+    optimizer.remove_unused_nodes(program.model)
+    return program.model_proto.SerializeToString()

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from spectral_skills.evaluation.chained import Outcome
 from spectral_skills.evaluation.composition.effects import NOTICED, UNITS
@@ -120,18 +119,7 @@ def strip(
 def rollout(title: str, run: Executed, base: Executed) -> Rollout:
     """A record in which the base's run is the reference."""
     steps = min(len(run.rows), len(base.rows))
-    robot, reference = (
-        torch.from_numpy(rows[:steps])[:, None] for rows in (run.rows, base.rows)
-    )
-    return Rollout(
-        robot=robot,
-        robot_velocity=torch.empty((steps, 1, 0)),
-        reference=reference,
-        lengths=torch.tensor([steps]),
-        actions=torch.empty((steps - 1, 1, 0)),
-        skills=torch.empty((steps - 1, 1, 0)),
-        names=(title,),
-    )
+    return Rollout.of_rows(title, run.rows[:steps], base.rows[:steps])
 
 
 def _falls(run: Executed) -> str:

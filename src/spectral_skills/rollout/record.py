@@ -76,6 +76,26 @@ class Rollout:
         if len(self.names) != n:
             raise ValueError(f"{len(self.names)} names for {n} robots")
 
+    @classmethod
+    def of_rows(
+        cls, name: str, robot: np.ndarray, reference: np.ndarray | None = None
+    ) -> "Rollout":
+        """Poses (T + 1, 36) of one robot, and where they should have been."""
+        rows = len(robot)
+
+        def one(values: np.ndarray) -> Tensor:
+            return torch.from_numpy(np.asarray(values, np.float32))[:, None]
+
+        return cls(
+            robot=one(robot),
+            robot_velocity=torch.empty((rows, 1, 0)),
+            reference=None if reference is None else one(reference),
+            lengths=torch.tensor([rows]),
+            actions=torch.empty((rows - 1, 1, 0)),
+            skills=torch.empty((rows - 1, 1, 0)),
+            names=(name,),
+        )
+
     @property
     def count(self) -> int:
         return self.robot.shape[1]

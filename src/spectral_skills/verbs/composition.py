@@ -118,8 +118,8 @@ def evaluate_chaining(
 def steer(
     *,
     base: str = "walk",
-    direction: list[str],
-    amplitude: list[float],
+    direction: list[str] | None = None,
+    amplitude: list[float] | None = None,
     at: list[float] | None = None,
     until: list[float] | None = None,
     seconds: float = 8.0,
@@ -128,11 +128,15 @@ def steer(
     directions: Path = _DIRECTIONS,
     corpus: Path = Path("embedded"),
     seed: int | None = None,
+    take: Path | None = None,
+    bundle: Path | None = None,
     out: Path,
     film: bool = True,
     json: bool = False,
 ) -> None:
     """Add directions to a base skill, and see what the robot makes of it.
+
+    With --take, run again what was recorded at the desk, and tell if it differs.
 
     Args:
         base: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or the
@@ -148,6 +152,8 @@ def steer(
         corpus: Folder of the corpus that clips are taken from and distances are
             measured to.
         seed: Of another friction, mass and start; nothing is random without it.
+        take: File (.npz) that `spectral desk` recorded.
+        bundle: Folder of the bundle that the desk had; the released models by default.
         out: Folder for the record (.npz), the picture and the film.
         film: Draw a film too; it takes longer than the simulation.
         json: Print everything as JSON and nothing else.
@@ -157,6 +163,12 @@ def steer(
 
     if out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
+    if take is not None:
+        if direction or amplitude:
+            raise ValueError("--take or --direction, not both")
+        return _replay(take, bundle, out, film, json)
+    if not direction or not amplitude:
+        raise ValueError("name what to add: --direction NAME --amplitude 2")
     lab = _lab(controller, skill, directions, "cpu", out)
     (clips,) = open_corpora([corpus])
     knobs = one_run.knobs(direction, amplitude, at, until, seconds)
@@ -169,6 +181,39 @@ def steer(
     else:
         steered_run.show(found)
         steered_run.draw(*drawn)
+
+
+def _replay(path: Path, bundle: Path | None, out: Path, film: bool, json: bool) -> None:
+    """Run a take again, and show it."""
+    import json as text
+
+    import numpy as np
+
+    from spectral_skills.deploy.bundle import Bundle
+    from spectral_skills.desk.takes import Take, replay
+    from spectral_skills.report import rollout_film
+    from spectral_skills.rollout.record import Rollout
+    from spectral_skills.verbs.driving import released
+
+    take = Take.load(path)
+    rows = replay(Bundle.open(bundle or released()), take)
+    off = float(np.abs(rows - take.rows).max())
+    record = Rollout.of_rows(path.stem, rows, take.ghosts)
+    out.mkdir(parents=True, exist_ok=True)
+    record.save(out / "run.npz")
+    if json:
+        print(text.dumps({"seconds": take.seconds, "largest_difference": off}))
+    else:
+        print(f"take      {path.name}, {take.seconds:.1f} s")
+        told = "none: the very same run" if off == 0 else f"{off:.2g} (m or rad)"
+        print(f"differs   {told}")
+    rollout_film.strip(record, out / "run.png", subtitle="blue: the base alone")
+    paths = [("picture", out / "run.png")]
+    if film:
+        made = rollout_film.film(record, out / "run", told="blue: the base alone")
+        paths += [("film", one) for one in made]
+    for what, one in [] if json else paths:
+        print(f"{what:10s}{one}")
 
 
 def chain(

@@ -17,6 +17,9 @@ What = Literal[
     "track",
     "evaluate",
     "planner",
+    "drive",
+    "faults",
+    "stops",
 ]
 
 
@@ -54,6 +57,9 @@ def bench(
         "track": "tracking.bench",
         "evaluate": "evaluation.bench",
         "planner": "planner.bench",
+        "drive": "deploy.bench",
+        "faults": "deploy.campaign",
+        "stops": "deploy.stops",
     }
     room = rooms.get(what, "motion.bench")
     measure = getattr(import_module(f"spectral_skills.{room}"), what)

@@ -1,0 +1,335 @@
+"""A bundle: one folder with all that a robot needs, read without torch.
+
+Written by `spectral export`; `Bundle.open(folder)` is all a user needs:
+
+    bundle = Bundle.open("runs/bundle")
+    action = bundle.controller()(history, command)
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import onnxruntime
+from safetensors import SafetensorError, safe_open
+
+from spectral_skills import config as configs
+from spectral_skills.robot import g1
+from spectral_skills.spectral.direction_file import Directions
+
+VERSION = 1
+MANIFEST, CONTROLLER, ENCODER = "bundle.json", "controller.onnx", "encoder.onnx"
+PLANNER, SENTENCES = "planner.onnx", "sentences.safetensors"
+DIRECTIONS, BASES = "directions.safetensors", "bases.safetensors"
+SUPPORT = "support.safetensors"
+PROPRIO_SIZE = 6 + 3 * g1.NUM_JOINTS
+JointOrder = Literal["mujoco", "isaaclab"]
+
+
+@dataclass(frozen=True)
+class RobotFacts:
+    """The robot as it was trained, joints in MuJoCo order."""
+
+    joints: tuple[str, ...]
+    default_rad: tuple[float, ...]
+    action_scale_rad: tuple[float, ...]
+    stiffness: tuple[float, ...]
+    damping: tuple[float, ...]
+    effort_nm: tuple[float, ...]
+    velocity_rad_s: tuple[float, ...]
+    limits_rad: tuple[tuple[float, float], ...]
+    control_hz: int
+    action_limit: float
+    """Actions beyond it count as it."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What goes into the graphs."""
+
+    history: int
+    """Frames, oldest first."""
+    proprio: tuple[tuple[str, int], ...]
+    """Parts of a frame and their sizes."""
+    skill: int
+    phase: int
+    """Numbers of a command after its skill: sine and cosine of its age."""
+    hold: int
+    """Control steps that one command lasts."""
+    window: tuple[int, int]
+    """First and last frame that the encoder sees, from now."""
+    joint_order: JointOrder
+    """Of the joints in the controller's graph."""
+
+
+@dataclass(frozen=True)
+class BaseFacts:
+    """A base clip, as far as it is not arrays."""
+
+    name: str
+    text: str
+    loop: tuple[int, int]
+    """Steps [begin, end) that may be repeated without a jump."""
+    fall_m: float
+    """A root lower than this has fallen."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """bundle.json."""
+
+    version: int
+    made_with: str
+    robot: RobotFacts
+    layout: Layout
+    controller: str
+    """Hash of its weights."""
+    encoder: str
+    """Fingerprint."""
+    planner: str
+    """Hash of its weights, or nothing."""
+    bases: tuple[BaseFacts, ...]
+    typical: float
+    """Median distance of the corpus's skills to the bank of other clips."""
+    far: float
+    """Its 99th percentile."""
+    plan_every: int
+    """Steps after which is planned anew."""
+    sentences: tuple[tuple[str, str], ...]
+    """Motion and sentence of all that the planner has learned."""
+    takes_s: dict[str, float]
+    """How long motions take."""
+    files: dict[str, str]
+    """Hash of every other file."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """A motion as a stream of skills."""
+
+    name: str
+    text: str
+    skills: np.ndarray
+    """(T, d) float32"""
+    rows: np.ndarray
+    """(T, 36) float32, the reference at the same steps."""
+    loop: tuple[int, int]
+    fall_m: float
+
+
+@dataclass(frozen=True)
+class Support:
+    """Skills of the corpus, and how far others are from them."""
+
+    bank: np.ndarray
+    """(n, d) float32"""
+    typical: float
+    far: float
+
+    def distance(self, skill: np.ndarray) -> float:
+        """From a skill to the nearest of the bank."""
+        skill = skill.astype(np.float32)
+        # |b - z|^2 = |b|^2 - 2 b z + |z|^2: one product, at every control step.
+        squares = self._squares - 2.0 * (self.bank @ skill)
+        return float(np.sqrt(max(squares.min() + skill @ skill, 0.0)))
+
+    @cached_property
+    def _squares(self) -> np.ndarray:
+        return np.square(self.bank).sum(axis=1)
+
+
+class Controller:
+    """History (10, 93) and command (d + 2,) to an action (29,), in MuJoCo order."""
+
+    def __init__(self, path: Path, order: JointOrder):
+        self._session = session(path)
+        self._isaaclab = order == "isaaclab"
+
+    def __call__(self, history: np.ndarray, command: np.ndarray) -> np.ndarray:
+        if self._isaaclab:
+            history = _blocks(history, g1.MUJOCO_TO_ISAACLAB)
+        given = {
+            "history": history.astype(np.float32)[None],
+            "command": command.astype(np.float32)[None],
+        }
+        action = np.asarray(self._session.run(None, given)[0])[0]
+        return action[g1.ISAACLAB_TO_MUJOCO] if self._isaaclab else action
+
+
+class Encoder:
+    """Reference rows (k, 36) and where the robot is (7,) to a skill."""
+
+    def __init__(self, path: Path):
+        self._session = session(path)
+
+    def __call__(self, rows: np.ndarray, robot: np.ndarray) -> np.ndarray:
+        given = {
+            "rows": rows.astype(np.float32)[None],
+            "robot": robot.astype(np.float32)[None],
+        }
+        return np.asarray(self._session.run(None, given)[0])[0]
+
+
+class Planner:
+    """History (10, 93) and a learned sentence to a chunk of skills (30, d)."""
+
+    def __init__(self, folder: Path, sentences: tuple[tuple[str, str], ...]):
+        self._session = session(folder / PLANNER)
+        self.sentences = sentences
+        arrays = _arrays(folder / SENTENCES)
+        self._states, self._mask = arrays["states"], arrays["mask"].astype(bool)
+        self.noise_shape = tuple(self._session.get_inputs()[3].shape[1:])
+
+    def plan(self, history: np.ndarray, sentence: str, noise: np.ndarray) -> np.ndarray:
+        """A chunk that begins as `noise`."""
+        at = self.index(sentence)
+        tokens = int(self._mask[at].sum())
+        given = {
+            "history": history.astype(np.float32)[None],
+            "states": self._states[at : at + 1, :tokens].astype(np.float32),
+            "mask": self._mask[at : at + 1, :tokens],
+            "noise": noise.astype(np.float32)[None],
+        }
+        return np.asarray(self._session.run(None, given)[0])[0]
+
+    def index(self, sentence: str) -> int:
+        """Where a sentence is, or the first of a motion."""
+        for names in zip(*self.sentences, strict=True):
+            if sentence in names:
+                return names.index(sentence)
+        raise ValueError(f"the planner has not learned {sentence!r}")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """All of a bundle but the graphs, which are opened when asked for."""
+
+    folder: Path
+    manifest: Manifest
+    directions: Directions | None
+    bases: dict[str, Base]
+    support: Support
+
+    @classmethod
+    def open(cls, folder: Path | str) -> "Bundle":
+        """Read a bundle; says what is wrong with it."""
+        folder = Path(folder)
+        manifest = _manifest(folder)
+        for name, expected in manifest.files.items():
+            path = folder / name
+            if not path.is_file():
+                raise FileNotFoundError(f"{path}: missing; export the bundle again")
+            if file_hash(path) != expected:
+                raise ValueError(f"{path}: changed since the export; export it again")
+        directions = None
+        if DIRECTIONS in manifest.files:
+            directions = Directions.load(folder / DIRECTIONS)
+            directions.check(manifest.encoder)
+        arrays = _arrays(folder / BASES)
+        bases = {
+            facts.name: Base(
+                facts.name,
+                facts.text,
+                arrays[f"{facts.name}.skills"],
+                arrays[f"{facts.name}.rows"],
+                facts.loop,
+                facts.fall_m,
+            )
+            for facts in manifest.bases
+        }
+        bank = _arrays(folder / SUPPORT)["bank"].astype(np.float32)
+        support = Support(bank, manifest.typical, manifest.far)
+        return cls(folder, manifest, directions, bases, support)
+
+    def base(self, name: str) -> Base:
+        """A base by its name."""
+        if name not in self.bases:
+            known = ", ".join(self.bases)
+            raise ValueError(f"{self.folder}: no base {name!r}; there are {known}")
+        return self.bases[name]
+
+    def controller(self) -> Controller:
+        return Controller(self.folder / CONTROLLER, self.manifest.layout.joint_order)
+
+    def encoder(self) -> Encoder:
+        return Encoder(self.folder / ENCODER)
+
+    def planner(self) -> Planner | None:
+        """The planner, if the bundle has one."""
+        if PLANNER not in self.manifest.files:
+            return None
+        return Planner(self.folder, self.manifest.sentences)
+
+
+def robot_facts(action_limit: float) -> RobotFacts:
+    """The G1 as this package knows it."""
+    return RobotFacts(
+        joints=g1.JOINTS,
+        default_rad=tuple(g1.DEFAULT_JOINTS.tolist()),
+        action_scale_rad=tuple(g1.ACTION_SCALE.tolist()),
+        stiffness=tuple(g1.STIFFNESS.tolist()),
+        damping=tuple(g1.DAMPING.tolist()),
+        effort_nm=tuple(g1.EFFORT_LIMIT.tolist()),
+        velocity_rad_s=tuple(g1.VELOCITY_LIMIT.tolist()),
+        limits_rad=tuple((low, high) for low, high in g1.JOINT_LIMITS.tolist()),
+        control_hz=g1.CONTROL_HZ,
+        action_limit=action_limit,
+    )
+
+
+def session(path: Path) -> onnxruntime.InferenceSession:
+    """A graph on one thread, which sleeps when it has nothing to do."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        return onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime has a class of its own for every cause
+        raise ValueError(f"{path}: not a graph that runs here ({error})") from None
+
+
+def file_hash(path: Path) -> str:
+    """What `Manifest.files` holds."""
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _manifest(folder: Path) -> Manifest:
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{folder}: no bundle here ({MANIFEST} is missing); make one with "
+            "`spectral export --out DIR`"
+        )
+    values = configs.parse(path.read_text(), str(path))
+    found = values.get("version") if isinstance(values, dict) else None
+    if found != VERSION:
+        raise ValueError(f"{path}: version {found}, this package reads {VERSION}")
+    manifest = configs.from_dict(Manifest, values, str(path))
+    if manifest.robot.joints != g1.JOINTS:
+        raise ValueError(f"{path}: a robot with other joints than the G1's")
+    if any("/" in name or name.startswith(".") for name in manifest.files):
+        raise ValueError(f"{path}: a file outside of the bundle")
+    return manifest
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}
+    except (SafetensorError, FileNotFoundError) as error:
+        raise ValueError(f"{path}: damaged or missing ({error})") from None
+
+
+def _blocks(history: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Frames with the joints of each block in another order."""
+    senses, *blocks = np.split(history, (6, 35, 64), axis=-1)
+    return np.concatenate((senses, *(block[..., order] for block in blocks)), axis=-1)

@@ -1,0 +1,11 @@
+"""The bundle of the released models."""
+
+import pytest
+
+from spectral_skills.deploy.bundle import Bundle
+from spectral_skills.deploy.released import base_bundle
+
+
+@pytest.fixture(scope="session")
+def bundle() -> Bundle:
+    return Bundle.open(base_bundle())

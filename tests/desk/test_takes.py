@@ -1,0 +1,109 @@
+"""Takes: recorded, kept, and run again to the last bit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spectral_skills.desk.engine import Engine
+from spectral_skills.desk.film import film
+from spectral_skills.desk.scripted import run, script
+from spectral_skills.desk.takes import Recorder, Take, replay
+from spectral_skills.spectral.steering import read_automation
+
+LINES = [
+    {"at": 0, "do": "cross", "deck": "a"},
+    {"at": 0.5, "do": "record"},
+    {"at": 0.6, "do": "move", "name": "right_arm_1", "position": 1.7},
+    {"at": 1.2, "do": "push", "forward": 0.3, "left": 0.2},
+    {"at": 1.5, "do": "reset"},
+    {"at": 1.6, "do": "ramp", "name": "turn", "steps": 7},
+    {"at": 1.7, "do": "move", "name": "turn", "position": -2.3},
+    {"at": 2.0, "do": "cross", "deck": "b"},
+]
+
+
+@pytest.fixture(scope="module")
+def take(bundle) -> Take:
+    engine = Engine(bundle)
+    frames = run(engine, script(LINES), 2.6)
+    found = engine.stop_recording()
+    assert found is not None and engine.recorder is None
+    assert np.array_equal(found.rows[1:], [frame.row for frame in frames[25:]])
+    return found
+
+
+def test_a_take_begun_in_the_middle_is_run_again_exactly(bundle, take, tmp_path):
+    """From its file, with its push and its reset; to the last bit."""
+    take.save(tmp_path / "take.npz")
+    loaded = Take.load(tmp_path / "take.npz")
+    assert np.array_equal(replay(bundle, loaded), take.rows)
+    assert loaded.seconds == pytest.approx(2.1) and len(loaded.events) == 2
+    assert loaded.heard[0] == "walk" and loaded.heard[-1] == "jog"
+
+
+def test_another_skill_gives_another_run(bundle, take):
+    """What is run again is the commands, not the rows."""
+    changed = replace(take, skills=take.skills + 0.05)
+    assert np.abs(replay(bundle, changed) - take.rows).max() > 1e-3
+
+
+def test_another_controller_is_refused(bundle, take):
+    with pytest.raises(ValueError, match="made with another controller"):
+        replay(bundle, replace(take, controller="other"))
+
+
+def test_automation_is_read_back_exactly(bundle, take, tmp_path):
+    """Amplitudes of every step, and only the directions that were used."""
+    path = tmp_path / "faders.csv"
+    path.write_text(take.automation())
+    assert path.read_text().splitlines()[0] == "time_s,right_arm_1,turn"
+    read = read_automation(path, bundle.directions.names)
+    assert np.array_equal(read.schedule(len(take.skills)), take.amplitudes)
+
+
+def test_automation_of_faders_at_rest_has_no_column(bundle, take):
+    still = replace(take, amplitudes=np.zeros_like(take.amplitudes))
+    assert still.automation() == "time_s\n0.0\n2.08\n"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda arrays: arrays.pop("events"),
+        lambda arrays: arrays.update(rows=arrays["rows"][:-1]),
+        lambda arrays: arrays.update(version=np.array(99)),
+        lambda arrays: arrays.update(heard=arrays["heard"][:3]),
+    ],
+)
+def test_damaged_takes_are_told(take, tmp_path, damage):
+    """The file is named."""
+    path = tmp_path / "take.npz"
+    take.save(path)
+    arrays = dict(np.load(path))
+    damage(arrays)
+    np.savez(path, allow_pickle=False, **arrays)
+    with pytest.raises(ValueError, match="take.npz"):
+        Take.load(path)
+    path.write_bytes(b"no take")
+    with pytest.raises(ValueError, match="not a take"):
+        Take.load(path)
+
+
+def test_a_take_ends_by_itself(bundle, monkeypatch):
+    """Before it fills the memory; one without a step is none."""
+    monkeypatch.setattr("spectral_skills.desk.takes.LONGEST_S", 0.1)
+    engine = Engine(bundle)
+    engine.record()
+    assert isinstance(engine.recorder, Recorder) and engine.stop_recording() is None
+    engine.record()
+    run(engine, script([{"at": 0.2, "do": "push", "left": 0.1}]), 0.3)
+    take = engine.stop_recording()
+    assert take is not None and take.seconds == 0.1 and not len(take.events)
+
+
+def test_films_are_drawn(take, tmp_path):
+    """A GIF at least; the mp4 where ffmpeg is."""
+    short = replace(take, rows=take.rows[:7], ghosts=take.ghosts[:7])
+    made = film(short, tmp_path / "film")
+    assert made[0].suffix == ".gif" and made[0].read_bytes()[:3] == b"GIF"

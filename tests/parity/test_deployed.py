@@ -1,0 +1,80 @@
+"""What runs on a robot does what was trained: the same actions, the same errors."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from spectral_skills.deploy.bundle import Bundle
+from spectral_skills.deploy.measured import tracked, tracked_in_batch
+from spectral_skills.deploy.models import Models
+from spectral_skills.deploy.pilot import Pilot
+from spectral_skills.deploy.released import base_bundle
+from spectral_skills.deploy.signals import Sensed
+from spectral_skills.deploy.simulated import SimulatedRobot
+from spectral_skills.evaluation.metrics import episodes
+from spectral_skills.physics.build import simulate
+from spectral_skills.rollout.controller import Tracker
+from spectral_skills.rollout.record import Rollout
+from spectral_skills.tracking.policy import Controller
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    return Bundle.open(base_bundle())
+
+
+def test_pilot_and_tracker_act_alike(bundle):
+    """Same states, same skills: actions within 1e-4 over two seconds of walking."""
+    base = bundle.base("walk")
+    physics, pilot = simulate("cpu", 1), Pilot(bundle)
+    tracker = Tracker(Controller.load("base"))
+    physics.qpos.copy_(torch.from_numpy(base.rows[:1]))
+    tracker.reset(physics.qpos, physics.qvel)
+    worst = 0.0
+    for step in range(100):
+        qpos, qvel = physics.qpos[0].double().numpy(), physics.qvel[0].double().numpy()
+        sensed = Sensed(0.02 * step, step, qpos[3:7], qvel[3:6], qpos[7:], qvel[6:])
+        pilot.sense(sensed)
+        tracker.sense(physics.qpos, physics.qvel)
+        skill = base.skills[step]
+        ours = pilot.act(skill)
+        theirs = tracker.act(torch.from_numpy(skill)[None])
+        worst = max(worst, float(np.abs(ours - theirs[0].numpy()).max()))
+        physics.targets.copy_(tracker.targets(theirs))
+        physics.step()
+    assert worst < 1e-4
+
+
+def test_simulated_robot_is_the_training_environment(bundle):
+    """The same orders lead through the same states."""
+    base = bundle.base("walk")
+    physics, robot, pilot = simulate("cpu", 1), SimulatedRobot(), Pilot(bundle)
+    physics.qpos.copy_(torch.from_numpy(base.rows[:1]))
+    robot.reset(base.rows[0].astype(np.float64))
+    for step in range(25):
+        pilot.sense(robot.sense())
+        order = pilot.order(pilot.act(base.skills[step]))
+        robot.apply(order)
+        robot.step()
+        physics.targets.copy_(torch.from_numpy(order.targets)[None])
+        physics.step()
+    # The training environment keeps its states in single precision.
+    np.testing.assert_allclose(robot.qpos, physics.qpos[0].numpy(), atol=2e-3)
+
+
+def test_bundle_tracks_as_the_batch_evaluation_says(bundle):
+    """Errors of a base are those of the evaluation, which runs with torch."""
+    base = Path("base")
+    told = tracked_in_batch(Models.load(base, base), bundle, ["squat"])["squat"]
+    found = tracked(bundle, ["squat"])["squat"]
+    assert told["success"] and found["success"]
+    assert abs(found["local_mm"] - told["local_mm"]) < 1.0
+    assert abs(found["global_mm"] - told["global_mm"]) < 10.0
+
+
+def test_records_of_poses_alone_are_records():
+    """A robot that is where it should be has no error."""
+    rows = np.tile(np.r_[0, 0, 0.76, 1, np.zeros(32)], (5, 1))
+    assert episodes(Rollout.of_rows("still", rows, rows)).local_mm[0] == 0.0
