@@ -22,6 +22,7 @@ from spectral_skills.deploy.signals import Order
 from spectral_skills.robot import g1
 
 HOLD = Order(g1.DEFAULT_JOINTS, g1.STIFFNESS, g1.DAMPING)
+OTHER = Order(g1.DEFAULT_JOINTS + 0.01, g1.STIFFNESS, g1.DAMPING)
 PATIENT = Limits(hold_s=2.0, lost_s=2.0, silent_s=2.0)
 """A busy machine pauses programs for longer than a robot could wait."""
 AT_ONCE_S = 0.5
@@ -55,6 +56,7 @@ class Robot:
         self.domain = free_domain()
         self.told: list[tuple[float, bool]] = []
         """When, and whether to brake."""
+        self.targets: list[np.ndarray] = []
         self._link, self._over = RobotLink("lo", self.domain), False
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -68,8 +70,9 @@ class Robot:
                 time.sleep(0.001)
                 for command in self._link.commands():
                     assert unitree.intact(command) and command["mode_machine"] == 5
-                    brakes = unitree.ordered(command).damped
-                    self.told.append((time.monotonic(), brakes))
+                    order = unitree.ordered(command)
+                    self.told.append((time.monotonic(), order.damped))
+                    self.targets.append(order.targets)
 
     def await_hold(self) -> None:
         """Until it is told to hold a pose."""
@@ -147,10 +150,31 @@ def test_the_guard_hangs(robot):
         start(guarded, robot)
         hung = time.monotonic()
         guarded.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.05)
+        guarded.write(OTHER)  # too late: nobody has checked it
         assert 0.3 < robot.await_braking(hung) < limits.lost_s + AT_ONCE_S
         assert any(hung + 0.2 < when and not brakes for when, brakes in robot.told)
+        assert np.allclose(robot.targets, g1.DEFAULT_JOINTS, atol=1e-6)
         assert not guarded.alive
         assert guarded.process.wait(PATIENCE_S) == -signal.SIGKILL
+    finally:
+        end(guarded)
+
+
+def test_braking_at_once(robot):
+    """Asked for by a signal, it does not wait for the loop, and orders do not count."""
+    guarded = GuardedRobot("lo", robot.domain, limits=PATIENT)
+    try:
+        start(guarded, robot)
+        begun = time.monotonic()
+        guarded.brake()
+        assert robot.await_braking(begun) < AT_ONCE_S
+        guarded.write(HOLD)
+        time.sleep(0.05)
+        assert robot.told[-1][1] and guarded.fault is None
+        guarded.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.05)
+        assert robot.told[-1][1], "nor is an order repeated past the guard"
     finally:
         end(guarded)
 

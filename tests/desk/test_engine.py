@@ -87,7 +87,8 @@ def test_the_same_script_gives_the_same_run(bundle):
             {"at": 1, "do": "move", "name": "turn", "position": 3.0},
         ]
     )
-    planner = bundle.planner()
+    if (planner := bundle.planner()) is None:
+        pytest.skip("no planner without its language model")
     first, second = (run(Engine(bundle, PlanHere(planner)), lines, 1.5) for _ in "12")
     assert np.array_equal(rows(first), rows(second))
     assert first[-1].mixed.name == "walk forward" and first[-1].ghost is None

@@ -21,7 +21,9 @@ def engine(bundle) -> Engine:
 @pytest.fixture
 def mixed(engine) -> Engine:
     """A desk that is not as it was at first."""
-    presets.apply(presets.Preset(1, engine.bundle.manifest.encoder, "jog", "squat"), engine)
+    presets.apply(
+        presets.Preset(1, engine.bundle.manifest.encoder, "jog", "squat"), engine
+    )
     engine.mixer.move(ARM, 1.75)
     engine.mixer.ramp(ARM, 50)
     engine.mixer.hear("turn", mute=True)
@@ -43,7 +45,9 @@ def test_a_desk_is_as_it_was(mixed, tmp_path):
     presets.apply(presets.load(path, mixed.bundle), mixed)
     arm = mixed.mixer.channel(ARM)
     assert (arm.position, arm.fader.ramp) == (1.75, 50)
-    assert mixed.mixer.channel("turn").mute and not mixed.mixer.channel("speed").position
+    assert (
+        mixed.mixer.channel("turn").mute and not mixed.mixer.channel("speed").position
+    )
     assert mixed.mixer.channel("speed").fader.ramp == RAMP_STEPS
     assert mixed.mixer.playing == "squat" and mixed.decks.live == "b"
     assert mixed.decks.fade == 20 and mixed.mixer.loop is False

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spectral_skills.desk import film
 from spectral_skills.desk.engine import Engine
-from spectral_skills.desk.film import film
 from spectral_skills.desk.scripted import run, script
 from spectral_skills.desk.takes import Recorder, Take, replay
 from spectral_skills.spectral.steering import read_automation
@@ -102,8 +102,22 @@ def test_a_take_ends_by_itself(bundle, monkeypatch):
     assert take is not None and take.seconds == 0.1 and not len(take.events)
 
 
-def test_films_are_drawn(take, tmp_path):
-    """A GIF at least; the mp4 where ffmpeg is."""
-    short = replace(take, rows=take.rows[:7], ghosts=take.ghosts[:7])
-    made = film(short, tmp_path / "film")
-    assert made[0].suffix == ".gif" and made[0].read_bytes()[:3] == b"GIF"
+def test_films_show_the_robot_beside_its_base(take, tmp_path, monkeypatch):
+    """Drawn as rollouts are."""
+    drawn = []
+
+    def note(record, path, **more):
+        drawn.append((record, path, more))
+        return [path.with_suffix(".gif")]
+
+    monkeypatch.setattr("spectral_skills.report.rollout_film.film", note)
+    take.save(tmp_path / "take.npz")
+    monkeypatch.setattr(
+        "sys.argv", ["film", f"{tmp_path}/take.npz", f"{tmp_path}/take"]
+    )
+    monkeypatch.setattr("os.nice", lambda _: 0)
+    film.main()
+    (record, path, more), *_ = drawn
+    assert path == tmp_path / "take" and more["told"] == "blue: the base"
+    np.testing.assert_allclose(record.robot[:, 0], take.rows, atol=1e-6)
+    np.testing.assert_allclose(record.reference[:, 0], take.ghosts, atol=1e-6)

@@ -43,9 +43,6 @@ def drive_robot(
     log = _Log(None if out is None else out / "drive.jsonl")
     runtime = Runtime(mixer, begin=begin, by_hand=True, ramp_s=ramp_s, log=log)
     asked: list[Fault] = []
-    # After the guard, but with the threads that watch it. The planner's is there
-    # already, and waits its turn.
-    come_first(40)
     logged = None if out is None else out / "guard.jsonl"
     robot = GuardedRobot(interface, domain, log=logged)
 
@@ -65,6 +62,8 @@ def drive_robot(
             runtime.stop(time.monotonic(), fault)
         return runtime.state is State.STOPPED
 
+    come_first(45, robot.watcher)  # after the guard; others than these two do not
+    come_first(40)
     try:
         timing = drive(runtime, robot, seconds or _FOREVER_S, after)
         if runtime.state is not State.STOPPED:

@@ -71,6 +71,8 @@ class GuardedRobot:
         self._await()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
+        self.watcher = self._thread.native_id or 0
+        """The thread's number; it must not wait for other programs either."""
 
     @property
     def fault(self) -> Fault | None:

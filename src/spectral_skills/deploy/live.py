@@ -80,6 +80,12 @@ def _on_the_wire(name: str) -> LiveCase:
     return LiveCase(name, case.reaction, inject)
 
 
+def _frozen(live: Live) -> None:
+    """What the robot told last before the onset, again and again."""
+    last = live.robot.last
+    live.robot.wire = lambda ms, sent: last * len(sent)
+
+
 def _to_the_loop(name: str, reaction: Reaction, number: signal.Signals) -> LiveCase:
     return LiveCase(name, reaction, lambda live: live.driver.brain.send_signal(number))
 
@@ -91,7 +97,7 @@ def _to_the_guard(name: str, reaction: Reaction, number: signal.Signals) -> Live
 CASES = (
     _on_the_wire("states lost"),
     _on_the_wire("states late by 20 to 45 ms"),
-    _on_the_wire("the same state for ever"),
+    LiveCase("the same state for ever", "hold, then stop", _frozen),
     _on_the_wire("a sensor not a number, for ever"),
     _on_the_wire("wrong checksums for ever"),
     _on_the_wire("a joint past its limit"),
@@ -175,7 +181,7 @@ def judged(
         safe = damped
     wrong = _wrong(case, heard, safe, damped) or ("" if told else "nothing was logged")
     if damped is not None and any(ms > damped for ms in changes):
-        wrong = wrong or "another order after a damped stop"
+        wrong = "another order after a damped stop"
     return Outcome(*row, safe, damped, gap_ms, logged, reason, wrong)
 
 

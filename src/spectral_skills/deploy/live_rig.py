@@ -85,6 +85,8 @@ class LiveRobot:
         self.heard: list[Heard] = []
         self.sent_s: list[float] = []
         """When states were sent."""
+        self.last: list[np.ndarray] = []
+        """Of them, if there was one."""
         self.late: list[Late] = []
         self.started_s: float | None = None
         """When the operator pressed start."""
@@ -120,6 +122,7 @@ class LiveRobot:
             sent = [self._state(now)]
         for message in self.wire(self.ms, sent):
             self.sent_s.append(time.monotonic())
+            self.last = [message]
             self._link.send(message)
         self._due_s = max(self._due_s + _STEP_S, now)
 
@@ -203,6 +206,6 @@ class Driver:
             path = self._out / name
             for line in path.read_text().splitlines() if path.exists() else ():
                 event = json.loads(line)
-                words = event.get("what") or f"{event['event']}: {event['reason']}"
-                found.append((event["time_s"], words))
+                time_s, *words = event.values()
+                found.append((time_s, ": ".join(words)))
         return sorted(found)

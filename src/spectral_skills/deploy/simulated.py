@@ -18,7 +18,9 @@ class SimulatedRobot:
         """`noise` scales the usual deviations of what is sensed."""
         self.noise = noise
         self.model = tracking_model(PhysicsConfig())
-        # A broken robot must show, not restart unseen in the zero pose.
+        # MuJoCo would write a file of warnings wherever one works,
+        mujoco.set_mju_user_warning(lambda text: None)
+        # and a broken robot must show, not restart unseen in the zero pose.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self.data = mujoco.MjData(self.model)
         self._random = np.random.default_rng(seed)

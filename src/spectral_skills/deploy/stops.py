@@ -21,8 +21,10 @@ from spectral_skills.results import Result
 EACH = 8
 """Injections of each fault."""
 TABLE = "Faults injected, in real time over DDS"
-_TRIES = 10
+_TRIES = 20
 """Of one injection, on a machine that stands still again and again."""
+_QUIET_S, _PATIENCE_S = 2.0, 120.0
+"""Before a drive the machine should not have stood still; so long is waited for it."""
 
 
 def stops(device: str) -> list[Result]:
@@ -44,6 +46,7 @@ def campaign(
         jobs = [case for _ in range(each) for case in cases]
         for case in tqdm(jobs, unit=" injections", disable=None):
             for _ in range(_TRIES):
+                stalls.await_quiet(_QUIET_S, _PATIENCE_S)
                 draw = np.random.default_rng(len(found))
                 with Driver(folder, domain, Path(out) / str(len(found))) as driver:
                     one = inject(robot, stalls, driver, case, draw)

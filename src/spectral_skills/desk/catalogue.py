@@ -5,24 +5,17 @@ predicts, and what `spectral evaluate composition catalogue` has measured.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from spectral_skills.robot import g1
+from spectral_skills.desk.words import HELD_S
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.spectral.noticed import NOTICED, SHOULDERS, SIDES
-from spectral_skills.spectral.steering import full_amplitude
+from spectral_skills.spectral.noticed import NOTICED, SHOULDERS
 
+UNTRIED, FELL = "not tried so far", "the robot fell"
 USUAL_BASE = "walk"
 """The base on which directions were measured first and most."""
-_MEASURED_STEPS = 400
-"""Of the runs that effects were measured in; headings are over those at full
-amplitude."""
-_HELD = full_amplitude(_MEASURED_STEPS)
-_HELD_S = (_HELD.stop - _HELD.start - 1) / g1.CONTROL_HZ
 _FORETOLD = {
     **{name: name for name in SHOULDERS},
     "heading": "yaw_rate",
@@ -36,8 +29,6 @@ _ENOUGH = 3.0
 """Of a wished change, in changes one notices; more is not better."""
 _UNTRIED = 3.0
 """Reach of a fader whose direction nobody has measured."""
-_ALIKE = 0.7
-"""Two sides are told as one if one changes by at least this share of the other."""
 _BEYOND = 1.25
 """Reach of a fader, as a multiple of what was tried without a fall."""
 
@@ -121,27 +112,27 @@ class Catalogue:
             if attribute in directions.attributes
         }
         if "heading" in known:
-            known["heading"] = math.degrees(known["heading"]) * _HELD_S
+            known["heading"] = math.degrees(known["heading"]) * HELD_S
         return known
 
     def measured(
         self, name: str, amplitude: float, base: str
-    ) -> dict[str, float] | None:
-        """Noticed changes that were measured, straight between what was tried; None
-        where the robot fell, or nobody tried."""
+    ) -> dict[str, float] | str:
+        """Noticed changes that were measured, straight between what was tried; or why
+        there are none."""
         entry = self._entry(name, base)
         if entry is None:
-            return None
+            return UNTRIED
         tried = {float(told): effects for told, effects in entry["effects"].items()}
         side = {0.0: {}} | {a: e for a, e in tried.items() if a * amplitude > 0}
         sizes = sorted(side, key=abs)
         size = abs(amplitude)
         if size > abs(sizes[-1]) + 1e-9:
-            return None
+            return UNTRIED
         above = next(a for a in sizes if abs(a) >= size - 1e-9)
         below = max((a for a in sizes if abs(a) <= size), key=abs)
         if side[above] is None or side[below] is None:
-            return None
+            return FELL
         share = 0.0 if above == below else (size - abs(below)) / abs(above - below)
         names = [n for n in NOTICED if n in side[above] or n in side[below]]
         return {
@@ -213,62 +204,3 @@ def _serves(effects: Mapping[str, float], parts: Mapping[str, int], sign: int) -
         return 0.0
     other = math.hypot(*(size for name, size in sizes.items() if name not in parts))
     return min(wished, _ENOUGH) * wished / (wished + other)
-
-
-def in_words(
-    changes: Mapping[str, float], parts: Sequence[str] = (), most: int = 2
-) -> str:
-    """The strongest changes as people say them, those a fader is for first."""
-    sizes = {n: abs(v) / NOTICED[n] for n, v in changes.items() if np.isfinite(v)}
-    shown = [n for n in sizes if sizes[n] >= (0.1 if n in parts else 0.5)]
-    shown.sort(key=lambda name: (name not in parts, -sizes[name]))
-    told: list[str] = []
-    while shown and len(told) < most:
-        name = shown.pop(0)
-        side, part = _side(name)
-        other = f"{'right' if side == 'left' else 'left'}_{part}"
-        ours, theirs = _outward(name, changes[name]), 0.0
-        if side and other in shown:
-            theirs = _outward(other, changes[other])
-        if theirs / ours >= _ALIKE:
-            shown.remove(other)
-            told.append(_phrase("both", part, (ours + theirs) / 2))
-        else:
-            told.append(_phrase(side, part, ours))
-    return ", ".join(told)
-
-
-def _side(name: str) -> tuple[str, str]:
-    """A measure without its side: `left_apex` is of the left."""
-    side, _, part = name.partition("_")
-    return (side, part) if side in SIDES else ("", name)
-
-
-def _outward(name: str, change: float) -> float:
-    """A change as it would be on the left side: rolls and yaws are mirrored."""
-    mirrored = name.startswith("right") and name.endswith(("roll", "yaw"))
-    return -change if mirrored else change
-
-
-def _phrase(side: str, part: str, change: float) -> str:
-    """One change: `right arm up 43°`, `turns left 8°/s`, `0.20 m/s faster`."""
-    size, grows = abs(change), change > 0
-    limb, degrees = f"{side} arm{'s' * (side == 'both')}", f"{math.degrees(size):.0f}°"
-    match part:
-        case "heading":
-            return f"turns {'left' if grows else 'right'} {size / _HELD_S:.0f}°/s"
-        case "speed":
-            return f"{size:.2f} m/s {'faster' if grows else 'slower'}"
-        case "root_height":
-            return f"{100 * size:.0f} cm {'taller' if grows else 'lower'}"
-        case "stride":
-            return f"{size:.1f} Hz {'quicker' if grows else 'slower'} steps"
-        case "apex":
-            foot = "both feet" if side == "both" else f"{side} foot"
-            return f"{foot} {100 * size:.0f} cm {'higher' if grows else 'lower'}"
-        case "shoulder_pitch":
-            return f"{limb} {'down' if grows else 'up'} {degrees}"
-        case "shoulder_roll":
-            return f"{limb} {'out' if grows else 'in'} {degrees}"
-        case _:
-            return f"{limb} turned {'out' if grows else 'in'} {degrees}"

@@ -10,7 +10,7 @@ from spectral_skills.robot import g1
 
 STEP_S = 1.0 / g1.CONTROL_HZ
 SLOWEST = 0.05
-_LATE_S = 0.1
+_LATE_S = 0.3
 """Time that is made up for; more of it is lost, or a busy machine would only chase."""
 _SWITCH_S = 0.001
 _WINDOW = 2 * g1.CONTROL_HZ

@@ -26,11 +26,8 @@ class Keeper:
     def __init__(self, engine: Engine, folder: RunFolder, tell: Callable[[str], None]):
         self._engine, self._folder, self._tell = engine, folder, tell
         self._filming = threading.Lock()
-
-    @property
-    def saved(self) -> list[str]:
+        self.saved = folder.stems(_PRESET)
         """Names of the presets."""
-        return self._folder.stems(_PRESET)
 
     def save_preset(self, typed: str) -> None:
         """Keep the desk as it is; one of the same name is replaced."""
@@ -38,6 +35,7 @@ class Keeper:
 
         def keep(engine: Engine) -> None:
             presets.save(presets.taken(engine), path)
+            self.saved = self._folder.stems(_PRESET)
             self._tell(f"Saved {path}.")
 
         self._engine.post(keep, self._tell)
@@ -75,7 +73,8 @@ class Keeper:
         write_file(path.with_suffix(_CSV), take.automation())
         self._tell(
             f"Saved {take.seconds:.1f} s: {path}, and its faders in "
-            f"{path.with_suffix(_CSV).name}. Again: spectral steer --take {path}"
+            f"{path.with_suffix(_CSV).name}. To run it again: spectral steer --take "
+            f"{path} --out DIR"
         )
 
     def film(self, typed: str) -> None:
@@ -97,7 +96,7 @@ class Keeper:
         return max(ours, key=lambda path: path.stat().st_mtime, default=None)
 
     def _film(self, take: Path) -> None:
-        self._tell(f"Drawing a film of {take.name} …")
+        self._tell(f"Drawing a film of {take.name}, several times as long as it is …")
         out = take.with_suffix("")
         module = "spectral_skills.desk.film"
         command = (sys.executable, "-m", module, str(take), str(out))

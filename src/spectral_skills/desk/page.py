@@ -4,14 +4,12 @@ All browsers share one desk. Nothing here is asked by the robot: the page reads 
 engine's newest frame as often as it can be drawn, and posts what people do.
 """
 
-import errno
 import html
 import io
-import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Literal
@@ -21,18 +19,20 @@ import viser
 
 from spectral_skills.desk.clock import Live
 from spectral_skills.desk.decks import DecksView, Transport
-from spectral_skills.desk.engine import Engine
+from spectral_skills.desk.engine import Engine, Frame
 from spectral_skills.desk.files import FilesView, Keeper
 from spectral_skills.desk.folder import RunFolder
 from spectral_skills.desk.meters import Charts, Readouts, Status
-from spectral_skills.desk.scene import Stage
+from spectral_skills.desk.scene import Stage, View, aim
+from spectral_skills.desk.server import address, open_server
 from spectral_skills.desk.strips import Strips
 from spectral_skills.desk.talk import Talk
 
-PORT = 8080
-_PORTS_TRIED = 50
 _DRAW_S, _PANEL_S, _CHART_S = 1 / 25, 1 / 5, 1 / 4
 """Between pictures, between numbers, between charts."""
+_BEHIND, _MORE, _LESS, _SLOWEST = 0.99, 1.03, 0.99, 10.0
+"""Under this real-time factor pictures come less and less often, above it more and more
+so: factors of the time between them, from one to the next, and the largest in all."""
 _LEFT_PX, _RIGHT_PX = 320, 360
 _BRAND = (34, 94, 206)
 _WELCOME = (
@@ -46,21 +46,34 @@ Key = Literal["P", "N", "R", "X", "Z"]
 class Page:
     """A desk that is open for browsers."""
 
-    def __init__(self, engine: Engine, out: Path, host: str, port: int | None):
+    def __init__(
+        self,
+        engine: Engine,
+        out: Path,
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        listener: Sequence[str] | None = None,
+    ):
+        """`listener` is a command to understand text with, in place of our own."""
         self.live, self._told = Live(engine), deque(maxlen=3)
         self._folder = RunFolder(out)
         self.server = open_server(host, port)
-        self.address = f"http://{_named(host)}:{self.server.get_port()}"
+        self.address = address(host, self.server.get_port())
         gui = self.server.gui
         gui.set_panel_label("Faders")
         gui.configure_theme(
             show_logo=False, show_share_button=False, brand_color=_BRAND
         )
-        self._talk = Talk(engine, self.tell)
-        # Browsers are sent things in this order: faders first, then what is seen.
+        self._talk = Talk(engine, self.tell, listener)
+        aim(self.server)
+        self._stage: Stage | None = None
+        self._view = View()
         self._fill(gui, engine)
-        self._stage = Stage(self.server)
         self.tell(_WELCOME)
+        self.pictures = True
+        """Whether the robot is drawn."""
+        self._drawn: Frame | None = None
+        self._resets, self._panels_due, self._charts_due = 0, 0.0, 0.0
         self._stopping = threading.Event()
         self._painter = threading.Thread(target=self._paint, name="page", daemon=True)
 
@@ -130,37 +143,57 @@ class Page:
         up = gui.add_checkbox("get up by itself", True, hint="2 s after a fall")
         engine.auto_reset = True
         up.on_update(lambda _: setattr(engine, "auto_reset", up.value))
-        ghost.on_update(lambda _: setattr(self._stage, "show_ghost", ghost.value))
-        follow.on_update(lambda _: setattr(self._stage, "follow", follow.value))
+        for name, box in (("ghost", ghost), ("follow", follow)):
+            box.on_update(lambda e, name=name: self._look(name, e.target.value))
+
+    def _look(self, name: str, value: bool) -> None:
+        setattr(self._view, name, value)
+        self._drawn = None  # a robot that is paused is drawn again too
 
     def _push(self, velocity: np.ndarray) -> None:
-        self._stage.show_push(velocity[:2])
+        if self._stage is not None:
+            self._stage.show_push(velocity[:2])
 
     def _release(self) -> None:
         self.live.engine.post(lambda engine: engine.mixer.release(), self.tell)
 
     def _paint(self) -> None:
         """Keep the page true until it is closed."""
-        begun = time.monotonic()
-        drawn = panel = chart = resets = -1
+        # Made here: the faders are there a second before the robot's meshes are.
+        self._stage = Stage(self.server)
+        slower = 1.0
         while not self._stopping.is_set():
-            engine = self.live.engine
-            frame, now = engine.frame, time.monotonic() - begun
-            if engine.resets != resets:
-                resets = engine.resets
-                self._stage.clear_trail()
-            if frame is not drawn and self.server.get_clients():
-                self._stage.draw(frame)
-                drawn = frame
-            if int(now / _PANEL_S) != panel:
-                panel = int(now / _PANEL_S)
-                self._panels()
-            if int(now / _CHART_S) != chart:
-                chart = int(now / _CHART_S)
-                self._charts.show(frame)
-                self._stage.draw_trail()
-            spent = time.monotonic() - begun - now
-            self._stopping.wait(max(_DRAW_S - spent, 0.005))
+            begun = time.monotonic()
+            try:
+                if self.server.get_clients():
+                    self._show(self._stage, begun)
+            except Exception as error:  # the robot goes on, and so does the page
+                self.tell(f"The page failed: {type(error).__name__}: {error}")
+                self._stopping.wait(1.0)
+            # Where time is not kept, pictures give way to the robot: a browser
+            # without a GPU takes all the cores that it gets.
+            slower *= _MORE if self.live.factor < _BEHIND else _LESS
+            slower = min(max(slower, 1.0), _SLOWEST)
+            spent = time.monotonic() - begun
+            self._stopping.wait(max(slower * _DRAW_S - spent, 0.005))
+
+    def _show(self, stage: Stage, now: float) -> None:
+        """Show what is due: pictures often, numbers and charts less so."""
+        engine, frame = self.live.engine, self.live.engine.frame
+        if engine.resets != self._resets:
+            self._resets = engine.resets
+            stage.clear_trail()
+        if self.pictures and (frame is not self._drawn or stage.pushing):
+            stage.draw(frame, self._view)
+            self._drawn = frame
+        if now >= self._panels_due:
+            self._panels_due = now + _PANEL_S
+            self._panels()
+        if now >= self._charts_due:
+            self._charts_due = now + _CHART_S
+            self._charts.show(frame)
+            if self.pictures:
+                stage.draw_trail()
 
     def _panels(self) -> None:
         frame = self.live.engine.frame
@@ -185,50 +218,3 @@ _MESSAGE = (
     '<div style="font-size:12px;line-height:1.3;padding:3px 10px;color:{shade};'
     'overflow-wrap:anywhere">{text}</div>'
 )
-
-
-def open_server(host: str, port: int | None) -> viser.ViserServer:
-    """A server on a port, or on the first free one if none is asked for."""
-    chosen = port if port is not None else PORT
-    if port is None:
-        while not _free(host, chosen) and chosen < PORT + _PORTS_TRIED:
-            chosen += 1
-    if not _free(host, chosen):
-        raise ValueError(
-            f"port {chosen} of {host} is taken; stop what uses it, or open the desk on "
-            f"another: --port {chosen + 1}"
-        )
-    with redirect_stdout(io.StringIO()):  # it draws a box of its own
-        server = viser.ViserServer(host=host, port=chosen, verbose=False)
-    if port is not None and server.get_port() != port:
-        server.stop()
-        raise ValueError(f"port {port} of {host} was taken a moment ago; try again")
-    # A public address through somebody else's machine is nothing a page may ask for.
-    server.request_share_url = lambda verbose=True: None  # type: ignore
-    return server
-
-
-def _free(host: str, port: int) -> bool:
-    """Whether a port can be bound; says so if the host itself cannot."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (socket.gaierror, OverflowError) as error:
-        raise ValueError(f"cannot open {host} port {port}: {error}") from None
-    family, kind, protocol, _, address = found[0]
-    with socket.socket(family, kind, protocol) as test:
-        test.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            test.bind(address)
-        except PermissionError:
-            raise ValueError(
-                f"port {port} needs rights; take one from 1024 on"
-            ) from None
-        except OSError as error:
-            if error.errno == errno.EADDRNOTAVAIL:
-                raise ValueError(f"{host} is no address of this machine") from None
-            return False
-    return True
-
-
-def _named(host: str) -> str:
-    return "localhost" if host in ("127.0.0.1", "::1", "0.0.0.0") else host

@@ -6,6 +6,7 @@ follows without being told.
 
 import time
 from collections import deque
+from dataclasses import dataclass
 
 import numpy as np
 import viser
@@ -22,12 +23,27 @@ _PUSH_S, _PUSH_M, _CHEST_M = 0.7, 0.55, 0.25
 _CAMERA, _LOOK_AT, _FOV = (3.4, -2.6, 1.5), (0.0, 0.0, 0.7), 0.62
 
 
+def aim(server: viser.ViserServer) -> None:
+    """Let every new browser look at the robot."""
+    camera = server.initial_camera
+    camera.position, camera.look_at = _CAMERA, _LOOK_AT
+    # What the server holds for the first field of view, browsers do not take.
+    server.on_client_connect(lambda client: setattr(client.camera, "fov", _FOV))
+
+
+@dataclass
+class View:
+    """What people want to see."""
+
+    ghost: bool = True
+    follow: bool = True
+
+
 class Stage:
     """The 3D view, shared by all browsers."""
 
     def __init__(self, server: viser.ViserServer):
         self._server, scene = server, server.scene
-        self.follow = True
         self._floor = _floor(server)
         scene.configure_environment_map(None)
         scene.configure_default_lights(False)
@@ -41,34 +57,32 @@ class Stage:
             "/lights/key", intensity=1.9, position=(2.0, -1.4, 4.0)
         )
         self._shade = _shade(server)
-        camera = server.initial_camera
-        camera.position, camera.look_at = _CAMERA, _LOOK_AT
-        server.on_client_connect(lambda client: setattr(client.camera, "fov", _FOV))
-        self.robot, self.ghost = (
-            Figure(server, "/robot"),
-            Figure(server, "/ghost", True),
-        )
-        self.show_ghost = True
+        self.robot = Figure(server, "/robot")
+        self.ghost = Figure(server, "/ghost", ghost=True)
         none = np.zeros((1, 2, 3), np.float32)
         self._trail = scene.add_line_segments("/trail", none, _TRAIL, thickness=0.025)
         self._arrow = scene.add_arrows("/push", none, _PUSH, visible=False)
         self._arrow_until = 0.0
         self._points: deque[np.ndarray] = deque(maxlen=_TRAIL_POINTS)
-        self._drawn = 0
+
+    @property
+    def pushing(self) -> bool:
+        """Whether an arrow is seen, which will have to go."""
+        return self._arrow.visible
 
     def clear_trail(self) -> None:
         """Forget where the robot was."""
         self._points.clear()
 
-    def draw(self, frame: Frame) -> None:
+    def draw(self, frame: Frame, view: View) -> None:
         """Show a frame."""
         row = frame.row
         if not np.isfinite(row).all():
             return
-        away = np.array((row[0], row[1], 0.0)) if self.follow else np.zeros(3)
+        away = np.array((row[0], row[1], 0.0)) if view.follow else np.zeros(3)
         with self._server.atomic():
             self.robot.pose(row, row[:3] - away)
-            ghost = frame.ghost if self.show_ghost else None
+            ghost = frame.ghost if view.ghost else None
             self.ghost.visible = ghost is not None
             if ghost is not None:
                 self.ghost.pose(ghost, ghost[:3] - away)

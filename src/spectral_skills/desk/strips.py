@@ -1,14 +1,16 @@
 """Channel strips: a fader for each direction, and what it does."""
 
 import html
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import viser
 
 from spectral_skills.desk.bound import Bound
-from spectral_skills.desk.catalogue import Catalogue, Told, in_words
+from spectral_skills.desk.catalogue import Catalogue, Told
 from spectral_skills.desk.engine import Engine
+from spectral_skills.desk.words import in_words
 from spectral_skills.robot import g1
 
 RAMPS_S = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -113,15 +115,14 @@ class Strip:
             self._catalogue.predicted(told.direction, shown), told.parts, 1
         )
         measured = self._catalogue.measured(told.direction, shown, self._base)
-        found = "not tried so far" if measured is None else _NOTHING
-        if measured:
-            found = in_words(measured, told.parts) or _NOTHING
+        if not isinstance(measured, str):
+            measured = in_words(measured, told.parts) or _NOTHING
         beyond = not told.safe[0] <= at <= told.safe[1]
         return _LINE.format(
             at=f"{shown:+g}",
             shade="#c92a2a" if beyond else "#495057" if at else "#adb5bd",
             predicted=html.escape(predicted or _NOTHING),
-            measured=html.escape(found),
+            measured=html.escape(measured),
             base=html.escape(self._base),
         )
 
@@ -142,6 +143,7 @@ class Strips:
     def __init__(self, gui: viser.GuiApi, engine: Engine, tell: Callable[[str], None]):
         self._gui, self._engine, self._tell = gui, engine, tell
         self._strips: dict[str, Strip] = {}
+        self._lock = threading.Lock()
         directions = engine.bundle.directions
         if directions is None:
             gui.add_html("This bundle has no directions, so there are no faders.")
@@ -162,7 +164,7 @@ class Strips:
         """Show what the engine has; a direction that somebody else has moved gets a
         strip too."""
         for name, channel in self._engine.mixer.channels.items():
-            if channel.position and name not in self._strips:
+            if channel.position or channel.mute or channel.solo:
                 self._show(name)
         for strip in list(self._strips.values()):
             strip.sync(base)
@@ -183,16 +185,20 @@ class Strips:
         self._strips[told.direction] = strip
 
     def _show(self, name: str) -> None:
-        self._add(self._catalogue.told[name])
-        self._more.options = self._others()
-        self._more.value = _PICK
+        """Give a direction a strip, if it has none."""
+        with self._lock:
+            if name in self._strips:
+                return
+            self._add(self._catalogue.told[name])
+            self._more.options = self._others()
+            self._more.value = _PICK
 
     def _on_more(self, event: Any) -> None:
         if event.client is None:
             return
         picked = event.target.value
         for name, told in self._catalogue.told.items():
-            if told.label == picked and name not in self._strips:
+            if told.label == picked:
                 self._show(name)
 
 
