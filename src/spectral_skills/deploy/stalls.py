@@ -71,8 +71,8 @@ def _watch(core: int, file: Path) -> None:
     os.sched_setaffinity(0, {core})
     come_first(80)  # before everything that is being watched
     with file.open("ab", buffering=0) as noted:
-        due = time.monotonic()
-        while True:
+        due, parent = time.monotonic(), os.getppid()
+        while os.getppid() == parent:
             if (wait := due - time.monotonic()) > 0:
                 time.sleep(wait)
             now = time.monotonic()

@@ -113,13 +113,15 @@ class Page:
                 words = gui.add_text("", "walk forward, then wave")
                 gui.add_button("Tell the robot").on_click(lambda _: form.submit())
             form.on_submit(lambda _: self._talk.say(words.value))
-            self._message, self._shown = gui.add_html(""), ""
-            with gui.add_folder("Takes and presets", expand_by_default=False):
-                keeper = Keeper(engine, self._folder, self.tell)
-                self._files = FilesView(gui, keeper, engine)
-            with gui.add_folder("Options", expand_by_default=False):
-                self._options(gui, engine)
+            self._messages, self._shown = [gui.add_html("")], ""
             self._charts = Charts(gui)
+        # Browsers make what is in other tabs only when they are looked at.
+        with play.add_tab("Files", viser.Icon.DEVICE_FLOPPY):
+            keeper = Keeper(engine, self._folder, self.tell)
+            self._files = FilesView(gui, keeper, engine)
+            self._messages.append(gui.add_html(""))
+        with play.add_tab("Options", viser.Icon.SETTINGS):
+            self._options(gui, engine)
         play.dock_left()
         play.set_width(_LEFT_PX)
         gui.main_panel.dock_right()
@@ -211,7 +213,9 @@ class Page:
                 for i, t in enumerate(self.messages)
             )
             if told != self._shown:
-                self._message.content = self._shown = told
+                self._shown = told
+                for one in self._messages:
+                    one.content = told
 
 
 _MESSAGE = (
