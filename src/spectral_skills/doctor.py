@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 _REQUIRED = (
     *("numpy", "torch", "mujoco", "mujoco-warp", "warp-lang", "mjlab"),
     *("safetensors", "tyro", "tqdm", "tensorboard", "matplotlib", "pillow"),
-    *("onnx", "onnxscript", "onnxruntime", "viser", "mjviser"),
+    *("onnx", "onnxscript", "onnxruntime", "viser"),
 )
 _MODULE_OF = {"mujoco-warp": "mujoco_warp", "warp-lang": "warp", "pillow": "PIL"}
 _OPTIONAL = {
