@@ -9,7 +9,7 @@ READY  := $(VENV)/.ready
 .PHONY: test demo check clean
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 demo: $(READY)
 	$(BIN)/spectral demo --out demo

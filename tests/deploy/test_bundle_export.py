@@ -105,7 +105,7 @@ def test_its_planner_plans_learned_sentences(bundle):
     text = text_encoder().encode([about.sentences[100]])
     right = planner.plan(history, TextStates(*text), noise)[0].numpy()
     found = runtime.plan(history[0].numpy(), about.sentences[100], noise[0].numpy())
-    np.testing.assert_allclose(found, right, atol=1e-5)
+    np.testing.assert_allclose(found, right, atol=1e-4)  # of senseless senses
 
 
 def test_bases_can_be_repeated_without_a_jump(bundle):
