@@ -9,6 +9,8 @@ from spectral_skills import recipes
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.cli import _counted, main
 from spectral_skills.config import from_dict
+from spectral_skills.evaluation import lafan1
+from spectral_skills.motion.kinds import LAFAN1_CLIPS
 from spectral_skills.report import rollout_film
 from spectral_skills.results import Result
 from spectral_skills.rollout.record import Rollout
@@ -142,6 +144,36 @@ def test_evaluate_writes_results(places, tmp_path, capsys):
     assert len((tmp_path / "clips.jsonl").read_text().splitlines()) == 3
     assert "success" in capsys.readouterr().out
     assert "## Tracking: Walks" in record.with_suffix(".md").read_text()
+
+
+def test_evaluate_lafan1_writes_a_page(
+    places, make_clip, make_corpus, tmp_path, monkeypatch, capsys
+):
+    """One window of 10 frames of each clip, whole clips and their first 12 frames, in
+    MuJoCo; everything lies beside the results."""
+    for name, value in (("STARTS", 1), ("WINDOW_FRAMES", 10), ("FIRST_FRAMES", 12)):
+        monkeypatch.setattr(lafan1, name, value)
+    clips = [make_clip(name, 16, seed=i) for i, name in enumerate(LAFAN1_CLIPS)]
+    make_corpus(tmp_path / "corpus", clips)
+    words = ["evaluate", "tracking", "--corpus", tmp_path / "corpus", "--set", "lafan1"]
+    words += ["--controller", places["run"], "--skill", places["skill"]]
+    record = tmp_path / "record" / "results.jsonl"
+    out = tmp_path / "out" / "scores.jsonl"
+    words += ["--device", "cpu", "--out", out, "--record", record]
+    assert _spectral(*words) == 0
+    names = {path.name for path in out.parent.iterdir()}
+    pictures = {"scores_kinds.png", "scores_clips.png"}
+    assert names == pictures | {"scores.jsonl", "scores.md", "scores_clips.jsonl"}
+    lines = (out.parent / "scores_clips.jsonl").read_text().splitlines()
+    assert len(lines) == 3 * 40
+    results = [from_dict(Result, json.loads(x)) for x in out.read_text().splitlines()]
+    assert {"all", "windows"} < {r.row for r in results}
+    assert "paper, 27.0 B" in capsys.readouterr().out
+    assert "594 at 6 B" in record.with_suffix(".md").read_text()
+    # A corpus without LAFAN1 is refused in a line.
+    words[words.index("--corpus") + 1] = places["corpus"]
+    assert _spectral(*words) == 1
+    assert "LAFAN1 clips are missing" in capsys.readouterr().err
 
 
 def test_a_controller_moves_to_another_space(places, tmp_path, capsys):
