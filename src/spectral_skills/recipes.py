@@ -17,10 +17,12 @@ from spectral_skills.skill.trainer import PretrainConfig
 from spectral_skills.tracking.config import TrackConfig
 from spectral_skills.tracking.env import EnvConfig
 from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig
 from spectral_skills.tracking.randomization import RandomizationConfig, scaled
 from spectral_skills.tracking.rewards import RewardConfig
+from spectral_skills.tracking.sac import SACConfig
 from spectral_skills.tracking.sampler import SamplerConfig
 from spectral_skills.tracking.terminations import TerminationConfig
 
@@ -203,6 +205,31 @@ def track_lafan1() -> TrackConfig:
     return replace(track_base(), frames=5_000_000_000)
 
 
+def track_sac() -> TrackConfig:
+    """LAFAN1, learned off-policy."""
+    return TrackConfig(
+        env=EnvConfig(
+            randomization=scaled(RandomizationConfig(), 0.5),
+            sampler=SamplerConfig(uniform_start=1.0, uniform_end=1.0),
+            episode_steps=500,
+        ),
+        controller=ControllerConfig(
+            hidden=(1024, 1024, 512),
+            critic_hidden=(1024, 1024, 512),
+            history=1,
+            bounds=joint_bounds(),
+            init_std=0.3,
+            min_std=0.05,
+            max_std=0.4,
+        ),
+        learner="sac",
+        physics=FAST,
+        frames=2_000_000_000,
+        mirror=True,
+        log_every=30,
+    )
+
+
 def track_deploy() -> TrackConfig:
     """For a robot: begin with `base` (--init); steadier, for worse hardware.
 
@@ -244,6 +271,17 @@ def track_smoke() -> TrackConfig:
     )
 
 
+def track_smoke_sac() -> TrackConfig:
+    """The same with the off-policy learner."""
+    smoke = track_smoke()
+    return replace(
+        smoke,
+        controller=replace(smoke.controller, bounds=joint_bounds()),
+        learner="sac",
+        sac=SACConfig(updates=2, batch=64, warmup=8, memory=64),
+    )
+
+
 def track_ablation() -> TrackConfig:
     """The paper's arms: each the same run on another skill model."""
     return TrackConfig(
@@ -266,8 +304,10 @@ TRACK: dict[str, Callable[[], TrackConfig]] = {
     "base": track_base,
     "refine": track_refine,
     "lafan1": track_lafan1,
+    "lafan1-sac": track_sac,
     "deploy": track_deploy,
     "smoke": track_smoke,
+    "smoke-sac": track_smoke_sac,
     "ablation": track_ablation,
     "hold10": lambda: _command(hold=10),
     # The next reference pose in place of a skill.

@@ -8,13 +8,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from spectral_skills import config as configs
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.skill import distributed
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
-from spectral_skills.tracking.ppo import PPOConfig
+from spectral_skills.tracking import rewards
+from spectral_skills.tracking.config import TrackConfig
+from spectral_skills.tracking.policy import (
+    Controller,
+    ControllerConfig,
+    Critic,
+    critic_weights,
+)
+from spectral_skills.tracking.sac import value_range
+from spectral_skills.tracking.values import TwinCritic
 
 LEAST_FRAMES = FPS // 2
 """A clip that is over before a robot can fall teaches nothing."""
@@ -26,8 +35,10 @@ GENTLE_LR = 3e-5
 what a first step of 1e-3 does to a narrow policy cannot be undone."""
 _MAY_DIFFER = (
     *("init_std", "min_std", "max_std", "released", "critic_hidden", "command.hold"),
+    "bounds",
 )
 """Of an old controller whose weights a new run begins with."""
+RATE_OPTIONS = {"ppo": "--ppo.actor-lr", "sac": "--sac.learning-rate"}
 _SPARE = 0.85
 """Share of the memory to count on: a first iteration needs more than a start."""
 
@@ -71,6 +82,15 @@ def commanded(
     return replace(config, command=replace(command, encoder=name, width=encoder.width))
 
 
+def critic_of(config: TrackConfig) -> Critic | TwinCritic:
+    """A new critic, as the run's learner wants it."""
+    if config.learner == "ppo":
+        return Critic(config.controller)
+    most = rewards.maximum(config.env.rewards)
+    limits = value_range(most, config.sac.gamma)
+    return TwinCritic(config.controller, config.sac.atoms, limits)
+
+
 def check_init(config: ControllerConfig, init: Path) -> Controller:
     """The controller to begin with; refuses one whose weights do not fit."""
     old = Controller.load(init)
@@ -91,9 +111,10 @@ def check_init(config: ControllerConfig, init: Path) -> Controller:
 
 
 def load_init(
-    controller: Controller, critic: Critic, init: Path, ppo: PPOConfig
-) -> PPOConfig:
-    """Begin with old weights; where no critic is among them, it learns alone first."""
+    controller: Controller, critic: nn.Module, init: Path, config: TrackConfig
+) -> TrackConfig:
+    """Begin with old weights; where no fitting critic is among them, a new one learns
+    alone first."""
     old = check_init(controller.config, init)
     try:
         controller.load_state_dict(old.state_dict())
@@ -103,14 +124,26 @@ def load_init(
             f"{init}: released without what learns beside it; begin with the model as "
             "`spectral track` wrote it"
         ) from None
-    low, high = ppo.actor_lr_limits
-    ppo = replace(ppo, actor_lr=min(max(GENTLE_LR, low), ppo.actor_lr, high))
-    same = old.config.critic_hidden == controller.config.critic_hidden
-    if old.config.released or not same:
-        alone = max(ppo.critic_warmup, NEW_CRITIC_WARMUP)
-        return replace(ppo, critic_warmup=alone)
-    critic.load_state_dict(Critic.load(init).state_dict())
-    return ppo
+    low, high = config.ppo.actor_lr_limits
+    gentle = min(max(GENTLE_LR, low), config.ppo.actor_lr, high)
+    config = replace(config, ppo=replace(config.ppo, actor_lr=gentle))
+    found = critic_weights(init)
+    wanted = {name: value.shape for name, value in critic.state_dict().items()}
+    if wanted != {name: value.shape for name, value in found.items()}:
+        return with_warmup(config, max(critic_warmup(config), NEW_CRITIC_WARMUP))
+    critic.load_state_dict(found)
+    return config
+
+
+def critic_warmup(config: TrackConfig) -> int:
+    """Iterations at the start in which only the critic learns."""
+    return getattr(config, config.learner).critic_warmup
+
+
+def with_warmup(config: TrackConfig, iterations: int) -> TrackConfig:
+    """The same run in which only the critic learns for so many iterations."""
+    learner = replace(getattr(config, config.learner), critic_warmup=iterations)
+    return replace(config, **{config.learner: learner})
 
 
 def of_first(value: float, device: torch.device) -> float:
