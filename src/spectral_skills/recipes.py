@@ -210,9 +210,7 @@ def track_deploy() -> TrackConfig:
     values; power is SONIC's v1.1.
     """
     base = track_base()
-    rewards = RewardConfig(
-        action_rate=-0.2, joint_limit=-20.0, power=-1e-4, posture=-0.5
-    )
+    rewards = RewardConfig(action_rate=-0.2, joint_limit=-20.0, power=-1e-4)
     random = replace(
         RandomizationConfig(),
         stiffness=(0.9, 1.1),
@@ -224,7 +222,7 @@ def track_deploy() -> TrackConfig:
     env = replace(
         base.env,
         rewards=rewards,
-        terminations=TerminationConfig(joint_limit_rad=0.1),
+        terminations=TerminationConfig(joint_limit=0.5),
         randomization=random,
     )
     return replace(base, env=env)
