@@ -69,6 +69,8 @@ class _State(NamedTuple):
     since: Tensor
     """Steps since the command was published."""
     push_in: Tensor
+    walk: Tensor
+    """(n, 2) how far the robot believes to be from where it is, m."""
     height: Tensor
     """Of the reference's pelvis, m, now or averaged: tells whether it is low."""
     last_action: Tensor
@@ -144,6 +146,7 @@ class TrackingEnv:
             age=zero,
             since=zero,
             push_in=randomization.next_push(self.config.randomization, zero),
+            walk=torch.zeros((n, 2), device=device),
             height=torch.zeros(n, device=device),
             last_action=torch.zeros((n, g1.NUM_JOINTS), device=device),
             history=torch.zeros((n, HISTORY, PROPRIO), device=device),
@@ -285,8 +288,9 @@ class TrackingEnv:
         sensed = randomization.noisy(random, sensed)
         history = observations.push_history(state.history, sensed, done)
         since = torch.where(done, 0, (state.since + 1) % self.command.hold)
-        seen = randomization.noisy_anchor(random, qpos[:, :3], qpos[:, 3:7])
-        source = self.source(clip, frame, *seen)
+        walk = randomization.walked(random, state.walk, done)
+        believed = randomization.noisy_anchor(random, qpos[:, :3], walk)
+        source = self.source(clip, frame, believed, qpos[:, 3:7])
         source = torch.where((since == 0)[:, None], source, state.source)
         following = self.references.at(clip, frame + 1)
         observation = Observation(
@@ -301,6 +305,7 @@ class TrackingEnv:
             age=torch.where(done, 0, state.age),
             since=since,
             push_in=push_in,
+            walk=walk,
             height=state.height,
             last_action=last_action,
             history=history,

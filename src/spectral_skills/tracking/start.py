@@ -25,7 +25,8 @@ GENTLE_LR = 3e-5
 """Of an old actor at first: the divergence rule raises it within a few iterations, but
 what a first step of 1e-3 does to a narrow policy cannot be undone."""
 _MAY_DIFFER = (
-    *("init_std", "min_std", "max_std", "released", "critic_hidden", "command.hold"),
+    *("init_std", "min_std", "max_std", "released", "critic_hidden"),
+    *("critic_command", "command.hold"),
 )
 """Of an old controller whose weights a new run begins with."""
 _SPARE = 0.85
@@ -105,7 +106,10 @@ def load_init(
         ) from None
     low, high = ppo.actor_lr_limits
     ppo = replace(ppo, actor_lr=min(max(GENTLE_LR, low), ppo.actor_lr, high))
-    same = old.config.critic_hidden == controller.config.critic_hidden
+    same = all(
+        getattr(old.config, name) == getattr(controller.config, name)
+        for name in ("critic_hidden", "critic_command")
+    )
     if old.config.released or not same:
         alone = max(ppo.critic_warmup, NEW_CRITIC_WARMUP)
         return replace(ppo, critic_warmup=alone)
