@@ -1,5 +1,6 @@
 """Named runs: each a function that returns a whole configuration."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from spectral_skills.skill.heads import Target
 from spectral_skills.skill.model import SkillConfig
 from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.skill.trainer import PretrainConfig
+from spectral_skills.tracking import rewards
 from spectral_skills.tracking.config import TrackConfig
 from spectral_skills.tracking.env import EnvConfig
 from spectral_skills.tracking.joint import CommandConfig
@@ -21,7 +23,6 @@ from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig
 from spectral_skills.tracking.randomization import RandomizationConfig, scaled
-from spectral_skills.tracking.rewards import RewardConfig
 from spectral_skills.tracking.sac import SACConfig
 from spectral_skills.tracking.sampler import SamplerConfig
 from spectral_skills.tracking.terminations import TerminationConfig
@@ -138,6 +139,7 @@ PRETRAIN: dict[str, Callable[[], PretrainConfig]] = {
     "ablation-horizon5": lambda: _windows(chunk=5),
     "ablation-horizon20": lambda: _windows(chunk=20),
     "ablation-robot-frame": lambda: _windows(anchor="pose"),
+    "ablation-expert-heading": lambda: _windows(anchor="reference"),
     # The original form of the predictor, and the other balanced pair of losses.
     "ablation-concat": lambda: _ablation(
         model=SkillConfig(predictor=PredictorConfig(kind="concat"))
@@ -153,17 +155,73 @@ def pretrain(name: str) -> PretrainConfig:
     return PRETRAIN[name]()
 
 
-def track_paper() -> TrackConfig:
-    """The paper's settings: 50 B frames of 16,384 robots."""
-    # The paper's two stages of 0.8 to 0.5 and 0.5 to 0.2, 4 B frames each, in one.
-    sampler = SamplerConfig(uniform_frames=8_000_000_000)
+def _authors(**changes) -> EnvConfig:
+    """The environment of the paper's authors, but for where episodes start."""
+    settings = EnvConfig(
+        rewards=rewards.final(),
+        terminations=TerminationConfig(
+            low_average=False, anneal_frames=(5_000_000, 30_000_000)
+        ),
+        episode_steps=500,
+        clip_end="terminal",
+    )
+    return replace(settings, **changes)
+
+
+def _resets(*uniform: tuple[int, float]) -> SamplerConfig:
+    """The authors' starts, with a share of uniform ones that changes."""
+    return SamplerConfig(uniform=uniform, lead=199, rate_cap=200.0, clip_cap=None)
+
+
+_AUTHORS_CONTROLLER = ControllerConfig(
+    init_std=1.0, min_std=None, max_std=None, critic_command=True
+)
+_AUTHORS_PPO = PPOConfig(value_clip=0.2, one_norm=True, kl_each_step=True)
+
+
+def track_hub() -> TrackConfig:
+    """The run of the authors' ablations, each on another skill model: 2 B frames,
+    better than `combo` up to there. The controller sees one frame of history."""
     return TrackConfig(
-        env=EnvConfig(sampler=sampler),
+        env=_authors(sampler=_resets((0, 0.8), (1_000_000_000, 0.2))),
+        controller=replace(_AUTHORS_CONTROLLER, history=1),
+        ppo=replace(
+            _AUTHORS_PPO,
+            epochs=5,
+            # Steps with 368,640 of the 491,520 frames, and with the other 122,880.
+            minibatches=4,
+            merged=(3, 1),
+            weight_decay=0.0,
+            critic_lr_end=1e-3,
+        ),
+        physics=FAST,
+        robots=20_480,
+        frames=2_000_000_000,
+    )
+
+
+def track_combo() -> TrackConfig:
+    """The run of the paper's controller: 50 B frames of 16,384 robots."""
+    # In two stretches, the second of which begins at 8.6 B frames.
+    sampler = _resets(
+        *((0, 0.8), (4_000_000_000, 0.5)),
+        *((8_600_000_000, 0.5), (12_600_000_000, 0.2)),
+    )
+    return TrackConfig(
+        env=_authors(sampler=sampler),
+        controller=_AUTHORS_CONTROLLER,
+        ppo=_AUTHORS_PPO,
         physics=FAST,
         probe_every=500_000_000,
         probe_clips=1024,
         checkpoint_every=100_000_000,
     )
+
+
+def track_expert_heading() -> TrackConfig:
+    """*Expert heading*: `hub`, for a skill model of `ablation-expert-heading`, whose
+    windows are seen from the reference's own place and heading, also in rollouts."""
+    return track_hub()
 
 
 def track_base() -> TrackConfig:
@@ -177,7 +235,7 @@ def track_base() -> TrackConfig:
     return TrackConfig(
         env=EnvConfig(
             randomization=scaled(RandomizationConfig(), 0.5),
-            sampler=SamplerConfig(uniform_frames=300_000_000),
+            sampler=SamplerConfig(uniform=((0, 0.8), (300_000_000, 0.2))),
             episode_steps=500,
         ),
         ppo=PPOConfig(steps=8, actor_lr=1e-4, critic_warmup=5),
@@ -233,28 +291,35 @@ def track_sac() -> TrackConfig:
 def track_deploy() -> TrackConfig:
     """For a robot: begin with `base` (--init); steadier, for worse hardware.
 
-    The paper names what its deployment controller was fine-tuned with but gives no
-    values; power is SONIC's v1.1.
+    What the authors' deployment controller ended with, after seven stages from 50 B to
+    89.5 B frames, at once. Delays and gains are drawn once for every robot. The
+    learner is that of `base`: the authors' 1e-5 for the critic is for one that has
+    learned already.
     """
     base = track_base()
-    rewards = RewardConfig(
-        action_rate=-0.2, joint_limit=-20.0, power=-1e-4, posture=-0.5
-    )
     random = replace(
         RandomizationConfig(),
         stiffness=(0.9, 1.1),
-        damping=(0.8, 1.2),
-        delay_substeps=(0, 3),
-        anchor_position_m=0.05,
-        anchor_yaw_rad=0.05,
+        damping=(0.9, 1.1),
+        delay_substeps=(0, 1),
+        anchor_walk_m=0.002,
+        anchor_jitter_m=0.005,
+        anchor_jump_m=0.03,
     )
-    env = replace(
-        base.env,
-        rewards=rewards,
-        terminations=TerminationConfig(joint_limit_rad=0.1),
+    env = _authors(
+        rewards=replace(
+            rewards.final(),
+            action_rate=-0.5,
+            joint_limit=-50.0,
+            power=-1e-4,
+            posture=rewards.Kernel(0.05, math.sqrt(0.5)),
+            default_pose=-0.001,
+        ),
+        terminations=TerminationConfig(joint_limit=0.5, low_average=False),
         randomization=random,
+        sampler=_resets((0, 0.1)),
     )
-    return replace(base, env=env)
+    return replace(base, env=env, ppo=replace(base.ppo, steps=24))
 
 
 def track_smoke() -> TrackConfig:
@@ -282,25 +347,15 @@ def track_smoke_sac() -> TrackConfig:
     )
 
 
-def track_ablation() -> TrackConfig:
-    """The paper's arms: each the same run on another skill model."""
-    return TrackConfig(
-        # 491,520 frames and minibatches of 368,640: one and a third; here two halves.
-        ppo=PPOConfig(epochs=5, minibatches=2, weight_decay=0.0, critic_lr_end=1e-3),
-        physics=FAST,
-        robots=20_480,
-        frames=5_000_000_000,
-    )
-
-
 def _command(**changes) -> TrackConfig:
-    """The ablation's run with commands of another kind."""
-    controller = ControllerConfig(command=CommandConfig(**changes))
-    return replace(track_ablation(), controller=controller)
+    """The ablations' run with commands of another kind."""
+    hub = track_hub()
+    controller = replace(hub.controller, command=CommandConfig(**changes))
+    return replace(hub, controller=controller)
 
 
 TRACK: dict[str, Callable[[], TrackConfig]] = {
-    "paper": track_paper,
+    "paper": track_combo,
     "base": track_base,
     "refine": track_refine,
     "lafan1": track_lafan1,
@@ -308,7 +363,12 @@ TRACK: dict[str, Callable[[], TrackConfig]] = {
     "deploy": track_deploy,
     "smoke": track_smoke,
     "smoke-sac": track_smoke_sac,
-    "ablation": track_ablation,
+    # The authors' two runs.
+    "hub": track_hub,
+    "combo": track_combo,
+    # Arms of the ablations: the same run on another skill model, or other commands.
+    "ablation": track_hub,
+    "expert-heading": track_expert_heading,
     "hold10": lambda: _command(hold=10),
     # The next reference pose in place of a skill.
     "explicit": lambda: _command(kind="pose"),

@@ -1,5 +1,7 @@
 """The paper on tracking: what a robot on its reference gets and sees."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -13,6 +15,7 @@ from spectral_skills.tracking.policy import CommandConfig
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.rewards import RewardConfig
 from spectral_skills.tracking.sampler import SamplerConfig
+from spectral_skills.tracking.terminations import TerminationConfig
 
 
 class Teleporter:
@@ -75,9 +78,10 @@ def displace(env: TrackingEnv, robots: slice, axis: int, metres: float) -> None:
     env.physics.shift[robots, axis] = metres
 
 
-def test_reward_on_the_reference_is_the_maximum(motions, encoder):
+@pytest.mark.parametrize("rules", [rewards.sonic, rewards.tuned, rewards.final])
+def test_reward_on_the_reference_is_the_maximum(motions, encoder, rules):
     # Fast wrists cost something even where the reference has them.
-    env = build(motions, encoder, rewards=RewardConfig(anti_shake=0.0))
+    env = build(motions, encoder, rewards=replace(rules(), anti_shake=0.0))
     best = rewards.maximum(env.config.rewards)
     for _ in range(5):
         outcome = env.step(env._state.last_action)
@@ -143,6 +147,49 @@ def test_a_clip_that_is_over_is_no_failure(motions, encoder):
     assert outcome.done.all() and outcome.timeout.all()
     assert (env._state.age == 0).all()
     assert (env._state.frame <= last[env._state.clip]).all()
+
+
+def test_a_clip_end_may_be_terminal(motions, encoder):
+    """Done, but no time-out and no failure, neither for the sampler nor in figures."""
+    env = build(motions, encoder, clip_end="terminal", episode_steps=10**6)
+    last = env.references.lengths - 1
+    env._state = env._state._replace(frame=last[env._state.clip] - 1)
+    outcome = env.step(env._state.last_action)
+    assert outcome.done.all() and not outcome.timeout.any()
+    assert not env.sampler._new_failures.any()
+    assert env.statistics()["failures_per_s"] == 0.0
+    # An episode that has lasted its time is a time-out all the same.
+    env = build(motions, encoder, clip_end="terminal", episode_steps=1)
+    env._state = env._state._replace(frame=torch.zeros_like(env._state.frame))
+    outcome = env.step(env._state.last_action)
+    assert outcome.done.all() and outcome.timeout.all()
+
+
+def test_rules_tighten_with_the_frames_done(motions, encoder):
+    """0.2 m too high passes at first, and fails once the anneal is over."""
+    rules = TerminationConfig(anneal_frames=(5_000_000, 30_000_000))
+    env = build(motions, encoder, terminations=replace(rules, foot_position_m=None))
+    displace(env, slice(None), 2, 0.2)
+    for frames, fails in ((0, False), (15_000_000, False), (30_000_000, True)):
+        assert set(env.refresh(frames)) == {"sampler_entropy", "sampler_largest"}
+        env._state = env._state._replace(frame=torch.zeros_like(env._state.frame))
+        outcome = env.step(env._state.last_action)
+        assert (outcome.done == fails).all()
+
+
+def test_a_low_reference_may_be_told_by_its_height_now(motions, encoder):
+    """A reference that has just sunk below 0.5 m: its average has not."""
+    for average in (True, False):
+        rules = TerminationConfig(low_average=average, foot_position_m=None)
+        env = build(motions, encoder, terminations=rules)
+        env.references.table[:, 2] = 0.3
+        age = torch.ones_like(env._state.age)
+        env._state = env._state._replace(
+            frame=0 * age, age=age, height=torch.full((16,), 0.8)
+        )
+        displace(env, slice(None), 2, 0.3)
+        outcome = env.step(env._state.last_action)
+        assert (outcome.done == average).all()
 
 
 def test_a_robot_far_off_fails_and_is_put_back(motions, encoder):

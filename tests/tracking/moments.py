@@ -17,6 +17,7 @@ def pair(robot: LinkStates, reference: LinkStates, **others) -> Moment:
     relative = relative_reference(robot, reference)
     values = {
         "joints": default,
+        "reference_joints": default,
         "joint_velocities": zero,
         "joint_accelerations": zero,
         "torque": zero,

@@ -155,10 +155,41 @@ def test_deviations_keep_their_limits_and_can_come_back():
     assert float(controller.log_std[0].detach()) == pytest.approx(math.log(0.1))
 
 
+def test_deviations_may_be_free():
+    """Whatever they come to, they learn on."""
+    controller = Controller(_config(init_std=1.0, min_std=None, max_std=None))
+    controller.log_std.data[:2] = torch.tensor([-9.0, 9.0])
+    controller.limit_std()
+    expected = [math.exp(-9), math.exp(9)]
+    assert controller.std[:2].tolist() == pytest.approx(expected, rel=1e-5)
+    controller.std.log().sum().backward()
+    torch.testing.assert_close(controller.log_std.grad, torch.ones(29))
+    free = _config(init_std=3.0, max_std=None)
+    assert free.std_limits == (0.02, math.inf)
+
+
+@pytest.mark.parametrize(("kind", "width"), [("skill", 352), ("pose", 326)])
+def test_a_critic_may_see_the_command_as_the_controller_does(kind, width):
+    """286 numbers, the command and its phase; 352 of the paper's skills."""
+    config = replace(_config(kind), critic_command=True)
+    controller, critic = Controller(config), Critic(config)
+    inputs = controller.inputs(*_observed(config))
+    seen = critic.inputs(torch.randn(5, 286), controller.told(inputs))
+    assert seen.shape == (5, width)
+    assert torch.equal(seen[:, 286:], inputs[:, 930:])
+    assert critic(seen).shape == (5,)
+    with pytest.raises(ValueError, match="what the controller is told"):
+        critic.inputs(torch.randn(5, 286))
+
+
 def test_senseless_settings_are_refused():
     """By their names."""
     with pytest.raises(ValueError, match="init_std 2.0 is not between min_std"):
         _config(init_std=2.0)
+    with pytest.raises(ValueError, match="min_std 0.0"):
+        _config(min_std=0.0)
+    with pytest.raises(ValueError, match="init_std 0.0 is not"):
+        _config(init_std=0.0, min_std=None)
     with pytest.raises(ValueError, match="history is 11"):
         _config(history=11)
     with pytest.raises(ValueError, match="hold is 0"):

@@ -191,32 +191,134 @@ def test_normalisers_learn_after_the_update():
         torch.testing.assert_close(normalizer.variance, variance, rtol=1e-4, atol=0.0)
 
 
-def _first_gradients(**settings) -> list[list[Tensor]]:
-    """Gradients of all optimizer steps of an epoch, none of which is made."""
+def _first_gradients(**settings) -> list[dict[str, list[Tensor]]]:
+    """Gradients of all optimizer steps of an epoch, none of which is made, by group."""
     learner = _learner(epochs=1, clip_norm=1e9, **settings)
     found = []
 
-    def watched(optimizer, *groups):
-        found.append([p.grad.clone() for group in groups for p in group])
-        optimizer.zero_grad()
-        return [torch.zeros(())] * len(groups)
+    def watched(groups):
+        found.append({k: [p.grad.clone() for p in ps] for k, ps in groups.items()})
+        learner.actor_optimizer.zero_grad()
+        learner.critic_optimizer.zero_grad()
+        return dict.fromkeys(groups, torch.zeros(()))
 
     learner._descend = watched
     learner.update(learner.collect(Reach()), 0.0)
     return found
 
 
-@pytest.mark.parametrize("settings", [{"chunk": 50}, {"minibatches": 4}])
-def test_chunks_and_minibatches_give_the_gradient_of_the_whole(settings):
-    """Chunks exactly; the mean over minibatches too, as they share the batch."""
-    critic, actor = _first_gradients()
-    steps = _first_gradients(**settings)
-    for whole, parts in ((critic, steps[::2]), (actor, steps[1::2])):
-        assert len(parts) == settings.get("minibatches", 1)
-        for i, gradient in enumerate(whole):
-            mean = torch.stack([part[i] for part in parts]).mean(0)
+@pytest.mark.parametrize(
+    ("settings", "shares"),
+    [
+        ({"chunk": 50}, (1.0,)),
+        ({"minibatches": 4}, (0.25,) * 4),
+        ({"minibatches": 4, "merged": (3, 1), "chunk": 30}, (0.75, 0.25)),
+    ],
+)
+def test_chunks_and_minibatches_give_the_gradient_of_the_whole(
+    settings, shares, monkeypatch
+):
+    """Weighted by their shares, minibatches have the batch's gradients."""
+    # Each minibatch has advantages of its own mean and deviation.
+    monkeypatch.setattr(ppo, "standardized", lambda values: values)
+    (whole,) = _first_gradients()
+    parts = _first_gradients(**settings)
+    assert len(parts) == len(shares)
+    for name, gradients in whole.items():
+        for i, gradient in enumerate(gradients):
+            pairs = zip(parts, shares, strict=True)
+            mean = torch.stack([s * part[name][i] for part, s in pairs]).sum(0)
             scale = float(gradient.abs().max())
             assert float((mean - gradient).abs().max()) < 1e-4 * scale + 1e-7
+
+
+def test_merged_minibatches_take_every_robot_once_in_an_epoch():
+    """Three quarters and one; another quarter is alone in the next epoch."""
+    learner, env = _learner(minibatches=4, merged=(3, 1), epochs=1), Reach(8)
+    rollouts = learner.collect(env)
+    robots = torch.arange(8.0).expand(6, 8).flatten()
+    fields = [robots[:, None]] * 4 + [robots] * 4
+    alone = []
+    for epoch in range(4):
+        large, small = learner._minibatches(ppo.Transitions(*fields), epoch)
+        seen = torch.cat([part.returns for part in (*large, *small)])
+        assert seen.sort().values.tolist() == robots.sort().values.tolist()
+        assert [len(large), len(small)] == [3, 1]
+        alone.append(set(small[0].returns.tolist()))
+        advantages = torch.cat([part.advantages for part in large])
+        assert float(advantages.mean()) == pytest.approx(0, abs=1e-6)
+        assert float(advantages.std(correction=0)) == pytest.approx(1, rel=1e-5)
+    assert alone == [{3.0, 7.0}, {0.0, 4.0}, {1.0, 5.0}, {2.0, 6.0}]
+    losses = learner.update(rollouts, 0.0)
+    assert {"critic_gradient_norm", "actor_gradient_norm"} <= set(losses)
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted", "slope"),
+    [
+        (1.1, 0.81, -1.8),  # near the old one: as ever
+        (1.5, 0.64, 0.0),  # has come far enough towards the return
+        (0.5, 2.25, -3.0),  # went away from it: all of the error counts
+        (3.0, 1.0, 2.0),  # went past it
+    ],
+)
+def test_clipped_values_by_hand(value, wanted, slope):
+    """Old value 1, return 2, limit 0.2: the larger of two squared errors."""
+    learner = _learner(value_clip=0.2)
+    found = torch.tensor([value], requires_grad=True)
+    learner.critic.forward = lambda inputs: found
+    loss = learner.critic_loss(torch.zeros(1, 1), torch.tensor([2.0]), torch.ones(1))
+    assert loss.item() == pytest.approx(wanted)
+    assert torch.autograd.grad(loss, found)[0].item() == pytest.approx(slope)
+
+
+def test_one_norm_is_over_actor_and_critic():
+    """Its square is the sum of theirs; both are scaled by the same number."""
+    (apart,), (together,) = _first_gradients(), _first_gradients(one_norm=True)
+    assert set(together) == {"gradient_norm"}
+    actor, critic = apart["actor_gradient_norm"], apart["critic_gradient_norm"]
+    torch.testing.assert_close(together["gradient_norm"], [*actor, *critic])
+    losses = {}
+    for one_norm in (False, True):
+        learner = _learner(epochs=1, one_norm=one_norm)
+        losses |= learner.update(learner.collect(Reach()), 0.0)
+    names = ("actor_gradient_norm", "critic_gradient_norm")
+    squares = sum(float(losses[name]) ** 2 for name in names)
+    assert float(losses["gradient_norm"]) ** 2 == pytest.approx(squares, rel=1e-4)
+
+
+def test_the_change_may_be_measured_after_each_step():
+    """The mean over the steps, each on its own rows against the rollout's policy."""
+    learner = _learner(epochs=3, kl_each_step=True, chunk=100, actor_lr=1e-4)
+    rollouts, improve, found = learner.collect(Reach()), learner._improve, []
+
+    def watched(rows, actor_learns):
+        losses = improve(rows, actor_learns)
+        old = Independent(Normal(rollouts.means.flatten(0, 1), rollouts.std), 1)
+        mean = learner.controller(rollouts.inputs.flatten(0, 1))
+        new = Independent(Normal(mean, learner.controller.std), 1)
+        found.append(kl_divergence(old, new).mean().item())
+        return losses
+
+    learner._improve = watched
+    losses = learner.update(rollouts, 0.0)
+    assert 0 < found[0] < found[-1]
+    assert float(losses["kl"]) == pytest.approx(sum(found) / 3, rel=1e-4)
+    assert found[0] < float(losses["kl"]) < found[-1]
+
+
+def test_a_critic_that_sees_the_command():
+    """Its inputs hold what the controller is told, in the last state too."""
+    config = replace(SMALL, critic_command=True)
+    learner, env = _learner(config=config), Reach()
+    first = env.observation
+    rollouts = learner.collect(env)
+    for row, seen in ((0, first), (-1, env.observation)):
+        told = rollouts.critic_inputs[row, :, 286:292]
+        assert torch.equal(told, torch.cat((seen.source, seen.phase), dim=1))
+    assert rollouts.critic_inputs.shape[-1] == 304  # a multiple of 16
+    losses = learner.update(rollouts, 0.0)
+    assert learner.finite() and "kl" in losses
 
 
 def test_minibatches_are_whole_robots():
@@ -395,3 +497,5 @@ def test_senseless_settings_are_refused():
         PPOConfig(actor_lr=0.1)
     with pytest.raises(ValueError, match="minibatches is 0"):
         PPOConfig(minibatches=0)
+    with pytest.raises(ValueError, match=r"merged is \(3, 2\): must add up to"):
+        PPOConfig(minibatches=4, merged=(3, 2))

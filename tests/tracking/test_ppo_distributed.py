@@ -1,5 +1,6 @@
 """Two processes learn as one: gradients, normalisers, divergence, starts."""
 
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -18,7 +19,7 @@ from spectral_skills.tracking.ppo import Learner, PPOConfig
 from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
 
 ROBOTS, ITERATIONS = 8, 2
-KINDS = ("skill", "vq")
+KINDS = ("skill", "vq", "hub")
 
 
 class Recorded:
@@ -56,18 +57,28 @@ def _learn(kind: str) -> dict:
     """Losses of all iterations, gradients of the first step, state at the end."""
     bottleneck = BottleneckConfig(kind="vq", codes=4)
     command = CommandConfig("joint", 4, poses=2, hidden=(16,), bottleneck=bottleneck)
-    if kind == "skill":
+    if kind != "vq":
         command = CommandConfig("skill", 4)
     config = ControllerConfig((16, 16), command, critic_hidden=(16,), history=1)
     torch.manual_seed(distributed.rank())  # as it should not be
     settings = PPOConfig(steps=5, minibatches=2, chunk=7, clip_norm=0.5)
+    if kind == "hub":  # as the paper's authors do it
+        config = replace(config, critic_command=True, min_std=None, max_std=None)
+        settings = replace(
+            settings,
+            minibatches=4,
+            merged=(3, 1),
+            value_clip=0.2,
+            one_norm=True,
+            kl_each_step=True,
+        )
     learner = Learner(settings, Controller(config), Critic(config), "cpu")
     env, losses, gradients = Recorded(command.source_width), [], []
     descend = learner._descend
 
-    def watched(optimizer, *groups):
-        norms = descend(optimizer, *groups)
-        gradients.append(torch.stack(norms))
+    def watched(groups):
+        norms = descend(groups)
+        gradients.append(torch.stack(list(norms.values())))
         return norms
 
     learner._descend = watched

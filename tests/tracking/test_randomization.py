@@ -17,8 +17,9 @@ DEPLOYMENT = RandomizationConfig(
     stiffness=(0.9, 1.1),
     damping=(0.8, 1.3),
     delay_substeps=(1, 4),
-    anchor_position_m=0.05,
-    anchor_yaw_rad=0.1,
+    anchor_walk_m=0.002,
+    anchor_jitter_m=0.005,
+    anchor_jump_m=0.03,
 )
 
 
@@ -154,14 +155,36 @@ def test_noise_of_the_senses():
     assert torch.equal(noise[:, 64:], torch.zeros(N, 29))
 
 
-def test_noise_of_the_anchor_is_a_shift_and_a_turn_about_the_vertical():
-    rows, _ = still()
-    position, quaternion = rows[:, :3], rows[:, 3:7]
-    found = randomization.noisy_anchor(DEPLOYMENT, position, quaternion)
-    fills(found[0] - position, -0.05, 0.05)
-    turn = rotation.log(rotation.multiply(found[1], rotation.conjugate(quaternion)))
-    fills(turn[:, 2], -0.1, 0.1)
-    assert turn[:, :2].abs().max() < 1e-5
+def test_the_anchor_walks_within_its_limits():
+    """2 mm a step, so 20 mm after 100; never beyond 10 cm; new episodes from zero."""
+    walk, nobody = torch.zeros(N, 2), torch.zeros(N, dtype=torch.bool)
+    for _ in range(100):
+        walk = randomization.walked(DEPLOYMENT, walk, nobody)
+    assert (walk.std(0) - 0.02).abs().max() < 0.001 and walk.mean().abs() < 0.001
+    for _ in range(100):
+        walk = randomization.walked(
+            replace(DEPLOYMENT, anchor_walk_m=0.05), walk, nobody
+        )
+    assert walk.abs().max() == pytest.approx(0.1)
+    first = nobody.clone()
+    first[0] = True
+    walk = randomization.walked(DEPLOYMENT, walk, first)
+    assert walk[0].tolist() == [0.0, 0.0] and walk[1:].abs().min() > 0
+
+
+def test_the_anchor_jitters_along_the_floor_and_jumps_now_and_then():
+    """5 mm in every step, 3 cm more in 2 % of them; heights are known."""
+    position, walk = still()[0][:, :3], torch.full((N, 2), 0.01)
+    calm = replace(DEPLOYMENT, anchor_jump_m=0.0)
+    found = randomization.noisy_anchor(calm, position, walk) - position
+    fills(found[:, :2], 0.005, 0.015)
+    found = randomization.noisy_anchor(DEPLOYMENT, position, walk) - position
+    assert found[:, 2].abs().max() == 0
+    away = (found[:, :2] - 0.01).abs()
+    assert away.max() <= 0.035 + 1e-6 and away.max() > 0.025
+    # A jump may hide in the jitter; nearly all of the 2 % do not.
+    jumped = (away > 0.005 + 1e-6).any(dim=1).float().mean().item()
+    assert 0.01 < jumped < 0.03
 
 
 def test_off_changes_nothing_to_the_bit():
@@ -177,8 +200,10 @@ def test_off_changes_nothing_to_the_bit():
     assert torch.equal(begun[0], rows) and torch.equal(begun[1], qvel)
     assert torch.equal(randomization.kick(config, qvel), qvel)
     assert torch.equal(randomization.noisy(config, frame), frame)
-    found = randomization.noisy_anchor(config, rows[:, :3], rows[:, 3:7])
-    assert torch.equal(found[0], rows[:, :3]) and torch.equal(found[1], rows[:, 3:7])
+    walk, everyone = torch.zeros(N, 2), torch.ones(N, dtype=torch.bool)
+    assert randomization.walked(config, walk, everyone) is walk
+    position = rows[:, :3]
+    assert randomization.noisy_anchor(config, position, walk) is position
 
 
 def test_one_noise_can_be_on_alone():
@@ -206,7 +231,7 @@ def test_strength():
     assert half.push_linear_m_s == pytest.approx((0.25, 0.25, 0.1))
     assert half.start_joints_rad == pytest.approx(0.05)
     assert half.gravity_noise == pytest.approx(0.025)
-    assert half.anchor_yaw_rad == pytest.approx(0.05)
+    assert half.anchor_walk_m == pytest.approx(0.001)
     assert scaled(DEPLOYMENT, 1.0) == DEPLOYMENT
     assert scaled(DEPLOYMENT, 0.0) == off() == scaled(off(), 0.5)
 
@@ -228,7 +253,8 @@ def test_compiles_to_one_graph():
         kicked = randomization.kick(DEPLOYMENT, qvel)
         wait = randomization.next_push(DEPLOYMENT, qvel[:, 0])
         seen = randomization.noisy(DEPLOYMENT, frame)
-        anchor = randomization.noisy_anchor(DEPLOYMENT, rows[:, :3], rows[:, 3:7])
+        walk = randomization.walked(DEPLOYMENT, rows[:, :2], rows[:, 0] > 0)
+        anchor = randomization.noisy_anchor(DEPLOYMENT, rows[:, :3], walk)
         return begun, kicked, wait, seen, anchor
 
     rows, qvel = still()

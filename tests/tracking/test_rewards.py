@@ -13,10 +13,13 @@ from spectral_skills import rotation
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
 from spectral_skills.tracking import rewards
-from spectral_skills.tracking.rewards import RewardConfig
+from spectral_skills.tracking.rewards import Kernel, RewardConfig, final, sonic, tuned
 
 WRIST = g1.TRACKED_LINKS.index("left_wrist_yaw_link")
-EVERYTHING = RewardConfig(power=-1e-4, posture=-1.0, wrist_orientation=0.4)
+EVERYTHING = replace(
+    final(), head_and_hands=Kernel(2.0, 0.1), posture=Kernel(0.05, 0.7), power=-1e-4
+)
+SETS = {"sonic": sonic(), "tuned": tuned(), "final": final(), "all": EVERYTHING}
 
 
 def at(column: int, value: float, width: int = 29) -> Tensor:
@@ -31,14 +34,20 @@ def same(found: Tensor, expected: float, tolerance: float = 1e-5) -> None:
     )
 
 
-@pytest.mark.parametrize("config", [RewardConfig(), EVERYTHING])
+def kernel(name: str, moment, width: float) -> Tensor:
+    """What the kernel pays, of what it pays at most."""
+    config = replace(final(), **{name: Kernel(1.0, width)})
+    return rewards.terms(moment, config)[name] / rewards.STEP_S
+
+
+@pytest.mark.parametrize("config", SETS.values(), ids=SETS)
 def test_the_reference_itself_earns_the_maximum(config):
     """Kernels are 1 and penalties 0."""
     paid = rewards.terms(on_reference(), config)
-    assert set(paid) == {f.name for f in fields(config) if getattr(config, f.name)}
+    assert list(paid) == rewards.weighted(config)
     for name, values in paid.items():
-        weight = max(getattr(config, name), 0.0)
-        assert (values - weight * 0.02).abs().max() < 1e-9, name
+        weight = getattr(config, name).weight if name in rewards.KERNELS else 0.0
+        assert (values - weight * 0.02).abs().max() < 1e-8, name
     same(torch.stack(list(paid.values())).sum(0), rewards.maximum(config))
 
 
@@ -53,20 +62,65 @@ def test_real_poses_earn_the_maximum(make_clip):
     torch.testing.assert_close(total, torch.full_like(total, 7.0 * 0.02))
 
 
-def test_maximum_is_sonics():
-    """7.0 for the release, 7.4 with v1.1's wrists, per second of 50 steps."""
+def test_maxima_of_the_sets():
+    """7 for SONIC, by the second; 15 for the authors' tuned set, 17 for their last."""
     assert rewards.maximum(RewardConfig()) == pytest.approx(7.0 * 0.02)
-    assert rewards.maximum(EVERYTHING) == pytest.approx(7.4 * 0.02)
+    assert rewards.maximum(tuned()) == pytest.approx(15.0 * 0.02)
+    assert rewards.maximum(final()) == pytest.approx(17.0 * 0.02)
+
+
+def test_sets_are_the_authors():
+    """Weight and width of every kernel, and the penalties, column by column."""
+    kernels = {
+        "anchor_position": ((0.5, 0.3), (2, 0.1), (2, 0.1)),
+        "anchor_position_wide": ((0, 0.5), (0, 0.5), (1, 0.5)),
+        "anchor_orientation": ((0.5, 0.4), (2, 0.15), (2, 0.15)),
+        "link_position": ((1, 0.3), (2, 0.05), (2, 0.05)),
+        "link_orientation": ((1, 0.4),) * 3,
+        "link_linear_velocity": ((1, 1.0),) * 3,
+        "link_angular_velocity": ((1, 3.14),) * 3,
+        "head_and_hands": ((2, 0.1), (0, 0.1), (0, 0.1)),
+        "hands_and_feet": ((0, 0.1), (4, 0.1), (4, 0.1)),
+        "foot_position": ((0, 0.1), (2, 0.1), (2, 0.1)),
+        "wrist_position": ((0, 0.1), (0, 0.1), (1, 0.1)),
+        "posture": ((0, math.sqrt(0.5)),) * 3,
+    }
+    penalties = {
+        "action_rate": (-0.1, 0, -0.03),
+        "joint_limit": (-10,) * 3,
+        "undesired_contacts": (-0.1,) * 3,
+        "anti_shake": (-0.005,) * 3,
+        "foot_acceleration": (-2.5e-6, -2.5e-7, -2.5e-6),
+        "power": (0,) * 3,
+        "default_pose": (0,) * 3,
+    }
+    for column, config in enumerate((sonic(), tuned(), final())):
+        for name, values in kernels.items():
+            assert getattr(config, name) == Kernel(*values[column]), name
+        for name, values in penalties.items():
+            assert getattr(config, name) == values[column], name
+    assert {*kernels, *penalties} == {field.name for field in fields(RewardConfig)}
+
+
+def test_a_kernel_leaves_a_share_of_1_over_e_at_its_width():
+    """e = width^2 is exp(-1), and twice the error exp(-4)."""
+    reference = links()
+    for times, expected in ((1, math.exp(-1)), (2, math.exp(-4))):
+        shift = times * torch.tensor([0.06, -0.08, 0.0])
+        moved = reference._replace(position=reference.position + shift)
+        moment = pair(moved, reference)
+        same(kernel("anchor_position", moment, 0.1), expected)
+        same(kernel("anchor_position_wide", moment, 0.1 * times), math.exp(-1))
 
 
 def test_a_shift_costs_the_anchor_alone():
-    """0.3 m sideways is e = 0.09 and exp(-1); nothing else sees the place."""
+    """0.3 m sideways is e = 0.09; nothing else sees the place."""
     reference = links()
     shift = torch.tensor([0.18, -0.24, 0.0])
     moment = pair(reference._replace(position=reference.position + shift), reference)
-    same(rewards.anchor_position(moment), math.exp(-1))
-    for name in set(rewards.KERNELS) - {"anchor_position"}:
-        same(rewards.KERNELS[name](moment), 1.0)
+    same(rewards.anchor_position(moment), 0.09)
+    for name in set(rewards.KERNELS) - {"anchor_position", "anchor_position_wide"}:
+        same(rewards.KERNELS[name](moment), 0.0)
 
 
 def test_height_costs_anchor_and_links():
@@ -74,24 +128,68 @@ def test_height_costs_anchor_and_links():
     reference = links()
     lifted = reference.position + torch.tensor([0.0, 0.0, 0.15])
     moment = pair(reference._replace(position=lifted), reference)
-    same(rewards.anchor_position(moment), math.exp(-0.25))
-    same(rewards.link_position(moment), math.exp(-0.25))
-    same(rewards.local_points(moment), 1.0)
+    for term in (
+        *(rewards.anchor_position, rewards.link_position),
+        *(rewards.foot_position, rewards.wrist_position),
+    ):
+        same(term(moment), 0.15**2)
+    same(rewards.head_and_hands(moment), 0.0)
+    same(rewards.hands_and_feet(moment), 0.0)
 
 
-def test_one_link_out_of_place():
-    """A wrist 0.1 m off: 1/14 of 0.01 over 0.09, and 1/3 of 0.01 over 0.01."""
+@pytest.mark.parametrize(
+    ("link", "shares"),
+    [
+        ("left_wrist_yaw_link", (1 / 3, 1 / 5, 0, 1 / 2)),
+        ("right_ankle_roll_link", (0, 1 / 5, 1 / 2, 0)),
+        ("torso_link", (1 / 3, 0, 0, 0)),
+        ("left_knee_link", (0, 0, 0, 0)),
+    ],
+)
+def test_one_link_out_of_place(link, shares):
+    """0.1 m off: a 14th of 0.01 of all links, and its share of each smaller set."""
     reference = links()
     position = reference.position.clone()
-    position[:, WRIST, 1] += 0.1
+    position[:, g1.TRACKED_LINKS.index(link), 1] += 0.1
     moment = pair(reference._replace(position=position), reference)
-    same(rewards.link_position(moment), math.exp(-0.01 / 14 / 0.09))
-    same(rewards.local_points(moment), math.exp(-1 / 3), 1e-4)
-    same(rewards.anchor_position(moment), 1.0)
+    same(rewards.link_position(moment), 0.01 / 14)
+    same(rewards.anchor_position(moment), 0.0)
+    for term, share in zip(
+        (
+            *(rewards.head_and_hands, rewards.hands_and_feet),
+            *(rewards.foot_position, rewards.wrist_position),
+        ),
+        shares,
+        strict=True,
+    ):
+        same(term(moment), 0.01 * share, 1e-4)
+
+
+@pytest.mark.parametrize(("side", "aside"), [("left", -0.025), ("right", 0.025)])
+def test_the_hand_is_ahead_of_the_wrist_and_aside(side, aside):
+    """A wrist turned about its z moves the hand by the chord of (0.18, -/+0.025)."""
+    wrist = g1.TRACKED_LINKS.index(f"{side}_wrist_yaw_link")
+    reference = links()
+    quaternion = reference.quaternion.clone()
+    quaternion[:, wrist] = rotation.multiply(
+        quaternion[:, wrist], turn(0.2, (0.0, 0.0, 1.0))
+    )
+    moment = pair(reference._replace(quaternion=quaternion), reference)
+    radius = math.hypot(0.18, 0.025)
+    chord = 2 * math.sin(0.1) * radius
+    same(rewards.hands_and_feet(moment), chord**2 / 5, 1e-4)
+    # Turned about the way to the hand the wrist leaves it where it is.
+    spun = reference.quaternion.clone()
+    axis = (0.18 / radius, aside / radius, 0.0)
+    spun[:, wrist] = rotation.multiply(spun[:, wrist], turn(0.5, axis))
+    same(
+        rewards.hands_and_feet(pair(reference._replace(quaternion=spun), reference)),
+        0.0,
+    )
 
 
 def test_a_turned_pelvis():
-    """0.4 rad of tilt is exp(-1) for the anchor, and a fourteenth of it for links."""
+    """0.4 rad of tilt: 0.16 for the anchor, and a fourteenth of it for links."""
     reference = links()
     quaternion = torch.zeros(3, 14, 4)
     quaternion[..., 0] = 1.0
@@ -99,8 +197,8 @@ def test_a_turned_pelvis():
     tilted = quaternion.clone()
     tilted[:, 0] = turn(0.4, (1.0, 0.0, 0.0))
     moment = pair(reference._replace(quaternion=tilted), reference)
-    same(rewards.anchor_orientation(moment), math.exp(-1))
-    same(rewards.link_orientation(moment), math.exp(-1 / 14))
+    same(rewards.anchor_orientation(moment), 0.16)
+    same(rewards.link_orientation(moment), 0.16 / 14)
 
 
 def test_heading_is_the_anchors_affair():
@@ -115,12 +213,10 @@ def test_heading_is_the_anchors_affair():
         ),
         reference,
     )
-    same(rewards.anchor_orientation(moment), math.exp(-0.25))
-    for term in (
-        *(rewards.link_position, rewards.link_orientation, rewards.local_points),
-        rewards.wrist_orientation,
-    ):
-        same(term(moment), 1.0)
+    same(rewards.anchor_orientation(moment), 0.04)
+    turning = {"anchor_orientation", "link_linear_velocity", "link_angular_velocity"}
+    for name in set(rewards.KERNELS) - turning:
+        assert (rewards.KERNELS[name](moment) < 1e-6).all(), name
 
 
 def test_velocities():
@@ -134,8 +230,8 @@ def test_velocities():
         ),
         reference,
     )
-    same(rewards.link_linear_velocity(moment), math.exp(-1))
-    same(rewards.link_angular_velocity(moment), math.exp(-1 / 14))
+    same(rewards.link_linear_velocity(moment), 1.0)
+    same(rewards.link_angular_velocity(moment), 3.14**2 / 14)
 
 
 def test_head_is_half_a_metre_above_the_torso():
@@ -151,31 +247,18 @@ def test_head_is_half_a_metre_above_the_torso():
         reference._replace(quaternion=quaternion),
     )
     squared = (2 * math.sin(0.1) * 0.5) ** 2
-    same(rewards.local_points(moment), math.exp(-squared / 3 / 0.01), 1e-4)
+    same(rewards.head_and_hands(moment), squared / 3, 1e-4)
 
 
-def test_wrists_turn_in_the_pelvis():
-    """One of two wrists 0.1 rad off is exp(-1/2)."""
-    reference = links()
-    quaternion = reference.quaternion.clone()
-    quaternion[:, WRIST] = rotation.multiply(
-        quaternion[:, WRIST], turn(0.1, (1.0, 0.0, 0.0))
-    )
-    moment = pair(reference._replace(quaternion=quaternion), reference)
-    same(rewards.wrist_orientation(moment), math.exp(-0.5), 1e-4)
-
-
-def test_posture_is_the_mean_square_of_the_waist_joints():
-    """Against joint angles, through the kinematics; the pelvis may be anywhere."""
-    rows = torch.tensor(g1.DEFAULT_QPOS).float().repeat(3, 1)
-    other = rows.clone()
-    waist = [g1.joint_index(f"waist_{axis}") for axis in ("yaw", "roll", "pitch")]
-    change = torch.tensor([0.03, -0.02, 0.01])
-    other[:, [7 + joint for joint in waist]] += change
-    other[:, 3:7] = turn(1.0, (0.0, 0.6, 0.8))
-    kinematics, still = Kinematics(g1.TRACKED_LINKS), torch.zeros(3, 35)
-    moment = pair(kinematics.states(other, still), kinematics.states(rows, still))
-    same(rewards.posture(moment), change.square().mean().item(), 0.01)
+def test_posture_and_default_pose():
+    """Two joints 0.3 and 0.4 rad from the reference: 0.25; and from the default."""
+    default = on_reference().joints
+    moved = default + at(3, 0.3) + at(20, -0.4)
+    same(rewards.posture(on_reference(reference_joints=moved)), 0.25)
+    same(rewards.default_pose(on_reference(joints=moved)), 0.7)
+    same(rewards.default_pose(on_reference(reference_joints=moved)), 0.0)
+    moment = on_reference(joints=moved)
+    same(kernel("posture", moment, math.sqrt(0.5)), math.exp(-0.5))
 
 
 def test_penalties_by_hand():
@@ -204,11 +287,16 @@ def test_foot_acceleration_sees_the_four_ankle_joints():
 
 
 def test_anti_shake_begins_at_a_speed():
-    """A wrist at 3.5 rad/s is 2 above: 4, halved by the other that is still."""
+    """A wrist or the torso at 3.5 rad/s is 2 above: 4, a third with two still ones."""
     state = links()._replace(angular=torch.zeros(3, 14, 3))
-    for speed, expected in ((1.5, 0.0), (3.5, 2.0)):
+    for link, speed, expected in (
+        ("left_wrist_yaw_link", 1.5, 0.0),
+        ("left_wrist_yaw_link", 3.5, 4 / 3),
+        ("torso_link", 3.5, 4 / 3),
+        ("pelvis", 3.5, 0.0),
+    ):
         angular = torch.zeros(3, 14, 3)
-        angular[:, WRIST, 1] = speed
+        angular[:, g1.TRACKED_LINKS.index(link), 1] = speed
         moment = pair(state._replace(angular=angular), state)
         same(rewards.anti_shake(moment), expected)
 
@@ -242,10 +330,12 @@ def test_terms_are_weighted_for_a_step():
 
 def test_config_round_trip_and_signs():
     assert configs.loads(RewardConfig, configs.dumps(EVERYTHING)) == EVERYTHING
-    with pytest.raises(ValueError, match="power: 0.1 is not <= 0"):
+    with pytest.raises(ValueError, match="power: weight 0.1 is not <= 0"):
         RewardConfig(power=0.1)
-    with pytest.raises(ValueError, match="local_points"):
-        RewardConfig(local_points=math.nan)
+    with pytest.raises(ValueError, match="hands_and_feet: weight nan"):
+        RewardConfig(hands_and_feet=Kernel(math.nan, 0.1))
+    with pytest.raises(ValueError, match=r"link_position: width 0.0 is not above 0"):
+        RewardConfig(link_position=Kernel(1.0, 0.0))
 
 
 def test_compiles_to_one_graph():

@@ -9,12 +9,11 @@ from torch import Tensor
 
 from spectral_skills import config as configs
 from spectral_skills.tracking import sampler as module
-from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
+from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig, everywhere
 
 PLAIN = SamplerConfig(
     bin=10,
-    uniform_start=0.5,
-    uniform_end=0.5,
+    uniform=((0, 0.5),),
     lead=0,
     rate_cap=None,
     clip_cap=None,
@@ -93,7 +92,7 @@ def test_many_robots_in_one_bin_all_count():
 
 def test_draws_follow_the_probabilities():
     """Chi-square over frames: uniform inside a bin, bins by their probabilities."""
-    sampler = make([25, 10, 2, 1], replace(PLAIN, uniform_end=0.1, uniform_start=0.1))
+    sampler = make([25, 10, 2, 1], replace(PLAIN, uniform=((0, 0.1),)))
     book(sampler, clip=0, frame=3, steps=3, failed=3)
     sampler.refresh(0)
     n = 200_000
@@ -144,7 +143,7 @@ def test_nothing_to_track_is_refused(lengths):
 
 def test_the_lead_goes_back_from_the_drawn_frame():
     """One bin draws frames 100..149; 0 to 40 earlier is 60..149, and a triangle."""
-    config = replace(PLAIN, bin=50, lead=40, uniform_start=0.0, uniform_end=0.0)
+    config = replace(PLAIN, bin=50, lead=40, uniform=((0, 0.0),))
     sampler = make([200], config)
     state = sampler.tensors()
     state["failures"] = torch.tensor([0.0, 0.0, 1.0, 0.0], dtype=torch.double)
@@ -164,7 +163,7 @@ def test_the_lead_stops_at_the_start():
 
 def test_the_rate_cap_is_in_means():
     """Rates 9 (bin 0), 1, 1, 1: mean 3; a cap of 2 makes the first 6."""
-    config = replace(PLAIN, uniform_start=0.0, uniform_end=0.0, rate_cap=2.0)
+    config = replace(PLAIN, uniform=((0, 0.0),), rate_cap=2.0)
     sampler = make([40], config)
     state = sampler.tensors()
     state["failures"][0] = 9.0
@@ -174,7 +173,7 @@ def test_the_rate_cap_is_in_means():
 
 def test_the_clip_cap_is_in_uniform_shares():
     """Four clips with rates 5, 1, 1, 1: 5/8 is cut to 1.5 x 1/4, then once to sum 1."""
-    config = replace(PLAIN, uniform_start=0.0, uniform_end=0.0, clip_cap=1.5)
+    config = replace(PLAIN, uniform=((0, 0.0),), clip_cap=1.5)
     sampler = make([10, 10, 10, 10], config)
     state = sampler.tensors()
     state["failures"][0] = 5.0
@@ -188,7 +187,8 @@ def test_caps_keep_draws_from_collapsing():
     lengths = torch.full((1000,), 500)
     shares = {}
     for name, caps in (("sonic", (200.0, None)), ("ours", (10.0, 5.0))):
-        config = SamplerConfig(rate_cap=caps[0], clip_cap=caps[1], uniform_frames=1)
+        ramp = (0, 0.8), (1, 0.2)
+        config = SamplerConfig(rate_cap=caps[0], clip_cap=caps[1], uniform=ramp)
         sampler = AdaptiveSampler(config, lengths, "cpu")
         state = sampler.tensors()
         state["visits"] += 1000
@@ -201,7 +201,7 @@ def test_caps_keep_draws_from_collapsing():
 
 def test_entropy_is_one_when_uniform_and_zero_when_collapsed():
     """Also for bins and clips of different sizes."""
-    config = replace(PLAIN, uniform_start=1.0, uniform_end=0.0, uniform_frames=100)
+    config = replace(PLAIN, uniform=((0, 1.0), (100, 0.0)))
     sampler = make([35, 20, 7, 1], config)
     figures = sampler.refresh(0)
     assert figures["sampler_entropy"] == pytest.approx(1.0)
@@ -218,11 +218,31 @@ def test_entropy_is_one_when_uniform_and_zero_when_collapsed():
 
 
 def test_the_uniform_share_goes_down_a_ramp():
-    config = SamplerConfig(uniform_start=0.8, uniform_end=0.2, uniform_frames=1000)
-    sampler = make([100], config)
-    for frames, share in ((0, 0.8), (500, 0.5), (1000, 0.2), (5000, 0.2)):
-        sampler.refresh(frames)
-        assert sampler.uniform_share() == pytest.approx(share)
+    """Or down two with a landing between them; before and after them it stays."""
+    one, two = (0, 0.8), (1000, 0.2)
+    stairs = (100, 0.8), (200, 0.5), (600, 0.5), (800, 0.2)
+    for points, shares in (
+        ((one, two), ((0, 0.8), (500, 0.5), (1000, 0.2), (5000, 0.2))),
+        (stairs, ((0, 0.8), (150, 0.65), (400, 0.5), (700, 0.35), (900, 0.2))),
+    ):
+        sampler = make([100], SamplerConfig(uniform=points))
+        for frames, share in shares:
+            sampler.refresh(frames)
+            assert sampler.uniform_share() == pytest.approx(share)
+
+
+def test_everywhere_is_uniform_whatever_fails():
+    """Over clips, and over the frames of each; all but the last can be a start."""
+    sampler = make([300, 100], everywhere())
+    book(sampler, 0, 170, steps=50, failed=50)
+    sampler.refresh(10**9)
+    clips, frames = sampler.draw(40_000)
+    assert (clips == 0).float().mean().item() == pytest.approx(0.5, abs=0.01)
+    for clip, length in ((0, 300), (1, 100)):
+        seen = torch.bincount(frames[clips == clip], minlength=length)
+        assert len(seen) == length and seen[-1] == 0
+        per_frame = int((clips == clip).sum()) / length
+        assert (seen[:-2] - per_frame).abs().max() < 6 * math.sqrt(per_frame)
 
 
 def test_counts_can_fade():
@@ -262,11 +282,12 @@ def test_two_ranks_make_one(monkeypatch):
 
 
 def test_save_and_load():
-    sampler = make([35, 20, 7], SamplerConfig(bin=10, uniform_frames=100))
+    config = SamplerConfig(bin=10, uniform=((0, 0.8), (100, 0.2)))
+    sampler = make([35, 20, 7], config)
     book(sampler, 1, 12, steps=4, failed=3)
     sampler.refresh(30)
     state = sampler.tensors()
-    other = make([35, 20, 7], SamplerConfig(bin=10, uniform_frames=100))
+    other = make([35, 20, 7], config)
     book(other, 0, 0, steps=1, failed=1)  # forgotten
     other.load(state)
     assert torch.equal(other.probabilities, sampler.probabilities)
@@ -295,13 +316,16 @@ def test_config_round_trip_and_bad_values():
     assert configs.loads(SamplerConfig, configs.dumps(config)) == config
     with pytest.raises(ValueError, match="rate_cap"):
         SamplerConfig(rate_cap=0.5)
-    with pytest.raises(ValueError, match="uniform"):
-        SamplerConfig(uniform_end=1.5)
+    with pytest.raises(ValueError, match="a share is not within 0 and 1"):
+        SamplerConfig(uniform=((0, 1.5),))
+    for points in ((), ((5, 0.5), (5, 0.2)), ((-1, 0.5),)):
+        with pytest.raises(ValueError, match="with frames that grow"):
+            SamplerConfig(uniform=points)
 
 
 def test_compiles_to_one_graph_and_sees_new_probabilities():
     """Draws and counts of a compiled step, before and after a refresh."""
-    sampler = make([10, 10], replace(PLAIN, uniform_start=0.0, uniform_end=0.0))
+    sampler = make([10, 10], replace(PLAIN, uniform=((0, 0.0),)))
 
     def step(failed: Tensor):
         clips, frames = sampler.draw(len(failed))

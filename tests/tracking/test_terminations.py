@@ -17,6 +17,7 @@ from spectral_skills.tracking.terminations import (
     TerminationConfig,
     evaluation,
     failures,
+    thresholds,
 )
 
 EPSILON = 1e-3
@@ -59,7 +60,7 @@ def turned(angle: float) -> Moment:
 
 @pytest.mark.parametrize("config", [TerminationConfig(), evaluation()])
 def test_nothing_fails_on_the_reference(config):
-    assert causes(on_reference(), replace(config, joint_limit_rad=0.0)) == set()
+    assert causes(on_reference(), replace(config, joint_limit=0.0)) == set()
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
@@ -112,17 +113,46 @@ def test_other_links_may_be_anywhere():
     assert found == set()
 
 
-def test_joint_limit_is_past_the_stop():
-    """Off by default; a margin beyond the hard limit, not the soft one."""
+def test_joint_limit_is_between_soft_limit_and_stop():
+    """Off by default; 0.5 is half the way from the soft limit to the stop."""
     knee = g1.joint_index("left_knee")
-    config = replace(TerminationConfig(), joint_limit_rad=0.02)
-    for past, expected in ((0.019, set()), (0.021, {"joint_limit"})):
-        joints = on_reference().joints.clone()
-        joints[:, knee] = g1.JOINT_LIMITS[knee, 1] + past
-        assert causes(on_reference(joints=joints), config) == expected
-        assert causes(on_reference(joints=joints), TerminationConfig()) == set()
-        joints[:, knee] = g1.JOINT_LIMITS[knee, 0] - past
-        assert causes(on_reference(joints=joints), config) == expected
+    config = replace(TerminationConfig(), joint_limit=0.5)
+    pairs = zip(g1.SOFT_LIMITS[knee], g1.JOINT_LIMITS[knee], strict=True)
+    for soft, stop in pairs:
+        for way, expected in ((0.49, set()), (0.51, {"joint_limit"})):
+            joints = on_reference().joints.clone()
+            joints[:, knee] = soft + way * (stop - soft)
+            assert causes(on_reference(joints=joints), config) == expected
+            assert causes(on_reference(joints=joints), TerminationConfig()) == set()
+
+
+def test_thresholds_go_from_loose_to_final():
+    """Linear in frames; the angle in its square, from 1.0 to 0.2 rad^2."""
+    config = TerminationConfig(anneal_frames=(5_000_000, 30_000_000))
+    loose, final = [0.25, 1.0, 0.25, 0.3, math.inf], thresholds(TerminationConfig())
+    assert final == [0.15, math.sqrt(0.2), 0.15, 0.2, math.inf]
+    middle = [0.2, math.sqrt(0.6), 0.2, 0.25, math.inf]
+    for millions, expected in (
+        *((0, loose), (5, loose), (17.5, middle), (30, final), (50_000, final)),
+    ):
+        found = thresholds(config, int(millions * 1e6))
+        assert found == pytest.approx(expected), millions
+    assert thresholds(config) == final
+    assert thresholds(TerminationConfig(), 0) == final
+    assert thresholds(evaluation(), 0)[3] == math.inf
+
+
+def test_failures_take_thresholds_of_now():
+    """As numbers and as a tensor; the height allowed near the floor stays."""
+    config = TerminationConfig(anneal_frames=(0, 10), foot_position_m=None)
+    both = {"anchor_height", "end_effector_height"}
+    assert causes(lifted(0.2), config) == both
+    for limits in (thresholds(config, 0), torch.tensor(thresholds(config, 0))):
+        for height, low, expected in (
+            *((0.24, False, 0), (0.26, False, 2), (0.74, True, 0), (0.76, True, 2)),
+        ):
+            found = failures(lifted(height, low), config, limits)
+            assert found.sum(1).tolist() == [expected] * 3
 
 
 def test_evaluation_is_the_papers():
@@ -161,10 +191,13 @@ def test_lowness_is_a_moving_average():
 def test_config_round_trip():
     text = configs.dumps(evaluation())
     assert configs.loads(TerminationConfig, text) == evaluation()
+    with pytest.raises(ValueError, match="anneal_frames = 30 5"):
+        TerminationConfig(anneal_frames=(30, 5))
 
 
 def test_compiles_to_one_graph():
-    config = replace(TerminationConfig(), joint_limit_rad=0.0)
+    config = replace(TerminationConfig(), joint_limit=0.0)
     compiled = torch.compile(failures, fullgraph=True, backend="aot_eager")
     moment = pair(links(1), links(2))._replace(low=torch.tensor([True, False, True]))
-    assert torch.equal(compiled(moment, config), failures(moment, config))
+    limits = torch.tensor(thresholds(config))
+    assert torch.equal(compiled(moment, config, limits), failures(moment, config))

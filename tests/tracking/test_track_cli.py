@@ -1,6 +1,7 @@
 """`spectral track`, `rollout` and `evaluate tracking` as they are typed."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from spectral_skills.rollout.record import Rollout
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.run_folder import read_log
+from spectral_skills.tracking import rewards
 from spectral_skills.tracking.policy import Controller, Critic
 
 
@@ -81,6 +83,27 @@ def test_every_recipe_is_a_whole_configuration(name):
     config = recipes.track(name)
     assert config.robots % config.ppo.minibatches == 0
     assert config.frames >= config.robots * config.ppo.steps
+
+
+def test_the_authors_recipes():
+    """Steps and frames of an iteration, and what `paper` and `ablation` stand for."""
+    hub, combo = recipes.track("hub"), recipes.track("combo")
+    frames = hub.robots * hub.ppo.steps
+    shares = [n / hub.ppo.minibatches for n in hub.ppo.merged]
+    assert [round(frames * share) for share in shares] == [368_640, 122_880]
+    assert hub.ppo.epochs * len(shares) == 10 and hub.frames == 2_000_000_000
+    assert combo.robots * combo.ppo.steps == 393_216 and combo.ppo.epochs == 3
+    assert (hub.controller.history, combo.controller.history) == (1, 10)
+    assert hub.env.rewards == combo.env.rewards == rewards.final()
+    for alias, name in (
+        *(("paper", "combo"), ("ablation", "hub"), ("expert-heading", "hub")),
+    ):
+        assert recipes.track(alias) == recipes.track(name)
+    # The arms see commands of other kinds, and differ in nothing else.
+    explicit = recipes.track("explicit")
+    assert explicit.controller.command.kind == "pose"
+    same = replace(explicit.controller, command=hub.controller.command)
+    assert replace(explicit, controller=same) == hub
 
 
 def test_mistakes_get_one_line(places, tmp_path, capsys):

@@ -1,6 +1,7 @@
 """Training of controllers: runs end, go on, refuse what does not fit, lose nothing."""
 
 import json
+import math
 import signal
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from spectral_skills.skill.run_folder import read_log
 from spectral_skills.tracking import start
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.ppo import Learner
+from spectral_skills.tracking.rewards import weighted
 from spectral_skills.tracking.train import train
 
 BATCH = 4 * 4
@@ -288,6 +290,23 @@ def test_other_commands_train_too(name, corpus, tmp_path):
     assert found.config.command == command
     with pytest.raises(ValueError, match="leave --skill away"):
         train(config, [corpus], _encoder(), tmp_path / "other", "cpu")
+
+
+@pytest.mark.parametrize("name", ["hub", "combo", "deploy"])
+def test_recipes_of_the_authors_train(name, corpus, tmp_path):
+    """With four robots and small networks: learner and environment as they are."""
+    recipe = recipes.track(name)
+    small = replace(recipe.controller, hidden=(16, 16), critic_hidden=(16, 16))
+    batch = 4 * recipe.ppo.steps
+    changes = {"robots": 4, "frames": 2 * batch, "log_every": 1, "mirror": False}
+    config = replace(recipe, controller=small, **changes)
+    train(config, [corpus], _encoder(), tmp_path, "cpu")
+    rows = read_log(tmp_path)
+    assert [row["frames"] for row in rows] == [batch, 2 * batch]
+    terms = {key for key in rows[-1] if key.startswith("reward/")}
+    assert terms == {f"reward/{name}" for name in weighted(recipe.env.rewards)}
+    assert all(math.isfinite(value) for row in rows for value in row.values())
+    assert ("gradient_norm" in rows[-1]) == recipe.ppo.one_norm
 
 
 def test_memory_is_told_in_robots():

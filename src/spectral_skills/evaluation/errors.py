@@ -107,6 +107,7 @@ def _failures(
         relative_position=position,
         relative_quaternion=quaternion,
         joints=joints,
+        reference_joints=nothing,
         joint_velocities=nothing,
         joint_accelerations=nothing,
         torque=nothing,

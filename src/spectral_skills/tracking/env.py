@@ -6,7 +6,7 @@ the encoding of the reference as the robot sees it. Nothing in it waits for the 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,8 +42,12 @@ class EnvConfig:
     randomization: RandomizationConfig = RandomizationConfig()
     sampler: SamplerConfig = SamplerConfig()
     episode_steps: int | None = None
-    """An episode that has lasted so long ends like a clip that is over. Without it
-    robots stay on a clip to its end."""
+    """An episode that has lasted so long is over. Without it robots stay on a clip to
+    its end."""
+    clip_end: Literal["timeout", "terminal"] = "timeout"
+    """What a clip's last frame is to the learner: a time-out, after which the episode
+    would have gone on, or an end after which nothing is to be had, as with the paper's
+    authors. It is never a failure."""
 
 
 class Outcome(NamedTuple):
@@ -53,7 +57,7 @@ class Outcome(NamedTuple):
     done: Tensor
     """(n,) bool: failed, or over."""
     timeout: Tensor
-    """(n,) bool: over without a failure."""
+    """(n,) bool: over without a failure, where the episode could have gone on."""
 
 
 class _State(NamedTuple):
@@ -65,8 +69,10 @@ class _State(NamedTuple):
     since: Tensor
     """Steps since the command was published."""
     push_in: Tensor
+    walk: Tensor
+    """(n, 2) how far the robot believes to be from where it is, m."""
     height: Tensor
-    """Moving average of the reference's pelvis height, m."""
+    """Of the reference's pelvis, m, now or averaged: tells whether it is low."""
     last_action: Tensor
     history: Tensor
     source: Tensor
@@ -115,7 +121,10 @@ class TrackingEnv:
         self.body = Body(device)
         self.kinematics = Kinematics(g1.TRACKED_LINKS, device)
         self.sampler = AdaptiveSampler(config.sampler, references.lengths, device)
-        self.sampler.refresh(0)
+        final = terminations.thresholds(config.terminations)
+        self._limits = torch.tensor(final, device=device)
+        """Thresholds of failures now. Compiled code reads this very tensor."""
+        self.refresh(0)
         random = config.randomization
         physics.vary(randomization.variation(random, count, device, generator))
         self.offset = randomization.joint_offsets(random, count, device, generator)
@@ -137,6 +146,7 @@ class TrackingEnv:
             age=zero,
             since=zero,
             push_in=randomization.next_push(self.config.randomization, zero),
+            walk=torch.zeros((n, 2), device=device),
             height=torch.zeros(n, device=device),
             last_action=torch.zeros((n, g1.NUM_JOINTS), device=device),
             history=torch.zeros((n, HISTORY, PROPRIO), device=device),
@@ -153,6 +163,14 @@ class TrackingEnv:
         physics.qpos.copy_(qpos)
         physics.qvel.copy_(qvel)
         return state, observation
+
+    def refresh(self, frames: int) -> dict[str, float]:
+        """What changes with the frames done so far, on all processes: thresholds of
+        failures and where episodes start. Gives the sampler's figures, and waits for
+        the device."""
+        limits = terminations.thresholds(self.config.terminations, frames)
+        self._limits.copy_(torch.tensor(limits))
+        return self.sampler.refresh(frames)
 
     @torch.no_grad()
     def step(self, action: Tensor) -> Outcome:
@@ -186,9 +204,9 @@ class TrackingEnv:
             for i in range(3)
         )
         position, quaternion = relative_reference(robot, links)
-        height = terminations.lowered(
-            state.height, reference.rows[:, 2], state.age == 0
-        )
+        height = reference.rows[:, 2]
+        if config.terminations.low_average:
+            height = terminations.lowered(state.height, height, state.age == 0)
         # The first action of an episode follows none that it could differ from.
         begins = (state.age == 0)[:, None]
         moment = Moment(
@@ -197,6 +215,7 @@ class TrackingEnv:
             relative_position=position,
             relative_quaternion=quaternion,
             joints=sim.qpos[:, 7:],
+            reference_joints=reference.rows[:, 7:],
             joint_velocities=sim.qvel[:, 6:],
             joint_accelerations=sim.qacc[:, 6:],
             torque=sim.torque,
@@ -207,18 +226,20 @@ class TrackingEnv:
         )
         terms = rewards.terms(moment, config.rewards)
         reward = torch.stack(list(terms.values())).sum(0)
-        causes = terminations.failures(moment, config.terminations)
+        causes = terminations.failures(moment, config.terminations, self._limits)
         causes = torch.cat((causes, sim.broken[:, None]), dim=1)
         failed = causes.any(dim=1)
         # What is not finite must not reach the learner.
         reward = torch.where(sim.broken, 0.0, reward)
         age = state.age + 1
-        over = frame >= self.last[state.clip]
+        ended, late = frame >= self.last[state.clip], torch.zeros_like(failed)
         if config.episode_steps is not None:
-            over = over | (age >= config.episode_steps)
-        done, timeout = failed | over, over & ~failed
+            late = age >= config.episode_steps
+        done, timeout = failed | ended | late, (ended | late) & ~failed
+        if config.clip_end == "terminal":
+            timeout = timeout & ~ended
         self.sampler.book(state.clip, frame, failed)
-        sums = summed(terms, causes, done, timeout, age)
+        sums = summed(terms, causes, done, age)
         state = state._replace(frame=frame, age=age, height=height, last_action=action)
         state, observation, qpos, qvel = self._go_on(
             state, sim.qpos, sim.qvel, robot, begun, fresh, done
@@ -267,8 +288,9 @@ class TrackingEnv:
         sensed = randomization.noisy(random, sensed)
         history = observations.push_history(state.history, sensed, done)
         since = torch.where(done, 0, (state.since + 1) % self.command.hold)
-        seen = randomization.noisy_anchor(random, qpos[:, :3], qpos[:, 3:7])
-        source = self.source(clip, frame, *seen)
+        walk = randomization.walked(random, state.walk, done)
+        believed = randomization.noisy_anchor(random, qpos[:, :3], walk)
+        source = self.source(clip, frame, believed, qpos[:, 3:7])
         source = torch.where((since == 0)[:, None], source, state.source)
         following = self.references.at(clip, frame + 1)
         observation = Observation(
@@ -283,6 +305,7 @@ class TrackingEnv:
             age=torch.where(done, 0, state.age),
             since=since,
             push_in=push_in,
+            walk=walk,
             height=state.height,
             last_action=last_action,
             history=history,

@@ -22,6 +22,7 @@ class Moment(NamedTuple):
     """(n, 14, 4)"""
     joints: Tensor
     """(n, 29) rad."""
+    reference_joints: Tensor
     joint_velocities: Tensor
     joint_accelerations: Tensor
     torque: Tensor
@@ -32,7 +33,7 @@ class Moment(NamedTuple):
     """(n, 29), as the policy gave it."""
     last_action: Tensor
     low: Tensor
-    """(n,) bool: the reference has been near the floor for a while."""
+    """(n,) bool: the reference is near the floor."""
 
 
 def relative_reference(

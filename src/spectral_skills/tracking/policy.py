@@ -40,12 +40,15 @@ class ControllerConfig:
     command: CommandConfig = CommandConfig()
     init_std: float = 0.5
     """Of actions, at the start."""
-    min_std: float = 0.02
-    max_std: float = 1.0
+    min_std: float | None = 0.02
+    """None leaves deviations free to shrink, or to grow."""
+    max_std: float | None = 1.0
     bounds: tuple[float, ...] = ()
     """How far each action can go from zero: b tanh(x / b) of the network's x. Without
     them actions are the network's outputs."""
     critic_hidden: tuple[int, ...] = (2048, 2048, 1024, 1024, 512, 512)
+    critic_command: bool = False
+    """Whether the critic also sees command and phase, as the controller does."""
     history: int = HISTORY
     """Newest frames of the history that the controller sees."""
     proprio: int = PROPRIO
@@ -54,7 +57,8 @@ class ControllerConfig:
     """Whether what only training needs was left away."""
 
     def __post_init__(self):
-        if not 0 < self.min_std <= self.init_std <= self.max_std:
+        low, high = self.std_limits
+        if not 0 < low <= self.init_std <= high:
             raise ValueError(
                 f"init_std {self.init_std} is not between min_std {self.min_std} "
                 f"and max_std {self.max_std}, all above zero"
@@ -67,6 +71,12 @@ class ControllerConfig:
             raise ValueError(
                 f"bounds are {self.bounds}, must be {self.actions} numbers above 0"
             )
+
+    @property
+    def std_limits(self) -> tuple[float, float]:
+        """Least and greatest deviation; where free, what no deviation comes to."""
+        low = math.ulp(0.0) if self.min_std is None else self.min_std
+        return low, math.inf if self.max_std is None else self.max_std
 
 
 class Controller(nn.Module):
@@ -95,7 +105,8 @@ class Controller(nn.Module):
         self.network = Network(
             self.history_width + width + PHASE, config.hidden, config.actions, 0.01
         )
-        self._log_limits = math.log(config.min_std), math.log(config.max_std)
+        low, high = config.std_limits
+        self._log_limits = math.log(low), math.log(high)
         log_std = torch.full((config.actions,), math.log(config.init_std))
         self.log_std = nn.Parameter(log_std)
         bounds = torch.tensor(config.bounds) if config.bounds else None
@@ -116,6 +127,10 @@ class Controller(nn.Module):
         frames = self.proprio(history[:, -self.config.history :]).flatten(1)
         source = source if self.source is None else self.source(source)
         return torch.cat((frames, source, phase), dim=-1)
+
+    def told(self, inputs: Tensor) -> Tensor:
+        """The command and its phase (n, s + 2) among the inputs."""
+        return inputs[:, self.history_width : self.input_width]
 
     def encode(self, inputs: Tensor) -> tuple[Tensor, Code] | None:
         """The window among the inputs and its code, if the encoder is our own."""
@@ -193,11 +208,20 @@ class Critic(nn.Module):
     def __init__(self, config: ControllerConfig):
         super().__init__()
         self.normalizer = Normalizer(CRITIC)
-        self.network = Network(CRITIC, config.critic_hidden, 1, 1.0)
+        self.sees_command, self.input_width = config.critic_command, CRITIC
+        if self.sees_command:
+            self.input_width += config.command.source_width + PHASE
+        self.network = Network(self.input_width, config.critic_hidden, 1, 1.0)
 
-    def inputs(self, critic: Tensor) -> Tensor:
-        """What the network sees (n, 286)."""
-        return self.normalizer(critic)
+    def inputs(self, critic: Tensor, told: Tensor | None = None) -> Tensor:
+        """What the network sees (n, 286), or (n, 286 + s + 2) with what the controller
+        is told."""
+        seen = self.normalizer(critic)
+        if not self.sees_command:
+            return seen
+        if told is None:
+            raise ValueError("this critic needs what the controller is told")
+        return torch.cat((seen, told), dim=-1)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Values (n,)."""

@@ -6,9 +6,10 @@ One iteration:
     losses = learner.update(rollouts, progress)  # epochs x minibatches steps
 
 Transitions lie in memory once, with inputs as the networks see them, and are read in
-chunks; a minibatch is every k-th row, so every k-th robot, and nothing is copied or
-shuffled. An optimizer step accumulates the gradients of its chunks. Nothing here waits
-for the device: learning rates and losses are tensors until somebody looks at them.
+chunks; a minibatch is every k-th row, so every k-th robot, or some such parts together,
+and nothing is copied or shuffled. An optimizer step accumulates the gradients of its
+chunks. Nothing here waits for the device: learning rates and losses are tensors until
+somebody looks at them.
 """
 
 import math
@@ -22,6 +23,14 @@ from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from spectral_skills.skill import distributed
 from spectral_skills.skill.run_folder import load_optimizer, optimizer_tensors
+from spectral_skills.tracking.equations import (
+    clipped_objective,
+    divergence,
+    gae,
+    next_rate,
+    over_ranks,
+    standardized,
+)
 from spectral_skills.tracking.policy import Controller, Critic
 from spectral_skills.tracking.rollouts import (
     Collector,
@@ -44,17 +53,28 @@ class PPOConfig:
     """Control steps of a rollout."""
     epochs: int = 3
     minibatches: int = 1
+    """Equal parts that robots are dealt into, one for each optimizer step."""
+    merged: tuple[int, ...] = ()
+    """Parts for each optimizer step of an epoch where it is not one: 3 1 with four
+    minibatches are two steps, with three quarters and one quarter of the rows."""
     chunk: int = 65_536
     """Transitions that go through the networks at once; no result depends on it."""
     gamma: float = 0.97
     gae_lambda: float = 0.95
     clip: float = 0.2
+    value_clip: float | None = None
+    """How far a value may move from the rollout's before its error counts no less."""
     entropy: float = 0.0
     clip_norm: float = 1.0
+    one_norm: bool = False
+    """Whether the norm is of the gradients of actor and critic together."""
     actor_lr: float = 1e-3
     actor_lr_limits: tuple[float, float] = (1e-5, 1e-3)
     kl_target: float = 0.02
     """The actor's learning rate follows the change of the policy in an iteration."""
+    kl_each_step: bool = False
+    """Measure the change after every optimizer step on the rows it used, and take the
+    mean over the iteration; otherwise after the last step, on a sample of all rows."""
     critic_lr: float = 1e-3
     critic_lr_end: float = 1e-5
     """The critic's learning rate falls linearly to this."""
@@ -70,6 +90,13 @@ class PPOConfig:
         for name in ("steps", "epochs", "minibatches", "chunk"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
+        if self.merged and (
+            min(self.merged) < 1 or sum(self.merged) != self.minibatches
+        ):
+            raise ValueError(
+                f"merged is {self.merged}: must add up to minibatches, "
+                f"{self.minibatches}"
+            )
         low, high = self.actor_lr_limits
         if not 0 < low <= self.actor_lr <= high:
             raise ValueError(
@@ -83,63 +110,11 @@ class Transitions(NamedTuple):
     inputs: Tensor
     critic_inputs: Tensor
     actions: Tensor
+    means: Tensor
     log_probs: Tensor
+    values: Tensor
     advantages: Tensor
     returns: Tensor
-
-
-def divergence(mean: Tensor, std: Tensor, new_mean: Tensor, new_std: Tensor) -> Tensor:
-    """KL(old || new) of diagonal Gaussians, (n,)."""
-    # log(s'/s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2
-    spread = std.square() + (mean - new_mean).square()
-    return ((new_std / std).log() + spread / (2 * new_std.square()) - 0.5).sum(-1)
-
-
-def gae(
-    rewards: Tensor,
-    values: Tensor,
-    last_values: Tensor,
-    dones: Tensor,
-    timeouts: Tensor,
-    gamma: float,
-    lam: float,
-) -> Tensor:
-    """Generalised advantage estimates (T, n)."""
-    # An episode that only ran out of time would have gone on: r += gamma V(s_t).
-    rewards = rewards + gamma * values * timeouts
-    going = 1.0 - (dones | timeouts).float()
-    following = torch.cat((values[1:], last_values[None]))
-    # delta_t = r_t + gamma V(s_t+1) - V(s_t), without V(s_t+1) at the end of an episode
-    delta = rewards + gamma * following * going - values
-    # A_t = delta_t + gamma lambda A_t+1, without A_t+1 at the end of an episode
-    advantages, decay = torch.empty_like(delta), gamma * lam * going
-    later = torch.zeros_like(last_values)
-    for t in reversed(range(len(delta))):
-        later = torch.addcmul(delta[t], decay[t], later)
-        advantages[t] = later
-    return advantages
-
-
-def clipped_objective(log_ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
-    """min(rho A, clip(rho, 1 - eps, 1 + eps) A) with rho = pi_new(a) / pi_old(a)."""
-    ratio = log_ratio.exp()
-    bounded = ratio.clamp(1 - clip, 1 + clip)
-    return torch.minimum(ratio * advantages, bounded * advantages)
-
-
-def next_rate(
-    rate: Tensor, kl: Tensor, target: float, limits: tuple[float, float]
-) -> Tensor:
-    """Learn slower if the policy changed too much, faster if too little."""
-    slower = torch.where(kl > 2 * target, rate / 1.5, rate)
-    return torch.where(kl < target / 2, rate * 1.5, slower).clamp(*limits)
-
-
-def standardized(values: Tensor) -> Tensor:
-    """Values with mean 0 and deviation 1 over all of them, on all processes."""
-    mean = _over_ranks(values.mean())
-    away = values - mean
-    return away / (_over_ranks(away.square().mean()).sqrt() + 1e-8)
 
 
 class Learner:
@@ -186,7 +161,9 @@ class Learner:
         )
         self._tie_rates()
         self._actor_loss, self._critic_loss = self.actor_loss, self.critic_loss
+        self._change = self.change
         if compiled:
+            self._change = torch.compile(self._change, dynamic=False)
             self._actor_loss = torch.compile(self._actor_loss, dynamic=False)
             self._critic_loss = torch.compile(self._critic_loss, dynamic=False)
 
@@ -210,29 +187,33 @@ class Learner:
             inputs=rollouts.inputs.flatten(0, 1),
             critic_inputs=rollouts.critic_inputs[:-1].flatten(0, 1),
             actions=rollouts.actions.flatten(0, 1),
+            means=rollouts.means.flatten(0, 1),
             log_probs=rollouts.log_probs.flatten(),
-            advantages=standardized(advantages).flatten(),
+            values=values.flatten(),
+            advantages=advantages.flatten(),
             returns=returns.flatten(),
         )
         first_rate, last_rate = config.critic_lr, config.critic_lr_end
         self.critic_lr.fill_(first_rate + progress * (last_rate - first_rate))
         actor_learns = self.iterations >= config.critic_warmup
         steps = []
-        for _ in range(config.epochs):
-            for first in range(config.minibatches):
-                # Robots are a multiple of the minibatches: these are whole robots.
-                rows = Transitions(*(x[first :: config.minibatches] for x in batch))
-                losses = self._critic_step(rows)
-                if actor_learns:
-                    losses |= self._actor_step(rows)
+        for epoch in range(config.epochs):
+            for rows in self._minibatches(batch, epoch):
+                losses = self._improve(rows, actor_learns)
+                if actor_learns and config.kl_each_step:
+                    losses["kl"] = self._changed(rows, rollouts.std)
                 steps.append(losses)
         found = {k: torch.stack([step[k] for step in steps]).mean() for k in steps[0]}
         # 1 - Var(R - V) / Var(R)
         unexplained = advantages.var() / returns.var().clamp_min(1e-8)
         found["explained_variance"] = 1 - unexplained
         if actor_learns:
-            found["kl"] = self._change(rollouts)
-        self._last = _over_ranks(torch.stack(list(found.values())))
+            sample = self._sample(rollouts)
+            if not config.kl_each_step:
+                with torch.no_grad(), precision(self.device):
+                    found["kl"] = self.change(*sample, rollouts.std)
+            self._learn_codes(sample[0])
+        self._last = over_ranks(torch.stack(list(found.values())))
         found = dict(zip(found, self._last.unbind(), strict=True))
         if actor_learns:
             limits = config.actor_lr_limits
@@ -246,48 +227,79 @@ class Learner:
             "std": self.controller.std.detach().mean(),
         }
 
-    def _parts(self, rows: Transitions) -> Iterator[tuple[Transitions, float]]:
-        """Chunks of rows, each with its share of them."""
-        size = self.config.chunk
-        for part in zip(*(chunks(x, size) for x in rows), strict=True):
-            yield Transitions(*part), len(part[0]) / len(rows.inputs)
+    def _minibatches(
+        self, batch: Transitions, epoch: int
+    ) -> Iterator[list[Transitions]]:
+        """Parts of a batch for each optimizer step of an epoch."""
+        count, taken = self.config.minibatches, 0
+        for size in self.config.merged or (1,) * count:
+            # Other parts go together in every epoch. Robots are a multiple of the
+            # parts: these are whole robots.
+            firsts = ((epoch + i) % count for i in range(taken, taken + size))
+            rows = [Transitions(*(x[i::count] for x in batch)) for i in firsts]
+            advantages = standardized(torch.cat([part.advantages for part in rows]))
+            pieces = zip(rows, advantages.chunk(size), strict=True)
+            yield [part._replace(advantages=piece) for part, piece in pieces]
+            taken += size
 
-    def _critic_step(self, rows: Transitions) -> dict[str, Tensor]:
+    def _chunks(self, rows: list[Transitions]) -> Iterator[tuple[Transitions, float]]:
+        """Chunks of rows, each with its share of them."""
+        size, total = self.config.chunk, sum(len(part.inputs) for part in rows)
+        for part in rows:
+            for chunk in zip(*(chunks(x, size) for x in part), strict=True):
+                yield Transitions(*chunk), len(chunk[0]) / total
+
+    def _improve(
+        self, rows: list[Transitions], actor_learns: bool
+    ) -> dict[str, Tensor]:
+        """One optimizer step of the critic and, if it learns, of the actor."""
+        losses = self._critic_gradient(rows)
+        groups = {"critic_gradient_norm": self._critic}
+        if actor_learns:
+            losses |= self._actor_gradient(rows)
+            groups["actor_gradient_norm"] = self._actor
+            if self.config.one_norm:
+                groups = {"gradient_norm": [*self._actor, *self._critic]}
+            if self._joint:
+                # Apart, so that rebuilding windows does not use up the policy's norm.
+                groups["joint_gradient_norm"] = self._joint
+        losses |= self._descend(groups)
+        self.controller.limit_std()
+        return losses
+
+    def _critic_gradient(self, rows: list[Transitions]) -> dict[str, Tensor]:
         total = torch.zeros((), device=self.device)
-        for part, share in self._parts(rows):
+        for part, share in self._chunks(rows):
             with precision(self.device):
-                loss = self._critic_loss(part.critic_inputs, part.returns)
+                loss = self._critic_loss(part.critic_inputs, part.returns, part.values)
             (loss * share).backward()
             total += share * loss.detach()
-        norm = self._descend(self.critic_optimizer, self._critic)[0]
-        return {"value_loss": total, "critic_gradient_norm": norm}
+        return {"value_loss": total}
 
-    def _actor_step(self, rows: Transitions) -> dict[str, Tensor]:
+    def _actor_gradient(self, rows: list[Transitions]) -> dict[str, Tensor]:
         total = torch.zeros(4, device=self.device)
-        for part, share in self._parts(rows):
+        for part, share in self._chunks(rows):
             with precision(self.device):
                 loss, parts = self._actor_loss(
                     part.inputs, part.actions, part.log_probs, part.advantages
                 )
             (loss * share).backward()
             total += share * parts
-        # Apart, so that rebuilding windows does not use up the policy's norm.
-        norms = self._descend(self.actor_optimizer, self._actor, self._joint)
-        self.controller.limit_std()
         surrogate, clipped, reconstruction, penalty = total.unbind()
-        found = {
-            "surrogate_loss": surrogate,
-            "clipped": clipped,
-            "actor_gradient_norm": norms[0],
-        }
+        found = {"surrogate_loss": surrogate, "clipped": clipped}
         if self._joint:
             found |= {"reconstruction": reconstruction, "penalty": penalty}
-            found["joint_gradient_norm"] = norms[1]
         return found
 
-    def critic_loss(self, inputs: Tensor, returns: Tensor) -> Tensor:
-        """(V(s) - R)^2"""
-        return (self.critic(inputs) - returns).square().mean()
+    def critic_loss(self, inputs: Tensor, returns: Tensor, old: Tensor) -> Tensor:
+        """(V(s) - R)^2, or where that is more with V kept near the rollout's."""
+        values = self.critic(inputs)
+        error = (values - returns).square()
+        if self.config.value_clip is not None:
+            limit = self.config.value_clip
+            near = old + (values - old).clamp(-limit, limit)
+            error = torch.maximum(error, (near - returns).square())
+        return error.mean()
 
     def actor_loss(
         self, inputs: Tensor, actions: Tensor, old: Tensor, advantages: Tensor
@@ -312,36 +324,54 @@ class Learner:
         return loss, parts.detach()
 
     def _descend(
-        self, optimizer: torch.optim.Optimizer, *groups: list[torch.nn.Parameter]
-    ) -> list[Tensor]:
+        self, groups: dict[str, list[torch.nn.Parameter]]
+    ) -> dict[str, Tensor]:
         """One step along the accumulated gradients; norms of the groups before it."""
-        norms = []
-        for parameters in filter(None, groups):
+        norms = {}
+        for name, parameters in groups.items():
             distributed.average_gradients(parameters)
-            norms.append(clip_grad_norm_(parameters, self.config.clip_norm))
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+            norms[name] = clip_grad_norm_(parameters, self.config.clip_norm)
+        for optimizer in self._optimizers().values():
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         return norms
 
+    def change(self, inputs: Tensor, means: Tensor, std: Tensor) -> Tensor:
+        """Mean KL(old || new) of rows whose actions had these means and deviations."""
+        return divergence(
+            means, std, self.controller(inputs), self.controller.std
+        ).mean()
+
     @torch.no_grad()
-    def _change(self, rollouts: Rollouts) -> Tensor:
-        """Mean KL(old || new) of a sample; a codebook learns from the same sample."""
+    def _changed(self, rows: list[Transitions], std: Tensor) -> Tensor:
+        """Of all rows of an optimizer step."""
+        total = torch.zeros((), device=self.device)
+        for part, share in self._chunks(rows):
+            with precision(self.device):
+                total += share * self._change(part.inputs, part.means, std)
+        return total
+
+    def _sample(self, rollouts: Rollouts) -> tuple[Tensor, Tensor]:
+        """Inputs and means of some robots."""
         stride = math.ceil(rollouts.rewards.numel() / _SAMPLE)
         # Robot by robot: the same order however many processes share the robots.
         inputs, means = (
             values[:, ::stride].transpose(0, 1).flatten(0, 1)
             for values in (rollouts.inputs, rollouts.means)
         )
+        return inputs, means
+
+    @torch.no_grad()
+    def _learn_codes(self, inputs: Tensor) -> None:
+        """Let a codebook learn from inputs."""
+        joint = self.controller.joint
+        if joint is None:
+            return
         with precision(self.device):
             encoded = self.controller.encode(inputs)
-            code = None if encoded is None else encoded[1]
-            new = self.controller.mean(inputs, code)
-        kl = divergence(means, rollouts.std, new, self.controller.std).mean()
-        joint = self.controller.joint
-        if joint is not None and code is not None and code.latent is not None:
+        if encoded is not None and encoded[1].latent is not None:
             generator = torch.Generator(self.device).manual_seed(self.iterations)
-            joint.bottleneck.update(code.latent, generator)
-        return kl
+            joint.bottleneck.update(encoded[1].latent, generator)
 
     def finite(self) -> bool:
         """Whether weights, statistics and last losses are numbers; waits for them."""
@@ -385,10 +415,6 @@ class Learner:
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
-
-
-def _over_ranks(values: Tensor) -> Tensor:
-    return distributed.all_reduce_sum(values) / distributed.world_size()
 
 
 @torch.no_grad()

@@ -3,8 +3,8 @@ learnt that holds only here.
 
 The defaults are SONIC's (its preset level0_4 and the noise of its observations).
 Delays, gains and the noise of the anchor are for deployment and off by default; SONIC
-has none of them. All draws are uniform. What has no range draws nothing and gives back
-the very tensors it was given.
+has none of them. All draws but the walk's are uniform. What has no range draws nothing
+and gives back the very tensors it was given.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -58,9 +58,17 @@ class RandomizationConfig:
     angular_velocity_noise_rad_s: float = 0.2
     joint_noise_rad: float = 0.01
     joint_velocity_noise_rad_s: float = 0.5
-    anchor_position_m: float = 0.0
-    """Where the robot believes its pelvis is when it looks at its reference."""
-    anchor_yaw_rad: float = 0.0
+    anchor_walk_m: float = 0.0
+    """Where the robot believes its pelvis is, along the floor, when it looks at its
+    reference: a random walk with steps of this deviation, from 0 in every episode."""
+    anchor_walk_limit_m: float = 0.1
+    """How far the walk goes."""
+    anchor_jitter_m: float = 0.0
+    """Beside the walk, another error in every step."""
+    anchor_jump_m: float = 0.0
+    """And another one in few steps."""
+    anchor_jump_share: float = 0.02
+    """Share of the steps with a jump."""
 
     def __post_init__(self):
         for name in ("friction", "mass", "stiffness", "damping", "push_every_s"):
@@ -217,17 +225,27 @@ def noisy(config: RandomizationConfig, frame: Tensor) -> Tensor:
     )
 
 
-def noisy_anchor(
-    config: RandomizationConfig, position: Tensor, quaternion: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Where the robot believes it is: (n, 3) and (n, 4)."""
-    if config.anchor_position_m:
-        width = config.anchor_position_m
-        position = position + _symmetric(position, (width, width, width))
-    if config.anchor_yaw_rad:
-        angle = _symmetric(quaternion, (config.anchor_yaw_rad,))[:, 0]
-        quaternion = rotation.multiply(rotation.from_yaw(angle), quaternion)
-    return position, quaternion
+def walked(config: RandomizationConfig, walk: Tensor, fresh: Tensor) -> Tensor:
+    """(n, 2) the anchor's walk a step later; fresh (n,) robots begin at zero."""
+    if not config.anchor_walk_m:
+        return walk
+    limit = config.anchor_walk_limit_m
+    walk = walk + config.anchor_walk_m * torch.randn_like(walk)
+    return torch.where(fresh[:, None], 0.0, walk.clamp(-limit, limit))
+
+
+def noisy_anchor(config: RandomizationConfig, position: Tensor, walk: Tensor) -> Tensor:
+    """Where the robot believes its pelvis is (n, 3): its height it knows."""
+    jitter, jump = config.anchor_jitter_m, config.anchor_jump_m
+    if not (config.anchor_walk_m or jitter or jump):
+        return position
+    shift = walk
+    if jitter:
+        shift = shift + _symmetric(position, (jitter, jitter))
+    if jump:
+        jumps = torch.rand_like(position[:, :1]) < config.anchor_jump_share
+        shift = shift + jumps * _symmetric(position, (jump, jump))
+    return torch.cat((position[:, :2] + shift, position[:, 2:]), dim=1)
 
 
 def _shoved(qvel: Tensor, linear: Axes, angular: Axes) -> Tensor:

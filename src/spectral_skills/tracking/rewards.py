@@ -1,13 +1,19 @@
-"""What a robot is paid for in a control step: SONIC's twelve terms, and three more.
+"""What a robot is paid for in a control step.
 
-A kernel is 1 on the reference and falls off as exp(-e / std^2) with the squared error;
-a penalty is 0 for a robot that does nothing wrong. Every term is a function of a
-`Moment` and gives one number per robot; the weights are in `RewardConfig`.
+A kernel is 1 on the reference and falls off as exp(-e / width^2) with the squared error
+e; a penalty is 0 for a robot that does nothing wrong. Every term is a function of a
+`Moment` and gives one number per robot: a kernel its e, a penalty what it counts.
+
+There are three sets: `sonic`, SONIC's release; `tuned`, with kernels narrow enough to
+pay for precision; `final`, which adds wrists and a wide kernel that still pulls a robot
+home when it is far away. The last two are of the paper's authors
+(github.com/fei-yang-wu/IsaacLab-Imitation): their ablations and the paper's controller
+were trained with `final`.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -22,113 +28,190 @@ STEP_S = 1.0 / g1.CONTROL_HZ
 CONTACT_N = 1.0
 """Force above which a link counts as touching something."""
 SHAKE_RAD_S = 1.5
-"""Wrists may turn this fast at no cost."""
+"""Wrists and torso may turn this fast at no cost."""
 HEAD_M = 0.5
 """The head is a point so far along the torso's vertical."""
+HAND_M = (0.18, 0.025)
+"""The hand is a point so far along the wrist's x, and aside: to -y on the left."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What being on the reference pays in a second, and the error that leaves 1/e."""
+
+    weight: float
+    width: float
+    """Metres, radians, m/s or rad/s."""
 
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """Weight of each term; a term without a weight is not computed.
+    """Kernels and the weights of penalties; what has no weight is not computed.
 
-    The defaults are those of SONIC's release. The last three are for deployment: SONIC
-    v1.1 has power at -1e-4 and wrist_orientation at 0.4.
+    The defaults are SONIC's.
     """
 
-    anchor_position: float = 0.5
-    anchor_orientation: float = 0.5
-    link_position: float = 1.0
-    link_orientation: float = 1.0
-    link_linear_velocity: float = 1.0
-    link_angular_velocity: float = 1.0
-    local_points: float = 2.0
+    anchor_position: Kernel = Kernel(0.5, 0.3)
+    anchor_position_wide: Kernel = Kernel(0.0, 0.5)
+    anchor_orientation: Kernel = Kernel(0.5, 0.4)
+    link_position: Kernel = Kernel(1.0, 0.3)
+    link_orientation: Kernel = Kernel(1.0, 0.4)
+    link_linear_velocity: Kernel = Kernel(1.0, 1.0)
+    link_angular_velocity: Kernel = Kernel(1.0, 3.14)
+    head_and_hands: Kernel = Kernel(2.0, 0.1)
+    hands_and_feet: Kernel = Kernel(0.0, 0.1)
+    foot_position: Kernel = Kernel(0.0, 0.1)
+    wrist_position: Kernel = Kernel(0.0, 0.1)
+    posture: Kernel = Kernel(0.0, math.sqrt(0.5))
     action_rate: float = -0.1
     joint_limit: float = -10.0
     undesired_contacts: float = -0.1
     anti_shake: float = -5e-3
     foot_acceleration: float = -2.5e-6
     power: float = 0.0
-    posture: float = 0.0
-    wrist_orientation: float = 0.0
+    default_pose: float = 0.0
 
     def __post_init__(self):
-        for field in fields(self):
-            weight = getattr(self, field.name)
-            sign, wanted = (1, ">= 0") if field.name in KERNELS else (-1, "<= 0")
-            if not 0 <= weight * sign < math.inf:
+        for name in KERNELS:
+            kernel = getattr(self, name)
+            if not 0 <= kernel.weight < math.inf:
+                raise ValueError(f"reward {name}: weight {kernel.weight} is not >= 0")
+            if not 0 < kernel.width < math.inf:
+                raise ValueError(f"reward {name}: width {kernel.width} is not above 0")
+        for name in PENALTIES:
+            if not -math.inf < getattr(self, name) <= 0:
                 raise ValueError(
-                    f"reward weight {field.name}: {weight} is not {wanted}"
+                    f"reward {name}: weight {getattr(self, name)} is not <= 0"
                 )
+
+
+def sonic() -> RewardConfig:
+    """SONIC's release."""
+    return RewardConfig()
+
+
+def tuned() -> RewardConfig:
+    """The authors' from 4 August: what their screen on LAFAN1 chose."""
+    return replace(
+        sonic(),
+        anchor_position=Kernel(2.0, 0.1),
+        anchor_orientation=Kernel(2.0, 0.15),
+        link_position=Kernel(2.0, 0.05),
+        head_and_hands=Kernel(0.0, 0.1),
+        hands_and_feet=Kernel(4.0, 0.1),
+        foot_position=Kernel(2.0, 0.1),
+        action_rate=0.0,
+        foot_acceleration=-2.5e-7,  # a tenth of SONIC's by mistake
+    )
+
+
+def final() -> RewardConfig:
+    """Of the authors' ablations (2 B frames) and of the paper's controller (50 B)."""
+    return replace(
+        tuned(),
+        anchor_position_wide=Kernel(1.0, 0.5),
+        wrist_position=Kernel(1.0, 0.1),
+        action_rate=-0.03,
+        foot_acceleration=-2.5e-6,
+    )
 
 
 def terms(moment: Moment, config: RewardConfig) -> dict[str, Tensor]:
     """What each term with a weight pays each robot (n,) for this step."""
-    return {
-        name: TERMS[name](moment) * (getattr(config, name) * STEP_S)
-        for name in weighted(config)
-    }
+    paid = {}
+    for name in weighted(config):
+        if name in KERNELS:
+            kernel = getattr(config, name)
+            error = KERNELS[name](moment)
+            value, weight = (error * (-1.0 / kernel.width**2)).exp(), kernel.weight
+        else:
+            value, weight = PENALTIES[name](moment), getattr(config, name)
+        paid[name] = value * (weight * STEP_S)
+    return paid
 
 
 def weighted(config: RewardConfig) -> list[str]:
     """Names of the terms with a weight, in the order of `terms`."""
-    return [name for name in TERMS if getattr(config, name) != 0.0]
+    kernels = [name for name in KERNELS if getattr(config, name).weight]
+    return kernels + [name for name in PENALTIES if getattr(config, name)]
 
 
 def maximum(config: RewardConfig) -> float:
     """What a robot exactly on its reference is paid for a step."""
-    return STEP_S * sum(getattr(config, name) for name in KERNELS)
+    return STEP_S * sum(getattr(config, name).weight for name in KERNELS)
 
 
-# Kernels.
+# Squared errors of the kernels; of several links the mean over them.
 
 
-def anchor_position(moment: Moment, std: float = 0.3) -> Tensor:
+def anchor_position(moment: Moment) -> Tensor:
     """Pelvis where the reference's is, in the world."""
     error = moment.robot.position[:, 0] - moment.reference.position[:, 0]
-    return _kernel(error.square().sum(-1), std)
+    return error.square().sum(-1)
 
 
-def anchor_orientation(moment: Moment, std: float = 0.4) -> Tensor:
+def anchor_orientation(moment: Moment) -> Tensor:
     """Pelvis turned as the reference's, in the world."""
     angle = rotation.angle_between(
         moment.robot.quaternion[:, 0], moment.reference.quaternion[:, 0]
     )
-    return _kernel(angle.square(), std)
+    return angle.square()
 
 
-def link_position(moment: Moment, std: float = 0.3) -> Tensor:
+def link_position(moment: Moment) -> Tensor:
     """Links where they should be seen from the pelvis's place and heading."""
     error = moment.robot.position - moment.relative_position
-    return _kernel(error.square().sum(-1).mean(-1), std)
+    return error.square().sum(-1).mean(-1)
 
 
-def link_orientation(moment: Moment, std: float = 0.4) -> Tensor:
+def foot_position(moment: Moment) -> Tensor:
+    """As `link_position`, of the feet alone."""
+    error = moment.robot.position - moment.relative_position
+    return pick(error, FEET).square().sum(-1).mean(-1)
+
+
+def wrist_position(moment: Moment) -> Tensor:
+    """As `link_position`, of the wrists alone."""
+    error = moment.robot.position - moment.relative_position
+    return pick(error, WRISTS).square().sum(-1).mean(-1)
+
+
+def link_orientation(moment: Moment) -> Tensor:
     """Links turned as they should be seen from the pelvis's heading."""
     angle = rotation.angle_between(moment.robot.quaternion, moment.relative_quaternion)
-    return _kernel(angle.square().mean(-1), std)
+    return angle.square().mean(-1)
 
 
-def link_linear_velocity(moment: Moment, std: float = 1.0) -> Tensor:
+def link_linear_velocity(moment: Moment) -> Tensor:
     """Links as fast as the reference's, in the world."""
     error = moment.robot.linear - moment.reference.linear
-    return _kernel(error.square().sum(-1).mean(-1), std)
+    return error.square().sum(-1).mean(-1)
 
 
-def link_angular_velocity(moment: Moment, std: float = 3.14) -> Tensor:
+def link_angular_velocity(moment: Moment) -> Tensor:
     """Links that turn as fast as the reference's, in the world."""
     error = moment.robot.angular - moment.reference.angular
-    return _kernel(error.square().sum(-1).mean(-1), std)
+    return error.square().sum(-1).mean(-1)
 
 
-def local_points(moment: Moment, std: float = 0.1) -> Tensor:
-    """Head and hands where they should be in the pelvis frame."""
+def head_and_hands(moment: Moment) -> Tensor:
+    """Head and wrists where they should be in the pelvis frame."""
     error = _head_and_hands(moment.robot) - _head_and_hands(moment.reference)
-    return _kernel(error.square().sum(-1).mean(-1), std)
+    return error.square().sum(-1).mean(-1)
 
 
-def wrist_orientation(moment: Moment, std: float = 0.1) -> Tensor:
-    """Wrists turned as they should be in the pelvis frame."""
-    return _kernel(_bend(moment, WRISTS).square().mean(-1), std)
+def hands_and_feet(moment: Moment) -> Tensor:
+    """Hands and feet where they should be in the pelvis frame.
+
+    The mean is over five points: the authors' fifth is the pelvis itself.
+    """
+    error = _hands_and_feet(moment.robot) - _hands_and_feet(moment.reference)
+    return error.square().sum(-1).sum(-1) / 5
+
+
+def posture(moment: Moment) -> Tensor:
+    """Joints at the reference's angles; summed, not averaged."""
+    return (moment.joints - moment.reference_joints).square().sum(-1)
 
 
 # Penalties.
@@ -153,8 +236,8 @@ def undesired_contacts(moment: Moment) -> Tensor:
 
 
 def anti_shake(moment: Moment) -> Tensor:
-    """Squared excess of the wrists' turning speed."""
-    speed = pick(moment.robot.angular, WRISTS).norm(dim=-1)
+    """Squared excess of the turning speed of wrists and torso."""
+    speed = pick(moment.robot.angular, (*WRISTS, *TORSO)).norm(dim=-1)
     return (speed - SHAKE_RAD_S).relu().square().mean(-1)
 
 
@@ -168,10 +251,9 @@ def power(moment: Moment) -> Tensor:
     return (moment.torque * moment.joint_velocities).abs().sum(-1)
 
 
-def posture(moment: Moment) -> Tensor:
-    """Squared distance of the waist from the reference's, mean over its joints."""
-    # Its axes are nearly square to each other: squares of angles add up.
-    return _bend(moment, TORSO).square().sum(-1) / 3.0
+def default_pose(moment: Moment) -> Tensor:
+    """How far joints are from the default pose, rad, summed."""
+    return (moment.joints - constants(moment.joints.device).default).abs().sum(-1)
 
 
 def _named(*listed: Callable[[Moment], Tensor]) -> dict[str, Callable]:
@@ -180,13 +262,13 @@ def _named(*listed: Callable[[Moment], Tensor]) -> dict[str, Callable]:
 
 KERNELS = _named(
     *(anchor_position, anchor_orientation, link_position, link_orientation),
-    *(link_linear_velocity, link_angular_velocity, local_points, wrist_orientation),
-)
+    *(link_linear_velocity, link_angular_velocity, head_and_hands, hands_and_feet),
+    *(foot_position, wrist_position, posture),
+) | {"anchor_position_wide": anchor_position}
 PENALTIES = _named(
     *(action_rate, joint_limit, undesired_contacts, anti_shake),
-    *(foot_acceleration, power, posture),
+    *(foot_acceleration, power, default_pose),
 )
-TERMS = KERNELS | PENALTIES
 
 # Where things are among the tracked links and the joints.
 TORSO = (g1.TRACKED_LINKS.index("torso_link"),)
@@ -214,12 +296,18 @@ class Constants(NamedTuple):
     """(2, 29) lower and upper limits, rad."""
     unwelcome: Tensor
     """(30,) 1 for links that should touch nothing."""
+    default: Tensor
+    """(29,) joints of the default pose, rad."""
+    hands: Tensor
+    """(2, 3) the hands' points in the frames of the wrists, m."""
 
 
 _NUMBERS = (
     g1.SOFT_LIMITS.T.tolist(),
     g1.JOINT_LIMITS.T.tolist(),
     [float(not any(part in name for part in _WELCOME)) for name in g1.LINKS],
+    g1.DEFAULT_JOINTS.tolist(),
+    [[HAND_M[0], -HAND_M[1], 0.0], [HAND_M[0], HAND_M[1], 0.0]],
 )
 _made: dict[torch.device, Constants] = {}
 
@@ -238,21 +326,6 @@ def constants(device: torch.device) -> Constants:
     return _made[device]
 
 
-def _kernel(squared: Tensor, std: float) -> Tensor:
-    return torch.exp(squared * (-1.0 / std**2))
-
-
-def _bend(moment: Moment, which: tuple[int, ...]) -> Tensor:
-    """Angles between links of robot and reference, each in its pelvis frame."""
-    robot, reference = (
-        rotation.multiply(
-            rotation.conjugate(links.quaternion[:, :1]), pick(links.quaternion, which)
-        )
-        for links in (moment.robot, moment.reference)
-    )
-    return rotation.angle_between(robot, reference)
-
-
 def _head_and_hands(links: LinkStates) -> Tensor:
     """(n, 3, 3) in the pelvis frame."""
     torso = links.quaternion[:, TORSO[0]]
@@ -260,5 +333,18 @@ def _head_and_hands(links: LinkStates) -> Tensor:
     up = torch.stack((zero, zero, zero + HEAD_M), dim=-1)
     head = links.position[:, TORSO[0]] + rotation.rotate(torso, up)
     points = torch.cat((head[:, None], pick(links.position, WRISTS)), dim=1)
+    return _in_pelvis(links, points)
+
+
+def _hands_and_feet(links: LinkStates) -> Tensor:
+    """(n, 4, 3) in the pelvis frame."""
+    offset = constants(links.position.device).hands
+    wrists = pick(links.quaternion, WRISTS)
+    hands = pick(links.position, WRISTS) + rotation.rotate(wrists, offset)
+    points = torch.cat((hands, pick(links.position, FEET)), dim=1)
+    return _in_pelvis(links, points)
+
+
+def _in_pelvis(links: LinkStates, points: Tensor) -> Tensor:
     back = rotation.conjugate(links.quaternion[:, :1])
     return rotation.rotate(back, points - links.position[:, :1])

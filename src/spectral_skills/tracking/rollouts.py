@@ -111,7 +111,7 @@ class Collector:
             found.log_probs[t] = likely
             self._moments += moments
             found.rewards[t], found.dones[t], found.timeouts[t] = env.step(action)
-        found.critic_inputs[-1] = self._stored(self.critic, env.observation.critic)
+        found.critic_inputs[-1] = self._seen(env.observation)[1]
         states = found.critic_inputs[:-1].flatten(0, 1)
         values = found.values[:-1].flatten()  # shares its memory
         rows = zip(chunks(states, self.chunk), chunks(values, self.chunk), strict=True)
@@ -132,29 +132,32 @@ class Collector:
 
     def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
         """Inputs of both networks, actions drawn, and sums for the normalisers."""
-        history, source, phase, privileged = observation
-        inputs = self._stored(self.controller, history, source, phase)
+        inputs, critic_inputs = self._seen(observation)
         mean, std = self.controller(inputs), self.controller.std
         action = mean + std * torch.randn_like(mean)
-        raw = [history[:, -1], privileged]
+        raw = [observation.history[:, -1], observation.critic]
         if self.controller.source is not None:
-            raw.insert(1, source)
+            raw.insert(1, observation.source)
         pairs = zip(self.normalizers, raw, strict=True)
         moments = torch.cat([n.moments(values) for n, values in pairs], dim=1)
-        critic_inputs = self._stored(self.critic, privileged)
         likely = log_prob(action, mean, std)
         return inputs, critic_inputs, mean, action, likely, moments
 
-    def _stored(self, network: Controller | Critic, *observed: Tensor) -> Tensor:
-        """A network's inputs as they are kept."""
-        inputs = network.inputs(*observed)
+    def _seen(self, observation: Observation) -> tuple[Tensor, Tensor]:
+        """Inputs of actor and critic as they are kept."""
+        history, source, phase, privileged = observation
+        inputs = self.controller.inputs(history, source, phase)
+        told = self.controller.told(inputs)
+        return self._kept(inputs), self._kept(self.critic.inputs(privileged, told))
+
+    def _kept(self, inputs: Tensor) -> Tensor:
         width = inputs.shape[-1]
         return functional.pad(inputs, (0, _aligned(width) - width)).to(self.half)
 
     def _allocate(self, robots: int) -> Rollouts:
         steps, actions = self.steps, self.controller.config.actions
         width = _aligned(self.controller.input_width)
-        critic_width = _aligned(self.critic.normalizer.width)
+        critic_width = _aligned(self.critic.input_width)
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=self.device)

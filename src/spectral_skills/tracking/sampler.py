@@ -11,12 +11,14 @@ frames, so that what comes before a failure is practised as well.
 
 SONIC books a failure where the next episode starts; here it is booked where the robot
 was. SONIC's cap of 200 let training collapse onto a few bins in a public report, which
-10 and a limit on each clip cured; both are the defaults here.
+10 and a limit on each clip cured; both are the defaults here. The paper's authors keep
+200 and have no limit on clips.
 """
 
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,11 +31,9 @@ class SamplerConfig:
 
     bin: int = 50
     """Frames."""
-    uniform_start: float = 0.8
-    """Share u of uniform draws at first."""
-    uniform_end: float = 0.2
-    uniform_frames: int = 1_000_000_000
-    """Frames over which the share goes from one to the other."""
+    uniform: tuple[tuple[int, float], ...] = ((0, 0.8), (1_000_000_000, 0.2))
+    """Share u of uniform draws: pairs of frames done and the share from there, with
+    straight lines between them."""
     lead: int = 200
     """A start is up to so many frames before the frame that was drawn."""
     rate_cap: float | None = 10.0
@@ -46,17 +46,27 @@ class SamplerConfig:
     """Frames after which a count weighs half; None never forgets, as SONIC."""
 
     def __post_init__(self):
-        shares = self.uniform_start, self.uniform_end
-        if not all(0 <= share <= 1 for share in shares):
-            raise ValueError(f"uniform shares {shares}: not within 0 and 1")
-        if self.bin < 1 or self.lead < 0 or self.uniform_frames < 0:
-            raise ValueError("bin must be 1 or more, lead and uniform_frames 0 or more")
+        frames = [at for at, _ in self.uniform]
+        if not frames or frames != sorted(set(frames)) or frames[0] < 0:
+            raise ValueError(
+                f"uniform = {self.uniform}: must be pairs of frames and a share, with "
+                "frames that grow"
+            )
+        if not all(0 <= share <= 1 for _, share in self.uniform):
+            raise ValueError(f"uniform = {self.uniform}: a share is not within 0 and 1")
+        if self.bin < 1 or self.lead < 0:
+            raise ValueError("bin must be 1 or more, lead 0 or more")
         for name in ("rate_cap", "clip_cap"):
             cap = getattr(self, name)
             if cap is not None and cap < 1:
                 raise ValueError(f"{name} = {cap}: a cap below the mean")
         if self.half_life is not None and self.half_life < 1:
             raise ValueError(f"half_life = {self.half_life}: must be 1 or more")
+
+
+def everywhere() -> SamplerConfig:
+    """Uniform over clips and their frames, whatever fails: for few, long clips."""
+    return SamplerConfig(uniform=((0, 1.0),), lead=0)
 
 
 class AdaptiveSampler:
@@ -169,12 +179,8 @@ class AdaptiveSampler:
 
     def uniform_share(self) -> float:
         """The share u of uniform draws now."""
-        config = self.config
-        ramp = self._frames_done / max(config.uniform_frames, 1)
-        if config.uniform_frames == 0:
-            ramp = 1.0
-        change = config.uniform_end - config.uniform_start
-        return config.uniform_start + change * min(ramp, 1.0)
+        frames, shares = zip(*self.config.uniform, strict=True)
+        return float(np.interp(self._frames_done, frames, shares))
 
     def _update(self) -> None:
         config, share = self.config, self.uniform_share()

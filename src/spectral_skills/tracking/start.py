@@ -34,7 +34,8 @@ GENTLE_LR = 3e-5
 """Of an old actor at first: the divergence rule raises it within a few iterations, but
 what a first step of 1e-3 does to a narrow policy cannot be undone."""
 _MAY_DIFFER = (
-    *("init_std", "min_std", "max_std", "released", "critic_hidden", "command.hold"),
+    *("init_std", "min_std", "max_std", "released", "critic_hidden"),
+    *("critic_command", "command.hold"),
     "bounds",
 )
 """Of an old controller whose weights a new run begins with."""

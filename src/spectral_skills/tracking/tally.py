@@ -10,11 +10,12 @@ _CAUSES = (*CAUSES, "broken")
 
 
 def summed(
-    terms: dict[str, Tensor], causes: Tensor, done: Tensor, timeout: Tensor, age: Tensor
+    terms: dict[str, Tensor], causes: Tensor, done: Tensor, age: Tensor
 ) -> Tensor:
     """One step of n robots as a vector of sums, for `Tally`."""
     means = [term.nan_to_num().mean() for term in terms.values()]
-    ended = torch.stack((done.sum(), timeout.sum(), torch.where(done, age, 0).sum()))
+    failed = causes.any(dim=1).sum()
+    ended = torch.stack((done.sum(), failed, torch.where(done, age, 0).sum()))
     return torch.cat((torch.stack(means), causes.sum(0).float(), ended.float()))
 
 
@@ -43,13 +44,13 @@ class Tally:
         self._sums.zero_()
         self._steps = 0
         terms, rest = values[: len(self.names)], values[len(self.names) :]
-        counts, (done, timeout, lived) = rest[:-3], rest[-3:]
+        counts, (done, failed, lived) = rest[:-3], rest[-3:]
         found = {"reward": sum(terms) / seconds}
         named = zip(self.names, terms, strict=True)
         found |= {f"reward/{name}": value / seconds for name, value in named}
         by_cause = zip(_CAUSES, counts, strict=True)
         robot_seconds = seconds * self.robots
         found |= {f"cause/{name}": count / robot_seconds for name, count in by_cause}
-        found["failures_per_s"] = (done - timeout) / robot_seconds
+        found["failures_per_s"] = failed / robot_seconds
         found["episode_s"] = lived / max(done, 1.0) * STEP_S
         return found

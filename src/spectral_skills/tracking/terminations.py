@@ -1,11 +1,12 @@
 """When an episode has failed: the robot is too far from its reference.
 
 There is no test of a fall: a robot that lies where its reference lies does well. Where
-the reference has been near the floor for a while, heights are judged mildly, since
-there the ground decides them.
+the reference is near the floor, heights are judged mildly, since there the ground
+decides them. A run may begin with looser rules than it ends with.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,13 @@ from spectral_skills.tracking.rewards import FEET, WRISTS, constants, pick
 LOW_M = 0.5
 LOW_SHARE = 0.1
 """Share of the newest height in the moving average that tells a low posture."""
+LOOSE = {
+    "anchor_height_m": 0.25,
+    "anchor_angle_rad": 1.0,
+    "end_effector_height_m": 0.25,
+    "foot_position_m": 0.3,
+}
+"""Thresholds before the anneal; those of the paper's authors."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +40,25 @@ class TerminationConfig:
     """Difference in height of any foot or wrist."""
     foot_position_m: float | None = 0.2
     """Distance of a foot from where it should be, seen from the pelvis."""
-    joint_limit_rad: float | None = None
-    """How far a joint is past its stop."""
+    joint_limit: float | None = None
+    """How far a joint is past its soft limit, in ways from there to its stop."""
     low_height_m: float | None = 0.75
     """Takes the place of both heights where the reference is low."""
+    low_average: bool = True
+    """Whether a moving average of its height tells that the reference is low, as in
+    SONIC; otherwise the height of the frame does, as with the paper's authors."""
+    anneal_frames: tuple[int, int] | None = None
+    """Frames of all robots at which the thresholds leave `LOOSE` and at which they are
+    the ones above; None begins with these. The angle goes linearly in its square."""
+
+    def __post_init__(self):
+        if self.anneal_frames is not None:
+            first, last = self.anneal_frames
+            if not 0 <= first < last:
+                raise ValueError(
+                    f"anneal_frames = {first} {last}: the anneal must begin at 0 or "
+                    "later, and end after it began"
+                )
 
 
 def evaluation() -> TerminationConfig:
@@ -52,23 +75,43 @@ def evaluation() -> TerminationConfig:
     )
 
 
-def failures(moment: Moment, config: TerminationConfig) -> Tensor:
-    """(n, causes) bool: by which of `CAUSES` each robot has failed."""
+def thresholds(config: TerminationConfig, frames: int | None = None) -> list[float]:
+    """Of each of `CAUSES` after so many frames, None being all; inf never fails."""
+    share = 1.0  # of the way to the last
+    if frames is not None and config.anneal_frames is not None:
+        first, last = config.anneal_frames
+        share = min(max((frames - first) / (last - first), 0.0), 1.0)
+    found = []
+    for name in _THRESHOLDS:
+        limit = getattr(config, name)
+        if limit is not None and share < 1.0 and name in LOOSE:
+            power = 2 if name == "anchor_angle_rad" else 1
+            loose, tight = LOOSE[name] ** power, limit**power
+            limit = (loose + share * (tight - loose)) ** (1 / power)
+        found.append(math.inf if limit is None else limit)
+    return found
+
+
+def failures(
+    moment: Moment,
+    config: TerminationConfig,
+    limits: Sequence[float] | Tensor | None = None,
+) -> Tensor:
+    """(n, causes) bool: by which of `CAUSES` each robot has failed.
+
+    Thresholds of another moment than the last may be given: `thresholds`, or a tensor
+    of them.
+    """
+    limits = thresholds(config) if limits is None else limits
     never = torch.zeros_like(moment.low)
     found = []
-    for error, threshold, eased in (
-        (anchor_height, config.anchor_height_m, True),
-        (anchor_angle, config.anchor_angle_rad, False),
-        (end_effector_height, config.end_effector_height_m, True),
-        (foot_position, config.foot_position_m, False),
-        (joint_limit, config.joint_limit_rad, False),
-    ):
-        if threshold is None:
+    for i, (error, eased) in enumerate(_ERRORS):
+        if getattr(config, _THRESHOLDS[i]) is None:
             found.append(never)
             continue
         distance = error(moment)
         # Not `>`: a robot whose state is not a number fails.
-        far = ~(distance <= threshold)
+        far = ~(distance <= limits[i])
         if eased and config.low_height_m is not None:
             far = torch.where(moment.low, ~(distance <= config.low_height_m), far)
         found.append(far)
@@ -109,9 +152,24 @@ def foot_position(moment: Moment) -> Tensor:
 
 
 def joint_limit(moment: Moment) -> Tensor:
-    """How far the worst joint is past its stop, rad; negative when all are within."""
-    low, high = constants(moment.joints.device).stops
-    return torch.maximum(low - moment.joints, moment.joints - high).amax(-1)
+    """How far the worst joint is past its soft limit, in ways from there to its stop;
+    negative when all are within."""
+    known = constants(moment.joints.device)
+    (low, high), (least, most) = known.soft, known.stops
+    below, above = low - moment.joints, moment.joints - high
+    return torch.maximum(below / (low - least), above / (most - high)).amax(-1)
+
+
+_THRESHOLDS = (
+    *("anchor_height_m", "anchor_angle_rad", "end_effector_height_m"),
+    *("foot_position_m", "joint_limit"),
+)
+"""Fields of the config, cause by cause."""
+_ERRORS = (
+    *((anchor_height, True), (anchor_angle, False), (end_effector_height, True)),
+    *((foot_position, False), (joint_limit, False)),
+)
+"""What is compared with them, and whether a low reference eases it."""
 
 
 def lowered(ema: Tensor, height: Tensor, fresh: Tensor) -> Tensor:

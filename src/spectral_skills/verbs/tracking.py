@@ -31,11 +31,11 @@ def track(
 ) -> int:
     """Train a controller that executes the skills of a skill model.
 
-    Recipes: paper, base, refine, lafan1, deploy, smoke, ablation, hold10, explicit,
-    joint-* (an unknown name lists all). Every setting of a recipe is an option too,
-    such as `--frames 200M`, `--minutes 30` and `--robots 4096`: `spectral track base
-    --help`. A killed run goes on with the same command; `torchrun` starts several
-    processes.
+    Recipes: paper (combo), hub, base, refine, lafan1, deploy, smoke, ablation, hold10,
+    explicit, joint-* (an unknown name lists all). Every setting of a recipe is an
+    option too, such as `--frames 200M`, `--minutes 30` and `--robots 4096`: `spectral
+    track base --help`. A killed run goes on with the same command; `torchrun` starts
+    several processes.
 
     Args:
         recipe: Name of a recipe.
