@@ -37,15 +37,20 @@ class PretrainConfig:
     head_learning_rate: float = 3e-4
     clip_norm: float = 1.0
     reduction: Literal["mean", "sum"] = "mean"
-    """mean over coordinates with SIGReg as it is, or sum over coordinates with SIGReg
-    times the number of samples. Either pair is balanced; a mixture is not."""
+    """Of the squared noise errors of a sample: their mean over coordinates, or their
+    sum, which outweighs the other two terms 418 times more."""
     sigreg: float = 1.0
+    """Weight of SIGReg, which is taken without the factor N: `batch` puts it back."""
     slices: int = 64
+    """Random directions that SIGReg looks along, new ones at every update."""
     regularizer: float = 1e-3
+    """Weight of the bottleneck's penalty; of a continuous skill the sum of z^2 over
+    its numbers, so a 64th of a weight is that weight on their mean."""
     target_ema: float = 0.996
     """Momentum of the slow encoder that gives next-skill targets."""
     held_out: float = 0.05
-    """Clips never trained on: a share of them, or their number from 1 on."""
+    """Clips never trained on: a share of them, or their number from 1 on. With 0 all
+    are trained on, and what is called held out is of the same clips."""
     mirror: bool = False
     """Also train on every clip's mirror image."""
     evaluate_every: int = 250
@@ -63,6 +68,8 @@ class PretrainConfig:
             found = getattr(self, name)
             if found is not None and found < value:
                 raise ValueError(f"{name} is {found}, must be at least {value}")
+        if self.held_out == 0 and self.patience is not None:
+            raise ValueError("patience needs clips that are held out; held_out is 0")
         if self.model.released:
             raise ValueError("a released model has no head to train")
         if self.model.pose_size != POSE_SIZE:
@@ -151,6 +158,9 @@ class Trainer:
             draws = distributed.share(draws)
         slices = draw_slices(config.model.encoder.width, config.slices, generator)
 
+        if config.model.target_statistics == "batch":
+            # Outside of the compiled part, which may not wait for other processes.
+            self.model.fit_batch(self.sampler.at(clips, times).future)
         later = None
         with self.precision():
             if self.slow_encoder is not None:
@@ -161,11 +171,10 @@ class Trainer:
         uneven = torch.zeros((), device=self.device)
         if code.latent is not None:
             uneven = sigreg(code.latent, slices)
-        # Of either pair; without the factors neither term outweighs the other.
-        many = config.reduction == "sum"
+        coordinates = self.head.outputs if config.reduction == "sum" else 1
         total = (
-            (self.head.outputs if many else 1) * prediction
-            + (config.batch if many else 1) * config.sigreg * uneven
+            coordinates * prediction
+            + config.sigreg * uneven
             + config.regularizer * penalty
         )
         return Losses(total, prediction, uneven, penalty, code.latent)
