@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from spectral_skills.motion.windows import move_anchor
 from spectral_skills.skill.losses import draw_slices
 from spectral_skills.skill.trainer import PretrainConfig, Trainer
 
@@ -125,3 +126,26 @@ def test_all_three_balances_are_recipes(shrink):
     assert authors.patience is None and authors.model.windows.context == 6
     assert shrink("hub").model.windows.context == 1
     assert shrink("hub").model.predictor.kind == "concat"
+
+
+def test_anchor_noise_moves_what_is_ahead(trained):
+    """Chunk and future, alike, and not the context; each update anew."""
+    trainer, losses, windows, *_ = trained("ablation-ours", anchor_noise=(0.1, 0.2))
+    trainer._seed(1)
+    clips, times = trainer.window_numbers(1)
+    offset = trainer._offsets()
+    moved = trainer._windows(clips, times, offset)
+    assert torch.equal(moved.context, windows.context)
+    torch.testing.assert_close(moved.chunk, move_anchor(windows.chunk, offset))
+    torch.testing.assert_close(moved.future, move_anchor(windows.future, offset))
+    many = torch.cat([trainer._offsets() for _ in range(500)])
+    wanted = torch.tensor((0.1, 0.1, 0.2))
+    torch.testing.assert_close(many.std(0), wanted, atol=0.01, rtol=0)
+    still = trained("ablation-ours")[1]
+    assert float(losses.total.detach()) != float(still.total.detach())
+
+
+def test_anchor_noise_needs_an_encoder_that_can_be_off(shrink):
+    for recipe in ("ablation-full-window", "ablation-robot-frame"):
+        with pytest.raises(ValueError, match="needs the anchor `heading`"):
+            shrink(recipe, anchor_noise=(0.1, 0.1))
