@@ -50,6 +50,39 @@ def pretrain_lafan1() -> PretrainConfig:
     )
 
 
+def pretrain_authors() -> PretrainConfig:
+    """As the authors' public code trains: raw inputs, and a sum of errors that SIGReg
+    and the penalty hardly weigh against."""
+    return PretrainConfig(
+        model=SkillConfig(
+            encoder=EncoderConfig(input_floor=None),
+            scale_context=False,
+            target_statistics="batch",
+        ),
+        reduction="sum",
+        # They weigh the integral with a normal density, we with exp(-t^2 / 2).
+        sigreg=1 / math.sqrt(2 * math.pi),
+        regularizer=1e-3 / 64,
+        held_out=0.1,
+    )
+
+
+def pretrain_lafan1_authors() -> PretrainConfig:
+    """The same for LAFAN1: 3,000 updates on all clips, as the paper says."""
+    return replace(pretrain_authors(), updates=3000, held_out=0)
+
+
+def pretrain_hub() -> PretrainConfig:
+    """The same as in the authors' ablations: concat, context of the pose now."""
+    authors = pretrain_authors()
+    model = replace(
+        authors.model,
+        windows=WindowConfig(context=1),
+        predictor=PredictorConfig(kind="concat"),
+    )
+    return replace(authors, model=model)
+
+
 def pretrain_base() -> PretrainConfig:
     """The released skill space, from the embedded corpus and its mirror image."""
     return replace(
@@ -114,6 +147,9 @@ def _windows(**changes) -> PretrainConfig:
 PRETRAIN: dict[str, Callable[[], PretrainConfig]] = {
     "paper": pretrain_paper,
     "lafan1": pretrain_lafan1,
+    "authors": pretrain_authors,
+    "lafan1-authors": pretrain_lafan1_authors,
+    "hub": pretrain_hub,
     "base": pretrain_base,
     "smoke": pretrain_smoke,
     # Table predictive_target.
@@ -140,11 +176,11 @@ PRETRAIN: dict[str, Callable[[], PretrainConfig]] = {
     "ablation-horizon20": lambda: _windows(chunk=20),
     "ablation-robot-frame": lambda: _windows(anchor="pose"),
     "ablation-expert-heading": lambda: _windows(anchor="reference"),
-    # The original form of the predictor, and the other balanced pair of losses.
+    # The original form of the predictor; the paper's sum with SIGReg's factor N.
     "ablation-concat": lambda: _ablation(
         model=SkillConfig(predictor=PredictorConfig(kind="concat"))
     ),
-    "ablation-sum": lambda: _ablation(reduction="sum"),
+    "ablation-sum": lambda: _ablation(reduction="sum", sigreg=8192.0),
 }
 
 
