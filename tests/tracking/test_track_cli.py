@@ -16,6 +16,7 @@ from spectral_skills.results import Result
 from spectral_skills.rollout.record import Rollout
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
+from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.skill.run_folder import read_log
 from spectral_skills.tracking.policy import Controller, Critic
 
@@ -34,7 +35,13 @@ def places(make_clip, make_corpus, tmp_path_factory) -> dict[str, Path]:
     clips = [make_clip(f"walk{i}", 60 + i, seed=i) for i in range(3)]
     make_corpus(folder / "corpus", clips)
     for name in ("skill", "other"):
-        config = SkillConfig(encoder=EncoderConfig(width=8, hidden=(16,)))
+        # No paper-sized predictor, which nothing here asks for anything.
+        small = PredictorConfig(
+            embed=8, rank=4, context_hidden=(8,), target_hidden=(8,)
+        )
+        config = SkillConfig(
+            encoder=EncoderConfig(width=8, hidden=(16,)), predictor=small
+        )
         SkillModel(config).save(folder / name, Provenance("skill"))
     names = ("corpus", "skill", "other", "run", "small")
     places = {name: folder / name for name in names}
