@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from spectral_skills.skill import distributed
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking import rewards
 from spectral_skills.tracking.config import TrackConfig
+from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.policy import (
     Controller,
     ControllerConfig,
@@ -36,10 +38,11 @@ what a first step of 1e-3 does to a narrow policy cannot be undone."""
 _MAY_DIFFER = (
     *("init_std", "min_std", "max_std", "released", "critic_hidden"),
     *("critic_command", "command.hold"),
-    "bounds",
 )
-"""Of an old controller whose weights a new run begins with."""
+"""Of an old controller whose weights a new run begins with; bounds may be new too."""
 RATE_OPTIONS = {"ppo": "--ppo.actor-lr", "sac": "--sac.learning-rate"}
+_NOT_TAKEN = (*_MAY_DIFFER, "command.encoder")
+"""Of an old controller, however little a new run's configuration says."""
 _SPARE = 0.85
 """Share of the memory to count on: a first iteration needs more than a start."""
 
@@ -61,9 +64,12 @@ def usable(corpora: Sequence[Corpus]) -> list[Corpus]:
 
 
 def commanded(
-    config: ControllerConfig, encoder: SkillEncoder | None
+    config: ControllerConfig, encoder: SkillEncoder | None, init: Path | None = None
 ) -> ControllerConfig:
-    """A controller's configuration with the encoder's name and width in it."""
+    """A controller's configuration with the encoder's name and width in it, and with
+    what the weights that it begins with dictate where it says nothing else."""
+    if init is not None:
+        config = _fitted(config, Controller.load(init).config)
     command = config.command
     if command.kind != "skill":
         if encoder is not None:
@@ -92,6 +98,24 @@ def critic_of(config: TrackConfig) -> Critic | TwinCritic:
     return TwinCritic(config.controller, config.sac.atoms, limits)
 
 
+def _fitted(config: ControllerConfig, old: ControllerConfig) -> ControllerConfig:
+    """A configuration whose defaults give way to what an old controller has."""
+    if config.command.kind not in (CommandConfig().kind, old.command.kind):
+        return config  # nothing would fit; check_init says so
+
+    def fit(ours: Any, theirs: Any, usual: Any, prefix: str = "") -> Any:
+        taken = {}
+        for name in (field.name for field in fields(ours)):
+            now, then, default = (getattr(x, name) for x in (ours, theirs, usual))
+            if is_dataclass(now):
+                taken[name] = fit(now, then, default, f"{prefix}{name}.")
+            elif now == default and f"{prefix}{name}" not in _NOT_TAKEN:
+                taken[name] = then
+        return replace(ours, **taken)
+
+    return fit(config, old, ControllerConfig())
+
+
 def check_init(config: ControllerConfig, init: Path) -> Controller:
     """The controller to begin with; refuses one whose weights do not fit."""
     old = Controller.load(init)
@@ -103,7 +127,7 @@ def check_init(config: ControllerConfig, init: Path) -> Controller:
         )
     found = configs.differences(old.config, config)
     for name, value in found.items():
-        if name not in _MAY_DIFFER:
+        if name not in (*_MAY_DIFFER, "bounds"):
             raise ValueError(
                 f"{init}: its {name} is {value}, this recipe's is another; give "
                 f"--controller.{name.replace('_', '-')} or another --init"

@@ -56,7 +56,7 @@ class Training:
                 f"{config.robots:,} robots cannot be shared equally by {world} "
                 f"processes with {config.shares} minibatches each"
             )
-        settings = start.commanded(config.controller, encoder)
+        settings = start.commanded(config.controller, encoder, init)
         self.config = config = replace(config, controller=settings)
         corpora = start.usable(corpora)
         data_hash = "+".join(corpus.hash for corpus in corpora)

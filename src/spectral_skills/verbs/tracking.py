@@ -44,7 +44,8 @@ def track(
             package.
         out: Folder of the run: model, log, curves, checkpoint.
         init: Controller whose weights a new run begins with; `base` comes with the
-            package.
+            package. What its weights dictate is as it has it, unless the recipe or
+            an option asks for something else than the default: then it is refused.
         resume: Go on with the run at OUT, and refuse to begin a new one.
         release: Also write what run time needs, without the critic, here.
         device: cpu or cuda; cuda where there is one.
@@ -65,7 +66,7 @@ def track(
     encoder = None
     if skill is not None:
         encoder = SkillModel.load(skill, where).encoder
-    start.commanded(settings.controller, encoder)  # ask before work is done
+    start.commanded(settings.controller, encoder, init)  # ask before work is done
     probe = None
     if settings.probe_clips:
         usable = start.usable(corpora)
