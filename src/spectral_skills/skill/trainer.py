@@ -78,8 +78,8 @@ class PretrainConfig:
             alone and self.model.windows.anchor == "heading"
         ):
             raise ValueError(
-                f"anchor_noise is {self.anchor_noise}; it needs the anchor `heading` and "
-                "an encoder that does not see the context"
+                f"anchor_noise is {self.anchor_noise}; it needs the anchor `heading` "
+                "and an encoder that does not see the context"
             )
         if self.model.released:
             raise ValueError("a released model has no head to train")
