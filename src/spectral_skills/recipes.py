@@ -24,7 +24,7 @@ from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig
 from spectral_skills.tracking.randomization import RandomizationConfig, scaled
 from spectral_skills.tracking.sac import SACConfig
-from spectral_skills.tracking.sampler import SamplerConfig
+from spectral_skills.tracking.sampler import SamplerConfig, everywhere
 from spectral_skills.tracking.terminations import TerminationConfig
 
 
@@ -304,7 +304,7 @@ def track_sac() -> TrackConfig:
     return TrackConfig(
         env=EnvConfig(
             randomization=scaled(RandomizationConfig(), 0.5),
-            sampler=SamplerConfig(uniform_start=1.0, uniform_end=1.0),
+            sampler=everywhere(),
             episode_steps=500,
         ),
         controller=ControllerConfig(

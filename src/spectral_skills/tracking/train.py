@@ -131,7 +131,7 @@ class Training:
 
     def iterate(self, progress: float) -> dict[str, Any]:
         """A rollout of every robot and what is learned from it."""
-        evenness = self.env.sampler.refresh(self.state["frames"])
+        evenness = self.env.refresh(self.state["frames"])
         learned = self.learner.update(self.learner.collect(self.env), progress)
         if not self.learner.finite():
             raise ValueError(
