@@ -8,9 +8,12 @@ from importlib.metadata import PackageNotFoundError, version
 _REQUIRED = (
     *("numpy", "torch", "mujoco", "mujoco-warp", "warp-lang", "mjlab"),
     *("safetensors", "tyro", "tqdm", "tensorboard", "matplotlib", "pillow"),
-    *("onnx", "onnxscript", "onnxruntime", "viser"),
+    *("onnx", "onnxscript", "onnxruntime", "viser", "scikit-learn", "threadpoolctl"),
 )
-_MODULE_OF = {"mujoco-warp": "mujoco_warp", "warp-lang": "warp", "pillow": "PIL"}
+_MODULE_OF = {
+    **{"mujoco-warp": "mujoco_warp", "warp-lang": "warp"},
+    **{"pillow": "PIL", "scikit-learn": "sklearn"},
+}
 _OPTIONAL = {
     "cyclonedds": "spectral drive --dds, robot-sim: pip install cyclonedds==11.0.1",
     "pytest": "tests: pip install -e .[dev]",

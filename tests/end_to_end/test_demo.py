@@ -1,12 +1,14 @@
 """The README's second command, in small."""
 
 import re
+from functools import partial
 
 from PIL import Image
 
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.compose import chosen
 from spectral_skills.motion.synthetic.generate import SynthConfig, synthesise
+from spectral_skills.report import demo, direction_poses
 from spectral_skills.report.demo import FOLLOWED, GRIDS, SHEETS, build, example
 from spectral_skills.robot.render import backend
 
@@ -14,6 +16,11 @@ from spectral_skills.robot.render import backend
 def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch):
     """Every picture the page shows exists and is a picture."""
     monkeypatch.setenv("SPECTRAL_GL", "software")
+    # Fewer robots to draw: two columns, and two of the directions.
+    monkeypatch.setattr(demo, "_PANELS", 2)
+    monkeypatch.setattr(direction_poses, "PANELS", 2)
+    few = partial(direction_poses.draw_poses, names=("s01", "right_arm"))
+    monkeypatch.setattr(demo, "draw_poses", few)
     synthesise(tmp_path / "generated", SynthConfig(clips=16))
     corpus = Corpus.open(tmp_path / "generated")
     backend.cache_clear()
