@@ -55,7 +55,7 @@ def tables(
     sides = split(corpora, held_out, seed, mirror=False, device=device)
     fit, score = (Windows.draw(motions, count, seed) for motions in sides)
     fewer = min(count, _DRIFT_WINDOWS)
-    few = [Windows.draw(motions, fewer, seed) for motions in sides]
+    few_fit, few = (Windows.draw(motions, fewer, seed) for motions in sides)
     data = "+".join(corpus.hash for corpus in corpora)[:8]
     read: list[Result] = []
     moved: list[Result] = []
@@ -78,7 +78,7 @@ def tables(
         encoder = SkillModel.load(folder, device).encoder
         for name, value in asdict(readout(encoder, fit, score)).items():
             add(read, count, READOUT, row, name.replace("_", " "), value)
-        for name, value in asdict(drift(encoder, *few, seed)).items():
+        for name, value in asdict(drift(encoder, few_fit, few, seed)).items():
             add(moved, fewer, DRIFT, row, _WAYS[name], value)
     return read, moved
 
