@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -15,6 +16,8 @@ from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.pretrain import split
 from spectral_skills.skill.run_folder import read_about
 
+_DRIFT_WINDOWS = 8192
+"""Each is encoded eight times."""
 READOUT, DRIFT = "Linear readout: held-out R^2", "Skills of a robot that is off"
 _WAYS = {
     "length": "length",
@@ -51,18 +54,18 @@ def tables(
         names = [str(folder) for folder in folders]
     sides = split(corpora, held_out, seed, mirror=False, device=device)
     fit, score = (Windows.draw(motions, count, seed) for motions in sides)
+    fewer = min(count, _DRIFT_WINDOWS)
+    few_fit, few = (Windows.draw(motions, fewer, seed) for motions in sides)
     data = "+".join(corpus.hash for corpus in corpora)[:8]
     read: list[Result] = []
     moved: list[Result] = []
 
-    def add(to: list[Result], table: str, row: str, metric: str, value: float) -> None:
+    def add(to: list[Result], n: int, table: str, *cell: Any) -> None:
         to.append(
             Result(
                 table,
-                row,
-                metric,
-                value,
-                n=count,
+                *cell,
+                n=n,
                 seed=seed,
                 run=data,
                 command="spectral evaluate readout",
@@ -74,9 +77,9 @@ def tables(
     for row, folder in tqdm(rows, unit=" models", leave=False):
         encoder = SkillModel.load(folder, device).encoder
         for name, value in asdict(readout(encoder, fit, score)).items():
-            add(read, READOUT, row, name.replace("_", " "), value)
-        for name, value in asdict(drift(encoder, fit, score, seed)).items():
-            add(moved, DRIFT, row, _WAYS[name], value)
+            add(read, count, READOUT, row, name.replace("_", " "), value)
+        for name, value in asdict(drift(encoder, few_fit, few, seed)).items():
+            add(moved, fewer, DRIFT, row, _WAYS[name], value)
     return read, moved
 
 
