@@ -13,9 +13,7 @@ somebody looks at them.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,15 +27,16 @@ from spectral_skills.tracking.equations import (
     gae,
     next_rate,
     over_ranks,
-    standardized,
 )
 from spectral_skills.tracking.policy import Controller, Critic
 from spectral_skills.tracking.rollouts import (
     Collector,
     Environment,
     Rollouts,
-    chunks,
+    Transitions,
+    chunked,
     log_prob,
+    minibatches,
     precision,
 )
 
@@ -63,7 +62,7 @@ class PPOConfig:
     gae_lambda: float = 0.95
     clip: float = 0.2
     value_clip: float | None = None
-    """How far a value may move from the rollout's before its error counts no less."""
+    """How far from the rollout's a value may go to lower its error; None lets it."""
     entropy: float = 0.0
     clip_norm: float = 1.0
     one_norm: bool = False
@@ -90,9 +89,8 @@ class PPOConfig:
         for name in ("steps", "epochs", "minibatches", "chunk"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
-        if self.merged and (
-            min(self.merged) < 1 or sum(self.merged) != self.minibatches
-        ):
+        whole = sum(self.merged) == self.minibatches and min(self.merged) > 0
+        if self.merged and not whole:
             raise ValueError(
                 f"merged is {self.merged}: must add up to minibatches, "
                 f"{self.minibatches}"
@@ -102,19 +100,6 @@ class PPOConfig:
             raise ValueError(
                 f"actor_lr is {self.actor_lr}, must be in actor_lr_limits {low} {high}"
             )
-
-
-class Transitions(NamedTuple):
-    """Rows that losses are computed of."""
-
-    inputs: Tensor
-    critic_inputs: Tensor
-    actions: Tensor
-    means: Tensor
-    log_probs: Tensor
-    values: Tensor
-    advantages: Tensor
-    returns: Tensor
 
 
 class Learner:
@@ -196,9 +181,9 @@ class Learner:
         first_rate, last_rate = config.critic_lr, config.critic_lr_end
         self.critic_lr.fill_(first_rate + progress * (last_rate - first_rate))
         actor_learns = self.iterations >= config.critic_warmup
-        steps = []
+        steps, parts = [], (config.minibatches, config.merged)
         for epoch in range(config.epochs):
-            for rows in self._minibatches(batch, epoch):
+            for rows in minibatches(batch, *parts, epoch):
                 losses = self._improve(rows, actor_learns)
                 if actor_learns and config.kl_each_step:
                     losses["kl"] = self._changed(rows, rollouts.std)
@@ -227,28 +212,6 @@ class Learner:
             "std": self.controller.std.detach().mean(),
         }
 
-    def _minibatches(
-        self, batch: Transitions, epoch: int
-    ) -> Iterator[list[Transitions]]:
-        """Parts of a batch for each optimizer step of an epoch."""
-        count, taken = self.config.minibatches, 0
-        for size in self.config.merged or (1,) * count:
-            # Other parts go together in every epoch. Robots are a multiple of the
-            # parts: these are whole robots.
-            firsts = ((epoch + i) % count for i in range(taken, taken + size))
-            rows = [Transitions(*(x[i::count] for x in batch)) for i in firsts]
-            advantages = standardized(torch.cat([part.advantages for part in rows]))
-            pieces = zip(rows, advantages.chunk(size), strict=True)
-            yield [part._replace(advantages=piece) for part, piece in pieces]
-            taken += size
-
-    def _chunks(self, rows: list[Transitions]) -> Iterator[tuple[Transitions, float]]:
-        """Chunks of rows, each with its share of them."""
-        size, total = self.config.chunk, sum(len(part.inputs) for part in rows)
-        for part in rows:
-            for chunk in zip(*(chunks(x, size) for x in part), strict=True):
-                yield Transitions(*chunk), len(chunk[0]) / total
-
     def _improve(
         self, rows: list[Transitions], actor_learns: bool
     ) -> dict[str, Tensor]:
@@ -269,7 +232,7 @@ class Learner:
 
     def _critic_gradient(self, rows: list[Transitions]) -> dict[str, Tensor]:
         total = torch.zeros((), device=self.device)
-        for part, share in self._chunks(rows):
+        for part, share in chunked(rows, self.config.chunk):
             with precision(self.device):
                 loss = self._critic_loss(part.critic_inputs, part.returns, part.values)
             (loss * share).backward()
@@ -278,7 +241,7 @@ class Learner:
 
     def _actor_gradient(self, rows: list[Transitions]) -> dict[str, Tensor]:
         total = torch.zeros(4, device=self.device)
-        for part, share in self._chunks(rows):
+        for part, share in chunked(rows, self.config.chunk):
             with precision(self.device):
                 loss, parts = self._actor_loss(
                     part.inputs, part.actions, part.log_probs, part.advantages
@@ -346,7 +309,7 @@ class Learner:
     def _changed(self, rows: list[Transitions], std: Tensor) -> Tensor:
         """Of all rows of an optimizer step."""
         total = torch.zeros((), device=self.device)
-        for part, share in self._chunks(rows):
+        for part, share in chunked(rows, self.config.chunk):
             with precision(self.device):
                 total += share * self._change(part.inputs, part.means, std)
         return total
