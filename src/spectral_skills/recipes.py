@@ -19,10 +19,12 @@ from spectral_skills.tracking import rewards
 from spectral_skills.tracking.config import TrackConfig
 from spectral_skills.tracking.env import EnvConfig
 from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig
 from spectral_skills.tracking.randomization import RandomizationConfig, scaled
-from spectral_skills.tracking.sampler import SamplerConfig
+from spectral_skills.tracking.sac import SACConfig
+from spectral_skills.tracking.sampler import SamplerConfig, everywhere
 from spectral_skills.tracking.terminations import TerminationConfig
 
 
@@ -46,6 +48,39 @@ def pretrain_lafan1() -> PretrainConfig:
     return replace(
         pretrain_paper(), updates=4000, held_out=4, evaluate_every=250, patience=4
     )
+
+
+def pretrain_authors() -> PretrainConfig:
+    """As the authors' public code trains: raw inputs, and a sum of errors that SIGReg
+    and the penalty hardly weigh against."""
+    return PretrainConfig(
+        model=SkillConfig(
+            encoder=EncoderConfig(input_floor=None),
+            scale_context=False,
+            target_statistics="batch",
+        ),
+        reduction="sum",
+        # They weigh the integral with a normal density, we with exp(-t^2 / 2).
+        sigreg=1 / math.sqrt(2 * math.pi),
+        regularizer=1e-3 / 64,
+        held_out=0.1,
+    )
+
+
+def pretrain_lafan1_authors() -> PretrainConfig:
+    """The same for LAFAN1: 3,000 updates on all clips, as the paper says."""
+    return replace(pretrain_authors(), updates=3000, held_out=0)
+
+
+def pretrain_hub() -> PretrainConfig:
+    """The same as in the authors' ablations: concat, context of the pose now."""
+    authors = pretrain_authors()
+    model = replace(
+        authors.model,
+        windows=WindowConfig(context=1),
+        predictor=PredictorConfig(kind="concat"),
+    )
+    return replace(authors, model=model)
 
 
 def pretrain_base() -> PretrainConfig:
@@ -112,6 +147,9 @@ def _windows(**changes) -> PretrainConfig:
 PRETRAIN: dict[str, Callable[[], PretrainConfig]] = {
     "paper": pretrain_paper,
     "lafan1": pretrain_lafan1,
+    "authors": pretrain_authors,
+    "lafan1-authors": pretrain_lafan1_authors,
+    "hub": pretrain_hub,
     "base": pretrain_base,
     "smoke": pretrain_smoke,
     # Table predictive_target.
@@ -138,11 +176,11 @@ PRETRAIN: dict[str, Callable[[], PretrainConfig]] = {
     "ablation-horizon20": lambda: _windows(chunk=20),
     "ablation-robot-frame": lambda: _windows(anchor="pose"),
     "ablation-expert-heading": lambda: _windows(anchor="reference"),
-    # The original form of the predictor, and the other balanced pair of losses.
+    # The original form of the predictor; the paper's sum with SIGReg's factor N.
     "ablation-concat": lambda: _ablation(
         model=SkillConfig(predictor=PredictorConfig(kind="concat"))
     ),
-    "ablation-sum": lambda: _ablation(reduction="sum"),
+    "ablation-sum": lambda: _ablation(reduction="sum", sigreg=8192.0),
 }
 
 
@@ -261,6 +299,31 @@ def track_lafan1() -> TrackConfig:
     return replace(track_base(), frames=5_000_000_000)
 
 
+def track_sac() -> TrackConfig:
+    """LAFAN1, learned off-policy."""
+    return TrackConfig(
+        env=EnvConfig(
+            randomization=scaled(RandomizationConfig(), 0.5),
+            sampler=everywhere(),
+            episode_steps=500,
+        ),
+        controller=ControllerConfig(
+            hidden=(1024, 1024, 512),
+            critic_hidden=(1024, 1024, 512),
+            history=1,
+            bounds=joint_bounds(),
+            init_std=0.3,
+            min_std=0.05,
+            max_std=0.4,
+        ),
+        learner="sac",
+        physics=FAST,
+        frames=2_000_000_000,
+        mirror=True,
+        log_every=30,
+    )
+
+
 def track_deploy() -> TrackConfig:
     """For a robot: begin with `base` (--init); steadier, for worse hardware.
 
@@ -309,6 +372,17 @@ def track_smoke() -> TrackConfig:
     )
 
 
+def track_smoke_sac() -> TrackConfig:
+    """The same with the off-policy learner."""
+    smoke = track_smoke()
+    return replace(
+        smoke,
+        controller=replace(smoke.controller, bounds=joint_bounds()),
+        learner="sac",
+        sac=SACConfig(updates=2, batch=64, warmup=8, memory=64),
+    )
+
+
 def _command(**changes) -> TrackConfig:
     """The ablations' run with commands of another kind."""
     hub = track_hub()
@@ -321,8 +395,10 @@ TRACK: dict[str, Callable[[], TrackConfig]] = {
     "base": track_base,
     "refine": track_refine,
     "lafan1": track_lafan1,
+    "lafan1-sac": track_sac,
     "deploy": track_deploy,
     "smoke": track_smoke,
+    "smoke-sac": track_smoke_sac,
     # The authors' two runs.
     "hub": track_hub,
     "combo": track_combo,

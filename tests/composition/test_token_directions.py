@@ -36,9 +36,19 @@ def test_ridge_finds_the_weights_whatever_the_scales():
     )
 
 
-def test_ridge_refuses_an_attribute_that_never_changes():
+def test_what_never_varies_has_no_weight():
+    """Also where the mean of equal numbers is another one in floats."""
+    skills = np.random.default_rng(2).normal(size=(100, 2))
+    skills[:, 1] = 0.1
+    assert skills.std(axis=0)[1] > 0
+    np.testing.assert_allclose(ridge(skills, skills[:, 0]), (1, 0), atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [1.0, 0.1])
+def test_ridge_refuses_an_attribute_that_never_changes(value):
+    skills = np.random.default_rng(0).normal(size=(50, 2))
     with pytest.raises(ValueError, match="no direction"):
-        ridge(np.random.default_rng(0).normal(size=(50, 2)), np.ones(50))
+        ridge(skills, np.full(50, value))
 
 
 def test_skills_are_beside_the_motion_they_stand_for(make_clip, make_corpus, tmp_path):

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
+from spectral_skills import rotation
 from spectral_skills.evaluation.composition import unseen
 from spectral_skills.evaluation.composition.unseen_pairs import (
     ADDED,
@@ -99,6 +101,18 @@ def test_both_arms_must_spread():
     judged = judge(("squat", "spread"), run, plain)
     assert judged.share == pytest.approx(0.5)
     assert not judged.success
+
+
+def test_who_lies_flat_is_measured():
+    """A component of the trunk's up may be more than 1 in floats."""
+    axis, flat = torch.tensor((0.0, 1.0, 0.0)), torch.tensor(np.pi / 2)
+    for yaw in torch.linspace(-3, 3, 25):
+        turned = rotation.multiply(
+            rotation.from_yaw(yaw), rotation.from_axis_angle(axis, flat)
+        )
+        rows = standing(60)
+        rows[:, 3:7] = turned.numpy()
+        assert all(np.isfinite(value) for value in measure(rows).values())
 
 
 def test_who_falls_does_not_succeed():

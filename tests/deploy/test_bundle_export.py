@@ -132,6 +132,15 @@ def test_the_corpus_is_near_and_nonsense_is_far(bundle):
     assert (released.typical, released.far) == (support.typical, support.far)
 
 
+def test_a_skill_of_the_corpus_is_at_no_distance():
+    """Exactly, and one beside it as far as it is."""
+    bank = np.random.default_rng(0).normal(size=(500, 64)).astype(np.float32)
+    support = files.Support(bank, 1.0, 2.0)
+    assert max(map(support.distance, bank)) == 0
+    beside = bank[7] + np.float32(1e-3) * np.eye(64, dtype=np.float32)[0]
+    assert support.distance(beside) == pytest.approx(1e-3, rel=1e-3)
+
+
 def test_the_released_bundle_is_found_without_torch(bundle_folder):
     code = (
         "import sys; from spectral_skills.deploy.released import base_bundle; "

@@ -11,7 +11,7 @@ from spectral_skills import rotation
 from spectral_skills.evaluation import metrics
 from spectral_skills.evaluation.errors import CAUSES, errors
 from spectral_skills.evaluation.metrics import Episodes, Measure, summary
-from spectral_skills.evaluation.tracking import failures, strict, window_summary
+from spectral_skills.evaluation.tracking import failures, strict
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
 from spectral_skills.rollout.record import Rollout
@@ -277,9 +277,10 @@ def test_a_fall_is_a_low_torso_over_a_reference_that_stands():
     robot[12:, 1, 2], reference[12:, 1, 2] = 0.2, 0.25
     found = metrics.episodes(rollout(robot, reference))
     assert found.fell_at.tolist() == [12, 0, 0]
-    measured = values(window_summary(found))
-    assert measured["fall_free"] == 2 and measured["complete"] == 2
-    assert measured["complete_share"] == pytest.approx(2 / 3)
+    # A low torso is one wherever the reference is, and a broken robot has one.
+    robot[20, 2] = torch.nan
+    found = metrics.episodes(rollout(robot, reference))
+    assert found.low_at.tolist() == [12, 12, 20]
 
 
 def test_a_fall_by_the_reference_lasts_half_a_second():
@@ -294,32 +295,58 @@ def test_a_fall_by_the_reference_lasts_half_a_second():
     robot[30, 4] = torch.nan  # no simulation is not a robot that stands
     found = metrics.episodes(rollout(robot, reference))
     assert found.sank_at.tolist() == [12, 0, 0, 0, 30]
-    for measures in (summary(found), window_summary(found)):
-        assert values(measures)["fall_free_relative_share"] == 0.6
+    assert values(summary(found))["fall_free_relative_share"] == 0.6
     # What follows a clip's end is no part of it.
     short = metrics.episodes(rollout(robot, reference, [36, 60, 60, 60, 60]))
     assert short.sank_at.tolist() == [0, 0, 0, 0, 30]
 
 
-def test_windows_average_what_came_before_failures_and_falls():
-    """10 mm over 29 frames and 40 mm over 14 before the pelvis is 0.3 m too low; not
-    yet fallen, that window has 5 frames of the low pelvis more."""
-    robot, reference = standing(30, 2), standing(30, 2)
+def test_means_before_failures_and_falls_and_over_all_frames():
+    """40 mm over 14 frames, then a pelvis 0.3 m too low for 5, then on the floor; and
+    one that is broken for a frame, which no mean over all frames counts."""
+    robot, reference = standing(50, 3), standing(50, 3)
     robot[1:, 0, 0] += 0.010
     robot[1:15, 1, 0] += 0.040
     robot[15:, 1, 2] -= 0.30
-    robot[20:, 1, 2] = 0.1
-    episodes = metrics.episodes(rollout(robot, reference))
-    assert episodes.failed_at.tolist() == [0, 15]
-    assert episodes.fell_at.tolist() == [0, 20]
-    found = values(window_summary(episodes))
-    before = (29 * 10 + 14 * 40) / 43
-    assert found["mpjpe_global_mm"] == pytest.approx(before, rel=1e-3)
+    robot[20:, 1, 2] -= 0.30
+    robot[1:, 2, 0] += 0.020
+    robot[30, 2] = torch.nan
+    found = metrics.episodes(rollout(robot, reference))
+    assert found.failed_at.tolist() == [0, 15, 30]
+    assert found.fell_at.tolist() == [0, 20, 30]
+    assert found.sank_at.tolist() == [0, 15, 30]
+    assert found.broken.tolist() == [0, 0, 1]
+    assert found.survived.tolist() == found.afloat.tolist() == [49, 14, 29]
     upright = (14 * 40 + 5 * 300) / 19
-    mean = (10 + upright) / 2
-    assert found["upright_mpjpe_global_mean_mm"] == pytest.approx(mean, rel=1e-3)
-    assert found["upright_mpjpe_global_median_mm"] == pytest.approx(mean, rel=1e-3)
-    assert values(failures(episodes)) == {"failed_anchor_height": 1}
+    whole = (14 * 40 + 5 * 300 + 30 * 600) / 49
+    for column, expected in (
+        ("global_mm", (10, 40, 20)),
+        ("upright_global_mm", (10, upright, 20)),
+        ("afloat_global_mm", (10, 40, 20)),
+        ("whole_global_mm", (10, whole, 20)),
+    ):
+        np.testing.assert_allclose(getattr(found, column), expected, rtol=1e-3)
+    assert found.whole_local_mm == pytest.approx([0, 0, 0], abs=0.01)
+    # The paper's three causes are told always, others where there are any.
+    assert values(failures(found)) == {
+        "failed_anchor_height": 1,
+        "failed_anchor_orientation": 0,
+        "failed_end_effector_height": 0,
+        "failed_broken": 1,
+    }
+
+
+def test_targets_that_alternate_change_by_twice_their_amplitude():
+    """One joint of 29; of 60 steps the first has none before it. Without actions there
+    is no such number."""
+    stands = standing(STEPS + 1)
+    record = rollout(stands, stands)
+    assert "action_rate" not in values(summary(metrics.episodes(record)))
+    actions = torch.zeros(STEPS, 1, g1.NUM_JOINTS)
+    actions[::2, :, 3], actions[1::2, :, 3] = 0.1, -0.1
+    found = values(summary(metrics.episodes(replace(record, actions=actions))))
+    expected = 0.2 * g1.ACTION_SCALE[3] * math.sqrt(59 / 60 / 29)
+    assert found["action_rate"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_records_can_be_measured_in_parts(walks, monkeypatch):

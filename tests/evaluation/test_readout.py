@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from spectral_skills.artifact import Provenance
-from spectral_skills.evaluation import readout as readouts
 from spectral_skills.evaluation.readout import Windows, explained, quantities, readout
+from spectral_skills.evaluation.skill_table import tables
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import SkillConfig, SkillModel
@@ -152,8 +152,9 @@ def test_a_table_has_a_row_for_every_model(corpus, tmp_path):
         model = SkillModel(SkillConfig(encoder=encoder, predictor=small))
         folders.append(tmp_path / sees)
         model.save(folders[-1], Provenance("skill"))
-    results = readouts.table(folders, [corpus], 2, 0, "cpu", count=300)
-    assert len(results) == 3 * 5
-    assert {r.row for r in results} == {"chunk", "velocity", "full"}
+    results, moved = tables(folders, [corpus], 2, 0, "cpu", count=300)
+    assert len(results) == 3 * 5 and len(moved) == 3 * 11
+    for own in (results, moved):
+        assert {r.row for r in own} == {"chunk", "velocity", "full"}
     assert all(np.isfinite(r.value) and r.value <= 1 for r in results)
     assert results[0].metric == "joints now" and results[0].n == 300

@@ -98,6 +98,7 @@ def test_a_fall_after_the_motion_is_over_counts_as_one_alone(stage):
         robot=robot,
         reference=reference,
         lengths=torch.tensor([41, 25, 41]),
+        actions=torch.zeros(40, 3, 0),
         **{"names": ("a", "b", "c"), "steps": 40, "count": 3, "fps": 50},
     )
     found = place.score(rollout, refused=7)

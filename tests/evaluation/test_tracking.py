@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from followers import Followers
 
 from spectral_skills.evaluation import probe
 from spectral_skills.evaluation.course import Course
@@ -43,34 +44,6 @@ def controller() -> Controller:
     torch.manual_seed(0)
     config = ControllerConfig(hidden=(8,), command=CommandConfig(width=4))
     return Controller(config).eval()
-
-
-class Followers:
-    """Robots that step from a row of a corpus to the next one of the same clip."""
-
-    def __init__(self, count: int, corpus, drop: str = ""):
-        self.count, self.device = count, torch.device("cpu")
-        self.qpos, self.qvel = torch.zeros(count, 36), torch.zeros(count, 35)
-        self.targets = torch.zeros(count, g1.NUM_JOINTS)
-        self.broken = torch.zeros(count, dtype=torch.bool)
-        rows, following, self.low = [], [], -1
-        total = 0
-        for i, name in enumerate(corpus.names):
-            rows.append(torch.tensor(np.array(corpus.qpos(i))))
-            end = total + len(rows[-1])
-            following.append(torch.arange(total + 1, end + 1).clamp_max(end - 1))
-            if name == drop:
-                self.low = total + 10
-            total = end
-        self.rows, self.following = torch.cat(rows), torch.cat(following)
-
-    def step(self) -> None:
-        # Known by all but the height, which may have been lowered.
-        apart = (self.qpos[:, None] - self.rows).abs()
-        apart[..., 2] = 0.0
-        at = self.following[apart.amax(dim=-1).argmin(dim=1)]
-        self.qpos.copy_(self.rows[at])
-        self.qpos[at == self.low, 2] -= 0.5
 
 
 def test_robots_on_their_references_score_everything(corpus, encoder, controller):
@@ -244,20 +217,26 @@ def test_windows_begin_at_their_frames(corpus, encoder, controller):
     found = evaluate(controller, course)
     assert [o.failed_at for o in found.outcomes] == [10, 0, 0]
     assert [o.frames for o in found.outcomes] == [30, 30, 30]
+    assert [o.start for o in found.outcomes] == [0, 30, 31]
     assert [o.name for o in found.outcomes] == ["jump_b", "jump_b", "box_punch_d"]
-    row = {r.metric: r for r in found.results if r.row == "windows"}
-    assert row["complete"].value == 2 and row["complete"].n == 3
-    every = {r.metric: r for r in found.results if r.row == "all"}
-    assert set(every) == {
-        *("success_rate", "mpjpe_local_mm", "mpjpe_global_mm", "root_drift_mm")
-    }
-    assert every["success_rate"].value == pytest.approx(2 / 3)
-    assert {r.row for r in found.results} == {
-        "all",
-        "windows",
-        "windows, jump",
-        "windows, boxing",
-    }
+
+
+def test_beginnings_are_of_the_same_run(corpus, encoder, controller):
+    """What fails at frame 10 has not failed in 10 frames, of which one is the start."""
+    made = []
+
+    def physics(count: int) -> Any:
+        made.append(Followers(count, corpus, drop="walk_c"))
+        return made[-1]
+
+    course = Course(corpus, encoder, physics=physics, robots=2)
+    whole, eleven, ten = course.beginnings(controller, [90, 11, 10])
+    assert len(made) == 1
+    assert whole.failed_at.tolist() == eleven.failed_at.tolist() == [0, 0, 10, 0, 0]
+    assert ten.success.all() and ten.names == whole.names == NAMES
+    assert ten.frames.tolist() == [9] * 5
+    assert whole.frames.tolist() == [length - 1 for length in LENGTHS]
+    assert np.isfinite(whole.action_rate).all()
 
 
 def test_windows_that_are_not_there_are_refused(corpus, encoder):

@@ -7,7 +7,7 @@ import torch
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.planner.rows import CHUNK
-from spectral_skills.planner.sections import Section, _longest, section
+from spectral_skills.planner.sections import Section, _apart, _longest, section
 from spectral_skills.robot import g1
 
 ARMS = [
@@ -161,6 +161,14 @@ def test_a_later_part_must_be_clearly_better():
     conflicts = _two_halves(85)
     worth = np.where(np.arange(135) < 50, 0.2, 1.0)
     assert _longest(conflicts, worth, WHOLE) == (50, 135)
+
+
+def test_frames_are_apart_by_their_difference():
+    """Not by products of large numbers, of whose difference rounding is left."""
+    rows = np.random.default_rng(0).normal(size=(60, 32)).astype(np.float32)
+    rows[1] = rows[0]
+    exact = np.sqrt(np.square(rows[:, None].astype(np.float64) - rows).mean(axis=-1))
+    np.testing.assert_allclose(_apart(rows), exact, atol=1e-6)
 
 
 @pytest.mark.parametrize("frames", [2, 20, 30, 31])

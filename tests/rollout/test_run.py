@@ -111,6 +111,19 @@ def test_poses_only_keeps_no_more(source, follow):
     assert torch.equal(whole.robot, less.robot)
     assert whole.actions.shape == (5, 3, 29) and less.actions.shape == (5, 3, 0)
     assert less.skills.numel() == less.robot_velocity.numel() == 0
+    some, _ = follow(source.track(5).rows, poses_only=True, keep_actions=True)
+    assert torch.equal(some.actions, whole.actions) and some.skills.numel() == 0
+
+
+def test_the_first_frames_of_a_record(source, follow):
+    whole, _ = follow(source.track(5).rows)
+    part = whole.first(4)
+    assert part.steps == 3 and part.names == whole.names
+    assert part.lengths.tolist() == whole.lengths.clamp_max(4).tolist()
+    assert torch.equal(part.actions, whole.actions[:3])
+    assert whole.first(100).steps == whole.steps
+    with pytest.raises(ValueError, match="first 0 frames"):
+        whole.first(0)
 
 
 def test_without_a_reference_all_steps_count(teleport, make_controller, encoder):

@@ -21,7 +21,7 @@ from spectral_skills.skill.pretrain import pretrain
 from spectral_skills.skill.run_folder import RunFolder, read_log
 from spectral_skills.skill.trainer import PretrainConfig, Trainer
 
-RECIPES = ("ablation-ours", "ablation-vq", "ablation-sum", "ablation-categorical")
+RECIPES = ("ablation-ours", "ablation-vq", "authors", "ablation-categorical")
 UPDATES = 3
 
 

@@ -9,7 +9,7 @@ import torch
 from spectral_skills import recipes
 from spectral_skills.artifact import Provenance
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.skill.pretrain import pretrain
+from spectral_skills.skill.pretrain import pretrain, split
 from spectral_skills.skill.run_folder import read_log
 
 
@@ -30,6 +30,18 @@ def test_every_recipe_trains_saves_and_loads(name, shrink, corpus, tmp_path):
     assert small.head is None
     poses = torch.randn(3, model.encoder.poses, 38)
     assert torch.equal(again.encoder.encode(poses), model.encoder.encode(poses))
+
+
+def test_nothing_need_be_held_out(shrink, corpus, tmp_path, capsys):
+    """Then all clips are trained on, and errors are told of the same ones."""
+    config = shrink("lafan1-authors", held_out=0)
+    pretrain(config, [corpus], tmp_path / "run", "cpu")
+    assert len(read_log(tmp_path / "run")) == 2
+    assert "every clip is trained on" in capsys.readouterr().out
+    trained_on, same = split([corpus], 0, 0, mirror=True, device="cpu")
+    assert trained_on is same and len(same.lengths) == 2 * len(corpus)
+    with pytest.raises(ValueError, match="patience needs clips"):
+        shrink("lafan1", held_out=0)
 
 
 def test_training_predicts_better(corpus, tmp_path):
@@ -60,7 +72,7 @@ def _stop_at(update: int):
 
 
 @pytest.mark.parametrize(
-    "name", ["ablation-ours", "ablation-next-skill", "ablation-vq"]
+    "name", ["ablation-ours", "ablation-next-skill", "ablation-vq", "authors"]
 )
 def test_a_killed_run_continues_the_same_numbers(name, shrink, corpus, tmp_path):
     """Log and weights equal those of a run that was never stopped."""

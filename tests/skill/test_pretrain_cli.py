@@ -133,8 +133,8 @@ def test_the_same_command_again_changes_nothing(whole, folder):
         (["smoke", "--out", "{out}"], "--corpus"),
         (["smoke", "--corpus", "{corpus}", "--out", "{corpus}"], "not empty"),
         (
-            ["smoke", "--corpus", "{corpus}", "--out", "{out}", "--held-out", "0"],
-            "0 of",
+            ["smoke", "--corpus", "{corpus}", "--out", "{out}", "--held-out", "6"],
+            "6 of 6",
         ),
         (["--corpus", "{corpus}", "--out", "{out}"], "RECIPE"),
     ],
@@ -157,7 +157,7 @@ def test_unknown_recipes_are_answered_with_all(capsys):
 def test_a_mistake_does_not_take_the_folder(folder, tmp_path):
     """After a refused setting the right one may use the same folder."""
     arguments = _arguments(folder, tmp_path / "run")
-    assert _spectral(*arguments, "--held-out", "0") == 1
+    assert _spectral(*arguments, "--held-out", "6") == 1
     assert not (tmp_path / "run" / "config.json").exists()
 
 

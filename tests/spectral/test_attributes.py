@@ -111,6 +111,18 @@ def test_leaning(attributes):
         assert math.isclose(found[name], 0.3, abs_tol=1e-9)
 
 
+def test_who_lies_flat_has_a_lean_too():
+    """In float32, where a component of the unit vector up is sometimes above 1."""
+    yaw = torch.linspace(-3, 3, 200)[:, None].expand(-1, FRAMES)
+    flat = torch.tensor(math.pi / 2)
+    tilt = rotation.from_axis_angle(torch.tensor((0.0, 1.0, 0.0)), flat)
+    quaternion = rotation.multiply(rotation.from_yaw(yaw), tilt.expand(200, FRAMES, 4))
+    joints_and_place = torch.zeros((200, FRAMES, g1.NUM_JOINTS + 3))
+    poses = torch.cat((joints_and_place, rotation.to_rot6d(quaternion)), dim=-1)
+    lean = Attributes(WINDOWS)(poses)[:, NAMES.index("lean_forward")]
+    torch.testing.assert_close(lean, flat.expand(200), rtol=0, atol=1e-3)
+
+
 def test_feet_and_hands(attributes):
     """Feet are measured from the floor, hands from the pelvis in its heading."""
     still, turned = (measured(attributes, rows_of(yaw=yaw)) for yaw in (0.0, 1.9))

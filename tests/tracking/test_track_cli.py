@@ -5,16 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from spectral_skills import recipes
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.cli import _counted, main
 from spectral_skills.config import from_dict
+from spectral_skills.evaluation import lafan1
+from spectral_skills.motion.kinds import LAFAN1_CLIPS
 from spectral_skills.report import rollout_film
 from spectral_skills.results import Result
 from spectral_skills.rollout.record import Rollout
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
+from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.skill.run_folder import read_log
 from spectral_skills.tracking import rewards
 from spectral_skills.tracking.policy import Controller, Critic
@@ -34,7 +38,13 @@ def places(make_clip, make_corpus, tmp_path_factory) -> dict[str, Path]:
     clips = [make_clip(f"walk{i}", 60 + i, seed=i) for i in range(3)]
     make_corpus(folder / "corpus", clips)
     for name in ("skill", "other"):
-        config = SkillConfig(encoder=EncoderConfig(width=8, hidden=(16,)))
+        # No paper-sized predictor, which nothing here asks for anything.
+        small = PredictorConfig(
+            embed=8, rank=4, context_hidden=(8,), target_hidden=(8,)
+        )
+        config = SkillConfig(
+            encoder=EncoderConfig(width=8, hidden=(16,)), predictor=small
+        )
         SkillModel(config).save(folder / name, Provenance("skill"))
     names = ("corpus", "skill", "other", "run", "small")
     places = {name: folder / name for name in names}
@@ -167,6 +177,36 @@ def test_evaluate_writes_results(places, tmp_path, capsys):
     assert "## Tracking: Walks" in record.with_suffix(".md").read_text()
 
 
+def test_evaluate_lafan1_writes_a_page(
+    places, make_clip, make_corpus, tmp_path, monkeypatch, capsys
+):
+    """One window of 10 frames of each clip, whole clips and their first 12 frames, in
+    MuJoCo; everything lies beside the results."""
+    for name, value in (("STARTS", 1), ("WINDOW_FRAMES", 10), ("FIRST_FRAMES", 12)):
+        monkeypatch.setattr(lafan1, name, value)
+    clips = [make_clip(name, 16, seed=i) for i, name in enumerate(LAFAN1_CLIPS)]
+    make_corpus(tmp_path / "corpus", clips)
+    words = ["evaluate", "tracking", "--corpus", tmp_path / "corpus", "--set", "lafan1"]
+    words += ["--controller", places["run"], "--skill", places["skill"]]
+    record = tmp_path / "record" / "results.jsonl"
+    out = tmp_path / "out" / "scores.jsonl"
+    words += ["--device", "cpu", "--out", out, "--record", record]
+    assert _spectral(*words) == 0
+    names = {path.name for path in out.parent.iterdir()}
+    pictures = {"scores_kinds.png", "scores_clips.png"}
+    assert names == pictures | {"scores.jsonl", "scores.md", "scores_clips.jsonl"}
+    lines = (out.parent / "scores_clips.jsonl").read_text().splitlines()
+    assert len(lines) == 3 * 40
+    results = [from_dict(Result, json.loads(x)) for x in out.read_text().splitlines()]
+    assert {"all", "windows"} < {r.row for r in results}
+    assert "paper, 27.0 B" in capsys.readouterr().out
+    assert "594 at 6 B" in record.with_suffix(".md").read_text()
+    # A corpus without LAFAN1 is refused in a line.
+    words[words.index("--corpus") + 1] = places["corpus"]
+    assert _spectral(*words) == 1
+    assert "LAFAN1 clips are missing" in capsys.readouterr().err
+
+
 def test_a_controller_moves_to_another_space(places, tmp_path, capsys):
     words = ["adapt", "--controller", places["run"], "--old-skill", places["skill"]]
     words += ["--skill", places["other"], "--corpus", places["corpus"]]
@@ -179,8 +219,8 @@ def test_a_controller_moves_to_another_space(places, tmp_path, capsys):
         assert Controller.load(folder).config.command.encoder == other
     assert _spectral(*words) == 1 and "there already" in capsys.readouterr().err
     again = ["track", "smoke", "--corpus", places["corpus"], "--skill", places["other"]]
-    again += ["--init", out, "--controller.command.adapter", "512", "512"]
-    again += ["--out", tmp_path / "on", "--device", "cpu", "--robots", "4"]
+    again += ["--init", out, "--device", "cpu", "--robots", "4"]
+    again += ["--out", tmp_path / "on"]
     assert _spectral(*again) == 0
     told = [load_provenance(p).frames for p in (places["run"] / "model", out)]
     assert told[0] == told[1] > 0, "a moved controller has learned as long"
@@ -200,14 +240,34 @@ def test_a_controller_of_skills_becomes_one_of_poses(places, tmp_path, capsys):
     score += ["--out", tmp_path / "scores.jsonl", "--device", "cpu"]
     assert _spectral(*score) == 0
     more = ["track", "smoke", "--corpus", places["corpus"], "--init", out]
-    more += ["--controller.command.kind", "pose", "--controller.command.width", "8"]
     more += ["--out", tmp_path / "on", "--device", "cpu", "--robots", "4"]
-    assert _spectral(*more) == 1
-    assert "give --controller.command.adapter" in capsys.readouterr().err
-    assert _spectral(*more, "--controller.command.adapter", "512", "512") == 0
+    for words, told in (
+        (["--controller.command.adapter", "16"], "its command.adapter is (512, 512)"),
+        (["--skill", places["skill"]], "leave --skill away"),
+    ):
+        assert _spectral(*more, *words) == 1
+        assert told in capsys.readouterr().err
+    assert _spectral(*more) == 0
     states = (Controller.load(p).state_dict() for p in (out, tmp_path / "on"))
     first, last = (float(state["source.count"]) for state in states)
     assert last > first > 0, "statistics go on"
+
+
+def test_the_released_controller_can_be_trained_further(places, tmp_path, capsys):
+    """As the documentation has it: what its weights dictate need not be said."""
+    words = ["--corpus", places["corpus"], "--skill", "base", "--init", "base"]
+    words += ["--out", tmp_path / "run", "--device", "cpu", "--robots", "8"]
+    words += ["--frames", "32", "--ppo.steps", "2", "--probe-clips", "0"]
+    assert _spectral("track", "joint-recon", *words[:2], *words[4:]) == 1
+    assert "a controller for the encoder" in capsys.readouterr().err
+    assert _spectral("track", "base", *words, "--controller.hidden", "64", "64") == 1
+    assert "its hidden is (2048, " in capsys.readouterr().err
+    for _ in range(2):  # the second has nothing left to do
+        assert _spectral("track", "base", *words) == 0
+    old, new = (Controller.load(place) for place in ("base", tmp_path / "run"))
+    assert new.config == replace(old.config, released=False)
+    # The critic of so short a run is still alone with its learning.
+    assert torch.equal(new.network.project.weight, old.network.project.weight)
 
 
 def test_average_keeps_the_critic_and_names_its_parents(places, tmp_path, capsys):

@@ -79,8 +79,11 @@ def ridge(
     Numbers of a skill are fitted in their standard deviations, so that the penalty
     treats them alike; the weights are then those of raw skills again.
     """
-    scale = skills.std(axis=0)
-    scale = np.where(scale > 0, scale, np.inf)  # what never varies has no weight
+    # Asked of the values: equal ones may differ from their mean in the last digit, and
+    # have a deviation then. What never varies has no weight.
+    if not np.ptp(attribute) > 0:
+        raise ValueError("the attribute is the same everywhere: no direction")
+    scale = np.where(np.ptp(skills, axis=0) > 0, skills.std(axis=0), np.inf)
     x = (skills - skills.mean(axis=0)) / scale
     y = attribute - attribute.mean()
     gram = x.T @ x / len(x) + penalty * np.eye(x.shape[1])

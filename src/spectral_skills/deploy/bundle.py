@@ -132,9 +132,10 @@ class Support:
     def distance(self, skill: np.ndarray) -> float:
         """From a skill to the nearest of the bank."""
         skill = skill.astype(np.float32)
-        # |b - z|^2 = |b|^2 - 2 b z + |z|^2: one product, at every control step.
-        squares = self._squares - 2.0 * (self.bank @ skill)
-        return float(np.sqrt(max(squares.min() + skill @ skill, 0.0)))
+        # |b - z|^2 = |b|^2 - 2 b z + |z|^2: one product, at every control step. Small
+        # differences of such sums are rounding; it only tells which is the nearest.
+        nearest = (self._squares - 2.0 * (self.bank @ skill)).argmin()
+        return float(np.linalg.norm(self.bank[nearest] - skill))
 
     @cached_property
     def _squares(self) -> np.ndarray:

@@ -19,6 +19,7 @@ from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.physics.base import Physics
 from spectral_skills.physics.build import simulate
 from spectral_skills.rollout.controller import Tracker, check_match
+from spectral_skills.rollout.record import Rollout
 from spectral_skills.rollout.run import run
 from spectral_skills.rollout.source import ReferenceSource
 from spectral_skills.skill.encoder import SkillEncoder
@@ -56,7 +57,7 @@ class Course:
         """
         self.corpus, self.encoder = corpus, encoder
         self.device = torch.device(device)
-        self.rules, self.whole = rules, windows is None
+        self.rules = rules
         self.spans = _spans(corpus, windows, frames)
         limit = robots or _ROBOTS[self.device.type]
         rounds = -(-len(self.spans) // limit)
@@ -72,6 +73,13 @@ class Course:
 
     def episodes(self, controller: Controller) -> Episodes:
         """Run everything and measure it, in the order of the clips or windows."""
+        return self.beginnings(controller, [int(self.spans[:, 2].max())])[0]
+
+    def beginnings(
+        self, controller: Controller, frames: Sequence[int]
+    ) -> list[Episodes]:
+        """Run everything once, and measure the first so many frames of each episode,
+        the start included, for every number of frames."""
         check_match(controller, self.encoder)
         if self._physics is None:
             self._physics = self._make(self.robots)
@@ -81,13 +89,16 @@ class Course:
             total=sum(steps), desc="tracking", unit=" steps", disable=None
         ) as bar:
             for number, group in enumerate(self.groups):
-                parts.append(self._run(number, group, steps[number], controller, bar))
-        order = np.concatenate(self.groups)
-        return Episodes.join(parts).select(np.argsort(order))
+                record = self._run(number, group, steps[number], controller, bar)
+                parts.append(
+                    [metrics.episodes(record.first(f), self.rules) for f in frames]
+                )
+        order = np.argsort(np.concatenate(self.groups))
+        return [Episodes.join(p).select(order) for p in zip(*parts, strict=True)]
 
     def _run(
         self, number: int, group: np.ndarray, steps: int, controller, bar: tqdm
-    ) -> Episodes:
+    ) -> Rollout:
         # The last group may be smaller; its last episode is run several times.
         again = np.repeat(group[-1:], self.robots - len(group))
         spans = self.spans[np.concatenate((group, again))]
@@ -111,10 +122,11 @@ class Course:
             (begin.rows, begin.qvel),
             steps,
             poses_only=True,
+            keep_actions=True,
             bar=bar,
         )
         rollout = replace(rollout, lengths=rollout.lengths.minimum(lengths))
-        return metrics.episodes(rollout.select(slice(len(group))), self.rules)
+        return rollout.select(slice(len(group)))
 
     def _references(self, number: int, clips: np.ndarray) -> References:
         if self._kept is not None and number in self._kept:

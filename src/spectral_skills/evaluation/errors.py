@@ -44,6 +44,8 @@ class Errors:
     """Bool: the torso is on its way to the floor, and the reference's pelvis is not."""
     sunk: Tensor
     """Bool: the pelvis is far below the reference's."""
+    low: Tensor
+    """Bool: the torso is as low as in a fall, wherever the reference is."""
 
 
 def errors(rollout: Rollout, rules: TerminationConfig | None = None) -> Errors:
@@ -73,16 +75,16 @@ def _compare(
     broken = ~torch.isfinite(robot).all(dim=-1, keepdim=True)
     failed = _failures(found, reference, robot[:, 7:], rules)
     causes = torch.cat((failed & ~broken, broken), dim=-1)
-    fallen = (found.position[:, _TORSO, 2] < FALL_M) & (
-        reference.position[:, 0, 2] >= FALL_M
-    )
+    low = (found.position[:, _TORSO, 2] < FALL_M) | broken[:, 0]
+    stands = reference.position[:, 0, 2] >= FALL_M
     return Errors(
         local_mm=1000 * (apart - root).norm(dim=-1).mean(-1).view(shape),
         global_mm=1000 * apart.norm(dim=-1).mean(-1).view(shape),
         root_mm=1000 * root[:, 0].norm(dim=-1).view(shape),
         causes=causes.view(*shape, -1),
-        fallen=(fallen | broken[:, 0]).view(shape),
+        fallen=((low & stands) | broken[:, 0]).view(shape),
         sunk=(root[:, 0, 2] < -SUNK_M).view(shape),
+        low=low.view(shape),
     )
 
 

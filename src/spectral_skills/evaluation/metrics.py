@@ -15,6 +15,7 @@ from torch import Tensor
 from spectral_skills.evaluation.errors import CAUSES, errors
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.rollout.record import Rollout
+from spectral_skills.tracking.observations import Body
 from spectral_skills.tracking.terminations import TerminationConfig
 
 CURVE_FRAMES = 8 * FPS + 1
@@ -43,6 +44,9 @@ class Episodes:
     acceleration: np.ndarray
     """(n,) root mean square of joint accelerations over the same frames, rad/s^2: how
     unsteady the robot is."""
+    action_rate: np.ndarray
+    """(n,) root mean square of the change of joint targets from a step to the next over
+    the same frames, rad; not a number where actions were not recorded."""
     final_mm: np.ndarray
     """(n,) root error at the last frame."""
     travel_m: np.ndarray
@@ -56,9 +60,20 @@ class Episodes:
     sank_at: np.ndarray
     """(n,) first frame of a fall as the paper tells it by the reference: half a second
     with the pelvis far below; 0: none."""
+    low_at: np.ndarray
+    """(n,) first frame with the torso as low as in a fall, even if the reference's is;
+    0: none."""
+    broken: np.ndarray
+    """(n,) frames at which the simulation was broken: there is no error to count."""
     upright_local_mm: np.ndarray
     """(n,) mean over the frames before the fall."""
     upright_global_mm: np.ndarray
+    afloat_local_mm: np.ndarray
+    """(n,) mean over the frames before the fall told by the reference."""
+    afloat_global_mm: np.ndarray
+    whole_local_mm: np.ndarray
+    """(n,) mean over all frames but the broken ones, whatever happened."""
+    whole_global_mm: np.ndarray
     curve_mm: np.ndarray
     """(n, 401) root error over the first 8 s, not a number past the end."""
 
@@ -67,10 +82,22 @@ class Episodes:
         return self.failed_at == 0
 
     @property
+    def survived(self) -> np.ndarray:
+        """(n,) frames before the failure."""
+        return self._before(self.failed_at)
+
+    @property
+    def afloat(self) -> np.ndarray:
+        """(n,) frames before the fall told by the reference."""
+        return self._before(self.sank_at)
+
+    def _before(self, event: np.ndarray) -> np.ndarray:
+        return np.where(event == 0, self.frames, event - 1)
+
+    @property
     def progress(self) -> np.ndarray:
         """(n,) share of its frames that each episode survived."""
-        survived = np.where(self.success, self.frames, self.failed_at - 1)
-        return survived / self.frames
+        return self.survived / self.frames
 
     def select(self, chosen: Sequence[int] | np.ndarray) -> "Episodes":
         """Some episodes, in the given order; or those of a mask."""
@@ -102,14 +129,15 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
     counted = (number > 0) & (number < rollout.lengths)
     failed = measured.causes.any(dim=-1) & counted
     failed_at, fell_at = first(failed), first(measured.fallen & counted)
-    broken = measured.causes[..., CAUSES.index("broken")]
-    sank = lasting(measured.sunk & counted, SUNK_FRAMES) | (broken & counted)
+    broken = measured.causes[..., CAUSES.index("broken")] & counted
+    sank_at = first(lasting(measured.sunk & counted, SUNK_FRAMES) | broken)
     cause = measured.causes.gather(
         0, failed_at[None, :, None].expand(1, -1, len(CAUSES))
     )[0]
     cause = torch.where(failed_at > 0, cause.int().argmax(dim=-1), -1)
     lasted = counted & ((failed_at == 0) | (number < failed_at))
     stood = counted & ((fell_at == 0) | (number < fell_at))
+    afloat = counted & ((sank_at == 0) | (number < sank_at))
 
     everyone = torch.arange(rollout.count, device=number.device)
     last = rollout.lengths - 1
@@ -131,14 +159,21 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
         "global_mm": mean_over(measured.global_mm, lasted),
         "root_mm": mean_over(measured.root_mm, lasted),
         "acceleration": mean_over(square_acceleration(rollout), lasted).sqrt(),
+        "action_rate": mean_over(square_action_rate(rollout), lasted).sqrt(),
         "final_mm": measured.root_mm[last, everyone],
         "travel_m": travel,
         "along_mm": 1000 * (off_x * x + off_y * y),
         "across_mm": 1000 * (off_y * x - off_x * y).abs(),
         "fell_at": fell_at,
-        "sank_at": first(sank),
+        "sank_at": sank_at,
+        "low_at": first(measured.low & counted),
+        "broken": broken.sum(dim=0),
         "upright_local_mm": mean_over(measured.local_mm, stood),
         "upright_global_mm": mean_over(measured.global_mm, stood),
+        "afloat_local_mm": mean_over(measured.local_mm, afloat),
+        "afloat_global_mm": mean_over(measured.global_mm, afloat),
+        "whole_local_mm": mean_over(measured.local_mm, counted & ~broken),
+        "whole_global_mm": mean_over(measured.global_mm, counted & ~broken),
         "curve_mm": curve.T,
     }
     return Episodes(
@@ -168,6 +203,16 @@ def square_acceleration(rollout: Rollout) -> Tensor:
     it; what has no two before it counts as still."""
     change = rollout.robot[..., 7:].diff(n=2, dim=0) * rollout.fps**2
     return torch.nn.functional.pad(change.square().mean(dim=-1), (0, 0, 2, 0))
+
+
+def square_action_rate(rollout: Rollout) -> Tensor:
+    """(T + 1, n) mean square of the change of joint targets at the step that led to
+    each frame; the first step, which has none before it, counts as still."""
+    if rollout.actions.shape[-1] == 0:
+        return torch.full_like(rollout.robot[..., 0], torch.nan)
+    targets = Body(rollout.actions.device).targets(rollout.actions)
+    change = targets.diff(dim=0).square().mean(dim=-1)
+    return torch.nn.functional.pad(change, (0, 0, 2, 0))
 
 
 def mean_over(values: Tensor, chosen: Tensor) -> Tensor:
@@ -200,28 +245,35 @@ def summary(episodes: Episodes) -> list[Measure]:
             float(np.average(values, weights=good.frames))
             for values in (good.local_mm, good.global_mm, good.root_mm)
         )
-        square = np.average(np.square(good.acceleration), weights=good.frames)
         found += [
             Measure("mpjpe_local_mm", local, "mm", n),
             Measure("mpjpe_global_mm", world, "mm", n),
             Measure("root_drift_mm", drift, "mm", n),
             Measure("root_and_local_mm", float(np.hypot(drift, local)), "mm", n),
             Measure("final_error_mm", float(np.median(good.final_mm)), "mm", n),
-            Measure("joint_acceleration", float(np.sqrt(square)), "rad/s^2", n),
         ]
+        found += steadiness(good)
         found += _slope(good) + _travel(good)
-    found.append(relative_falls(episodes))
+    share = float((episodes.sank_at == 0).mean())
+    found.append(Measure("fall_free_relative_share", share, "", total))
     if len(bad.names):
         progress = float(bad.progress.mean())
         found.append(Measure("progress_of_failed", progress, "", len(bad.names)))
     return found
 
 
-def relative_falls(episodes: Episodes) -> Measure:
-    """Share of the episodes without a fall as told by the reference."""
-    n = len(episodes.names)
-    share = float((episodes.sank_at == 0).mean())
-    return Measure("fall_free_relative_share", share, "", n)
+def steadiness(good: Episodes) -> list[Measure]:
+    """How much joints accelerate and targets move in episodes that ended well."""
+    found = []
+    for name, values, unit in (
+        ("joint_acceleration", good.acceleration, "rad/s^2"),
+        ("action_rate", good.action_rate, "rad"),
+    ):
+        n = len(values)
+        if n and np.isfinite(values).all():
+            square = np.average(np.square(values), weights=good.frames)
+            found.append(Measure(name, float(np.sqrt(square)), unit, n))
+    return found
 
 
 def _slope(good: Episodes) -> list[Measure]:

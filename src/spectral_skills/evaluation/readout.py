@@ -4,29 +4,20 @@ Ridge regression from skills to poses, fitted on clips that the model was traine
 and scored on clips that were held out, for any skill model: all see the same windows.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from spectral_skills import rotation
-from spectral_skills.motion.bench import hardware
-from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import (
     MotionTensors,
     WindowConfig,
     WindowSampler,
     reference_poses,
 )
-from spectral_skills.results import Result
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.skill.model import SkillModel
-from spectral_skills.skill.pretrain import split as pretraining_split
-from spectral_skills.skill.run_folder import read_about
 
 CHUNK, LAST = 10, 20
 """The paper's windows: a chunk is frames 0 to 9, the future 10 to 20."""
@@ -122,56 +113,3 @@ def readout(encoder: SkillEncoder, fit: Windows, score: Windows) -> Readout:
             for name, y in fit.values.items()
         }
     )
-
-
-def table(
-    folders: Sequence[Path],
-    corpora: Sequence[Corpus],
-    held_out: float,
-    seed: int,
-    device: str,
-    count: int = 1 << 16,
-) -> list[Result]:
-    """A row for every skill model: held-out variance that is linearly readable."""
-    if not folders:
-        raise ValueError("no skill model to evaluate")
-    for folder in folders:
-        _check_split(folder, held_out, seed)
-    # A model in a run folder is called as the run.
-    names = [f.parent.name if f.name == "model" else f.name for f in folders]
-    if len(set(names)) < len(names):
-        names = [str(folder) for folder in folders]
-    sides = pretraining_split(corpora, held_out, seed, mirror=False, device=device)
-    fit, score = (Windows.draw(motions, count, seed) for motions in sides)
-    data = "+".join(corpus.hash for corpus in corpora)[:8]
-    results = []
-    rows = list(zip(names, folders, strict=True))
-    for row, folder in tqdm(rows, unit=" models", leave=False):
-        encoder = SkillModel.load(folder, device).encoder
-        for name, value in asdict(readout(encoder, fit, score)).items():
-            results.append(
-                Result(
-                    "Linear readout: held-out R^2",
-                    row,
-                    name.replace("_", " "),
-                    value,
-                    n=count,
-                    seed=seed,
-                    run=data,
-                    command="spectral evaluate readout",
-                    hardware=hardware(device),
-                )
-            )
-    return results
-
-
-def _check_split(folder: Path, held_out: float, seed: int) -> None:
-    """Refuse to score a run on clips that it was trained on, where it says which."""
-    run = folder.parent if folder.name == "model" else folder
-    if (run / "log.jsonl").is_file():
-        config = read_about(run)["config"]
-        if (config["held_out"], config["seed"]) != (held_out, seed):
-            raise ValueError(
-                f"{folder}: trained with --held-out {config['held_out']:g} --seed "
-                f"{config['seed']}; with others it is scored on what it knows"
-            )

@@ -21,20 +21,18 @@ from spectral_skills.tracking.terminations import TerminationConfig
 
 TABLE = "tracking"
 PAPER = {
-    ("all", "success_rate"): "0.983",
-    ("all", "mpjpe_local_mm"): "20.55",
-    ("all", "mpjpe_global_mm"): "70.13",
-    ("all", "root_drift_mm"): "63.20",
-    ("all", "root_and_local_mm"): "66.46",
-    ("all", "final_error_mm"): "17",
-    ("all", "drift_slope_mm_s"): "10",
-    ("all", "across_mm"): "12",
-    ("windows", "complete_share"): "0.743 at 6 B frames, 0.799 at 27 B",
-    ("windows", "fall_free_share"): "0.831 at 6 B frames, 0.835 at 27 B",
+    "success_rate": "0.983",
+    "mpjpe_local_mm": "20.55",
+    "mpjpe_global_mm": "70.13",
+    "root_drift_mm": "63.20",
+    "root_and_local_mm": "66.46",
+    "final_error_mm": "17",
+    "drift_slope_mm_s": "10",
+    "across_mm": "12",
 }
-"""Whole clips: the paper's 4,096 of BONES-SEED after 50 B frames; windows: LAFAN1."""
-CONTRACT = ("success_rate", "mpjpe_local_mm", "mpjpe_global_mm", "root_drift_mm")
-"""What a row `all` has in every file of results."""
+"""Of all clips: the paper's 4,096 of BONES-SEED after 50 B frames."""
+PAPER_CAUSES = ("anchor_orientation", "end_effector_height", "anchor_height")
+"""By which an episode fails under the paper's rules, in the paper's order."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,8 @@ class ClipOutcome:
 
     name: str
     kind: str
+    start: int
+    """Frame of the clip it begins at."""
     frames: int
     success: bool
     cause: str
@@ -55,6 +55,17 @@ class ClipOutcome:
     root_drift_mm: float | None
     final_error_mm: float | None
     """Root error at the last frame, whatever happened before."""
+    fell_at: int
+    """First frame with a low torso over a reference that stands; 0: none."""
+    sank_at: int
+    """First frame of half a second far below the reference; 0: none."""
+    whole_local_mm: float | None
+    """MPJPE-L over all frames, those after a failure included."""
+    whole_global_mm: float | None
+    broken: int
+    """Frames at which the simulation was broken, which no error counts."""
+    setting: str = ""
+    """Where several are measured: windows, whole clips or first 15 s."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,6 @@ class Evaluation:
 
     results: list[Result]
     outcomes: list[ClipOutcome]
-    episodes: Episodes
 
 
 def evaluate(
@@ -72,25 +82,12 @@ def evaluate(
     command: str = "",
     run_hash: str = "",
 ) -> Evaluation:
-    """Score a controller on every clip of a course, or on its windows."""
+    """Score a controller on every clip of a course."""
     episodes = course.episodes(controller)
     names = course.kinds()
-    kind_of = np.array(names)
-    every = np.ones(len(kind_of), bool)
-    rows = {"all": every} | {k: kind_of == k for k in kinds.KINDS if k in kind_of}
-    found = {}
-    for row, chosen in rows.items():
-        some = episodes.select(chosen)
-        if course.whole:
-            found[row] = metrics.summary(some)
-        else:
-            row = "windows" if row == "all" else f"windows, {row}"
-            found[row] = window_summary(some)
-    whole = next(iter(found))
-    found[whole] = found[whole] + failures(episodes)
-    if not course.whole:
-        # As every file of results has it, of windows that end well.
-        found["all"] = [m for m in metrics.summary(episodes) if m.name in CONTRACT]
+    found = {"all": metrics.summary(episodes) + failures(episodes)}
+    for kind, some in by_kind(episodes, names).items():
+        found[kind] = metrics.summary(some)
     results = [
         Result(
             TABLE,
@@ -99,7 +96,7 @@ def evaluate(
             m.value,
             m.unit,
             n=m.n,
-            paper=PAPER.get((row, m.name), "") if row == whole else "",
+            paper=PAPER.get(m.name, "") if row == "all" else "",
             run=run_hash or course.corpus.hash[:8],
             command=command,
             hardware=hardware(str(course.device)),
@@ -107,7 +104,13 @@ def evaluate(
         for row, measures in found.items()
         for m in measures
     ]
-    return Evaluation(results, outcomes(episodes, names), episodes)
+    return Evaluation(results, outcomes(episodes, names, course.spans[:, 1]))
+
+
+def by_kind(episodes: Episodes, kind_of: Sequence[str]) -> dict[str, Episodes]:
+    """The episodes of every kind of motion that there is."""
+    names = np.array(kind_of)
+    return {k: episodes.select(names == k) for k in kinds.KINDS if k in names}
 
 
 def strict() -> TerminationConfig:
@@ -119,44 +122,21 @@ def strict() -> TerminationConfig:
 
 
 def failures(episodes: Episodes) -> list[Measure]:
-    """How many episodes failed for each cause."""
+    """How many episodes failed first for each of the paper's causes, and for others
+    where there are any."""
     n = len(episodes.names)
     counts = np.bincount(episodes.cause[episodes.cause >= 0], minlength=len(CAUSES))
     named = zip(CAUSES, counts.tolist(), strict=True)
-    return [Measure(f"failed_{name}", float(c), "", n) for name, c in named if c]
-
-
-def window_summary(episodes: Episodes) -> list[Measure]:
-    """Windows that end well, and errors before failures and before falls."""
-    n = len(episodes.names)
-    complete = int(episodes.success.sum())
-    fall_free = int((episodes.fell_at == 0).sum())
-    found = [
-        Measure("complete", complete, "", n),
-        Measure("complete_share", complete / n, "", n),
-        Measure("fall_free", fall_free, "", n),
-        Measure("fall_free_share", fall_free / n, "", n),
-        metrics.relative_falls(episodes),
+    return [
+        Measure(f"failed_{name}", float(count), "", n)
+        for name, count in named
+        if count or name in PAPER_CAUSES
     ]
-    survived = np.where(episodes.success, episodes.frames, episodes.failed_at - 1)
-    some = survived > 0
-    if some.any():
-        for name in ("local", "global"):
-            values = getattr(episodes, f"{name}_mm")[some]
-            mean = float(np.average(values, weights=survived[some]))
-            found.append(Measure(f"mpjpe_{name}_mm", mean, "mm", int(some.sum())))
-    for name in ("local", "global"):
-        values = getattr(episodes, f"upright_{name}_mm")
-        values = values[np.isfinite(values)]
-        if len(values):
-            mean, median = float(values.mean()), float(np.median(values))
-            label = f"upright_mpjpe_{name}"
-            found.append(Measure(f"{label}_mean_mm", mean, "mm", len(values)))
-            found.append(Measure(f"{label}_median_mm", median, "mm", len(values)))
-    return found
 
 
-def outcomes(episodes: Episodes, kind_of: Sequence[str]) -> list[ClipOutcome]:
+def outcomes(
+    episodes: Episodes, kind_of: Sequence[str], starts: np.ndarray, setting: str = ""
+) -> list[ClipOutcome]:
     """One line for every episode."""
 
     def number(value: float) -> float | None:
@@ -166,6 +146,7 @@ def outcomes(episodes: Episodes, kind_of: Sequence[str]) -> list[ClipOutcome]:
         ClipOutcome(
             name=episodes.names[i],
             kind=kind,
+            start=int(starts[i]),
             frames=int(episodes.frames[i]) + 1,
             success=bool(episodes.success[i]),
             cause=CAUSES[episodes.cause[i]] if episodes.cause[i] >= 0 else "",
@@ -174,6 +155,12 @@ def outcomes(episodes: Episodes, kind_of: Sequence[str]) -> list[ClipOutcome]:
             mpjpe_global_mm=number(episodes.global_mm[i]),
             root_drift_mm=number(episodes.root_mm[i]),
             final_error_mm=number(episodes.final_mm[i]),
+            fell_at=int(episodes.fell_at[i]),
+            sank_at=int(episodes.sank_at[i]),
+            whole_local_mm=number(episodes.whole_local_mm[i]),
+            whole_global_mm=number(episodes.whole_global_mm[i]),
+            broken=int(episodes.broken[i]),
+            setting=setting,
         )
         for i, kind in enumerate(kind_of)
     ]

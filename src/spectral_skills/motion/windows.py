@@ -69,6 +69,12 @@ class Windows:
     future: Tensor
     """(n, future, 38)"""
 
+    def ahead_from(self, offset: Tensor) -> "Windows":
+        """The same with chunk and future as a robot sees them that is off by offsets
+        (n, 3); the context stays, as a robot's own past would."""
+        chunk, future = (move_anchor(x, offset) for x in (self.chunk, self.future))
+        return Windows(self.context, chunk, future)
+
 
 @dataclass(frozen=True)
 class MotionTensors:
@@ -156,6 +162,18 @@ def anchor_poses(
     position = rotation.rotate(inverse, rows[..., :3] - origin[..., None, :])
     orientation = rotation.to_rot6d(rotation.multiply(inverse, rows[..., 3:7]))
     return torch.cat((rows[..., 7:], position, orientation), dim=-1)
+
+
+def move_anchor(poses: Tensor, offset: Tensor) -> Tensor:
+    """Poses (n, k, 38) as seen from an anchor moved by offsets (n, 3): metres ahead
+    and to the left, and a turn to the left. Upright anchors only: not `pose`."""
+    joints, position, rot6d = poses.split((g1.NUM_JOINTS, 3, 6), dim=-1)
+    shift = torch.nn.functional.pad(offset[:, None, :2], (0, 1))
+    inverse = rotation.from_yaw(-offset[:, None, 2])
+    # The six numbers are two columns of a matrix, row by row.
+    vectors = torch.stack((position - shift, rot6d[..., ::2], rot6d[..., 1::2]), dim=-2)
+    x, one, two = rotation.rotate(inverse[:, :, None], vectors).unbind(-2)
+    return torch.cat((joints, x, torch.stack((one, two), dim=-1).flatten(-2)), dim=-1)
 
 
 def reference_poses(

@@ -69,7 +69,9 @@ def _moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _apart(values: np.ndarray) -> np.ndarray:
     """(T, T) root mean square difference of rows."""
     tensor = torch.from_numpy(values)
-    return (torch.cdist(tensor, tensor) / values.shape[1] ** 0.5).numpy()
+    # By differences: products of rows would lose the digits of those that are alike.
+    apart = torch.cdist(tensor, tensor, compute_mode="donot_use_mm_for_euclid_dist")
+    return (apart / values.shape[1] ** 0.5).numpy()
 
 
 def _diverges(rows: np.ndarray) -> np.ndarray:

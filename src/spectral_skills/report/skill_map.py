@@ -43,7 +43,7 @@ def draw_map(corpus: Corpus, bank: SkillBank, path: str | Path, seed: int = 0) -
         counted = f"{MOST_POINTS:,} of {counted}"
     entries = [corpus.entry(i) for i in clips.tolist()]
     kinds = common_kinds([kind(entry.name, entry.text) for entry in entries])
-    near = tsne(means, seed=seed)
+    near = tsne(means)
     straight, share = pca(means, 2)
 
     figure = ink.sheet(940)

@@ -28,6 +28,16 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
+def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of cells as wide as their columns, the first to the left."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for first, *others in cells:
+        rest = [c.rjust(w) for c, w in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *rest]).rstrip())
+    return lines
+
+
 def show(results: list[Result]) -> None:
     """Print results as aligned rows."""
     rows = [

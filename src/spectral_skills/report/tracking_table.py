@@ -1,12 +1,10 @@
 """Tracking results on the terminal: a line for each kind of motion."""
 
-from spectral_skills.report.tables import number
+from spectral_skills.report.tables import aligned, number
 from spectral_skills.results import Result
 
 _COLUMNS = {
     "success_rate": ("success", lambda v: f"{100 * v:.1f} %"),
-    "complete_share": ("complete", lambda v: f"{100 * v:.1f} %"),
-    "fall_free_share": ("fall-free", lambda v: f"{100 * v:.1f} %"),
     "fall_free_relative_share": ("fall-free (rel.)", lambda v: f"{100 * v:.1f} %"),
     "mpjpe_local_mm": ("MPJPE-L", lambda v: f"{v:.1f} mm"),
     "mpjpe_global_mm": ("MPJPE-G", lambda v: f"{v:.1f} mm"),
@@ -26,11 +24,7 @@ def table(results: list[Result]) -> list[str]:
         n = max(result.n for result in values.values())
         told = [_COLUMNS[m][1](values[m].value) if m in values else "-" for m in shown]
         cells.append([row, f"{n:,}", *told])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for first, *others in cells:
-        rest = [c.rjust(w) for c, w in zip(others, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *rest]).rstrip())
+    lines = aligned(cells)
     whole = next(iter(by_row.values()), {})
     for metric, result in whole.items():
         if metric not in _COLUMNS:

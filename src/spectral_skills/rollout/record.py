@@ -119,6 +119,22 @@ class Rollout:
             names=tuple(self.names[i] for i in where),
         )
 
+    def first(self, frames: int) -> "Rollout":
+        """The record of the first frames, the start included."""
+        rows = min(frames, len(self.robot))
+        if rows < 1:
+            raise ValueError(f"the first {frames} frames of a record, must be above 0")
+        reference = None if self.reference is None else self.reference[:rows]
+        return replace(
+            self,
+            robot=self.robot[:rows],
+            robot_velocity=self.robot_velocity[:rows],
+            reference=reference,
+            lengths=self.lengths.clamp_max(rows),
+            actions=self.actions[: rows - 1],
+            skills=self.skills[: rows - 1],
+        )
+
     def save(self, path: Path) -> None:
         """Write as .npz, without pickle."""
         arrays = {}

@@ -28,13 +28,14 @@ def run(
     noise: RandomizationConfig | None = None,
     pushes: Mapping[int, Tensor] | None = None,
     poses_only: bool = False,
+    keep_actions: bool = False,
     bar: tqdm | None = None,
 ) -> Rollout:
     """`steps` control steps from states `start` = (n, 36), (n, 35).
 
     `noise` disturbs what the robots sense, `pushes` adds velocities (n, 6) to their
-    roots before the given steps. With `poses_only` velocities, actions and skills are
-    not kept. `bar` is advanced in place of an own one.
+    roots before the given steps. With `poses_only` velocities and skills are not kept,
+    and actions only with `keep_actions`. `bar` is advanced in place of an own one.
     """
     if steps < 1:
         raise ValueError(f"a run of {steps} steps, must be at least 1")
@@ -47,9 +48,10 @@ def run(
     physics.qvel.copy_(qvel)
     tracker.reset(physics.qpos, physics.qvel)
     keep = not poses_only
+    keep_actions = keep_actions or keep
     robot = torch.empty((steps + 1, n, g1.QPOS_SIZE), device=device)
     velocity = torch.empty((steps + 1, n, QVEL_SIZE * keep), device=device)
-    actions = torch.empty((steps, n, g1.NUM_JOINTS * keep), device=device)
+    actions = torch.empty((steps, n, g1.NUM_JOINTS * keep_actions), device=device)
     skills = torch.empty((steps, n, tracker.command.source_width * keep), device=device)
     robot[0] = physics.qpos
     if keep:
@@ -71,8 +73,9 @@ def run(
             robot[step + 1] = torch.where(broken, torch.nan, physics.qpos)
             if keep:
                 velocity[step + 1] = torch.where(broken, torch.nan, physics.qvel)
-                actions[step] = action
                 skills[step] = tracker.source
+            if keep_actions:
+                actions[step] = action
             own.update()
     if bar is None:
         own.close()

@@ -35,9 +35,10 @@ class EncoderConfig:
     sees: Literal["chunk", "velocity", "full"] = "chunk"
     """`velocity` adds the joints' velocities, `full` the context before the chunk."""
     bottleneck: BottleneckConfig = BottleneckConfig()
-    input_floor: float = 0.1
+    input_floor: float | None = 0.1
     """No input is divided by a smaller deviation. The first pose has x = y = 0 in
-    training; at run time a robot that is 10 cm off should be one unit, not ten."""
+    training; at run time a robot that is 10 cm off should be one unit, not ten.
+    None: inputs stay as they are, in radians and metres."""
 
     def __post_init__(self):
         if self.width < 1:
@@ -86,8 +87,9 @@ class SkillEncoder(nn.Module):
         return torch.cat((flat, velocity.flatten(-2)), dim=-1)
 
     def fit(self, poses: Tensor) -> None:
-        """Take mean and deviation of the inputs from a sample."""
-        self.mean, self.std = moments(self.vector(poses), self.config.input_floor)
+        """Take mean and deviation of the inputs from a sample, if they are scaled."""
+        if self.config.input_floor is not None:
+            self.mean, self.std = moments(self.vector(poses), self.config.input_floor)
 
     def normalize(self, poses: Tensor) -> Tensor:
         """The network's input."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
 from spectral_skills.motion.windows import POSE_SIZE, WindowConfig, Windows
 from spectral_skills.skill import heads
+from spectral_skills.skill.distributed import mean_over_ranks
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder, moments
 from spectral_skills.skill.heads import Batch, NoiseHead, Target
 from spectral_skills.skill.predictor import Predictor, PredictorConfig
@@ -32,6 +34,12 @@ class SkillConfig:
     target: Target = "chunk"
     target_floor: float = 0.01
     """No coordinate of context or future is divided by a smaller deviation."""
+    scale_context: bool = True
+    """Whether the predictor's context is standardised; else it stays as it is, in
+    radians and metres."""
+    target_statistics: Literal["corpus", "batch"] = "corpus"
+    """What the future is standardised with: `corpus`, mean and deviation of many
+    windows, taken once; `batch`, those of each batch, of which the last stay."""
     pose_size: int = POSE_SIZE
     released: bool = False
     """Whether the head was left away."""
@@ -44,7 +52,7 @@ class SkillConfig:
 
 
 class SkillModel(nn.Module):
-    """Encoder and head, with fixed means and deviations of context and future."""
+    """Encoder and head, with means and deviations of context and future."""
 
     context_mean: Tensor
     context_std: Tensor
@@ -90,8 +98,17 @@ class SkillModel(nn.Module):
         self.encoder.fit(self.seen(windows))
         floor = self.config.target_floor
         context, future = windows.context.flatten(1), windows.future.flatten(1)
-        self.context_mean, self.context_std = moments(context, floor)
+        if self.config.scale_context:
+            self.context_mean, self.context_std = moments(context, floor)
         self.future_mean, self.future_std = moments(future, floor)
+
+    def fit_batch(self, future: Tensor) -> None:
+        """Take the future's mean and deviation from a batch, over all processes."""
+        wide = future.flatten(1).double()
+        mean = mean_over_ranks(wide.mean(0))
+        variance = mean_over_ranks((wide - mean).square().mean(0))
+        self.future_mean.copy_(mean)
+        self.future_std.copy_((variance + 1e-6).sqrt())
 
     def seen(self, windows: Windows) -> Tensor:
         """The poses that the encoder sees of windows."""

@@ -32,7 +32,17 @@ def split(
     mirror: bool,
     device: torch.device | str,
 ) -> tuple[MotionTensors, MotionTensors]:
-    """Motions to train on and motions held out, by the names of the clips."""
+    """Motions to train on and motions held out, by the names of the clips.
+
+    With nothing held out, both are all motions.
+    """
+
+    def moved(views: list[Corpus]) -> MotionTensors:
+        views = [view.with_mirror() if mirror else view for view in views]
+        return MotionTensors.join([view.to(device) for view in views])
+
+    if held_out == 0:
+        return (motions := moved(list(corpora))), motions
     sides: tuple[list, list] = ([], [])
     for corpus in corpora:
         if held_out >= 1:
@@ -40,9 +50,8 @@ def split(
         else:
             indices = motion_sets.split(corpus, held_out_fraction=held_out, seed=seed)
         for side, chosen in zip(sides, indices, strict=True):
-            view = corpus.select(chosen)
-            side.append((view.with_mirror() if mirror else view).to(device))
-    return MotionTensors.join(sides[0]), MotionTensors.join(sides[1])
+            side.append(corpus.select(chosen))
+    return moved(sides[0]), moved(sides[1])
 
 
 class Sums:
@@ -159,6 +168,8 @@ def pretrain(
         state.update(sums=sums.total.tolist(), count=sums.count)
         run.save_checkpoint(trainer.tensors(), state)
 
+    if config.held_out == 0:
+        told("every clip is trained on: errors called held out are of the same clips")
     try:
         with between_steps() as interrupted:
             if state["update"] >= config.updates:

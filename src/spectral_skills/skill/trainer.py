@@ -37,17 +37,25 @@ class PretrainConfig:
     head_learning_rate: float = 3e-4
     clip_norm: float = 1.0
     reduction: Literal["mean", "sum"] = "mean"
-    """mean over coordinates with SIGReg as it is, or sum over coordinates with SIGReg
-    times the number of samples. Either pair is balanced; a mixture is not."""
+    """Of the squared noise errors of a sample: their mean over coordinates, or their
+    sum, which outweighs the other two terms 418 times more."""
     sigreg: float = 1.0
+    """Weight of SIGReg, which is taken without the factor N: `batch` puts it back."""
     slices: int = 64
+    """Random directions that SIGReg looks along, new ones at every update."""
     regularizer: float = 1e-3
+    """Weight of the bottleneck's penalty; of a continuous skill the sum of z^2 over
+    its numbers, so a 64th of a weight is that weight on their mean."""
     target_ema: float = 0.996
     """Momentum of the slow encoder that gives next-skill targets."""
     held_out: float = 0.05
-    """Clips never trained on: a share of them, or their number from 1 on."""
+    """Clips never trained on: a share of them, or their number from 1 on. With 0 all
+    are trained on, and what is called held out is of the same clips."""
     mirror: bool = False
     """Also train on every clip's mirror image."""
+    anchor_noise: tuple[float, float] = (0.0, 0.0)
+    """Deviations, in metres and radians, of where the robot stands when it looks at
+    chunk and future, as one that has drifted; the context stays its own past."""
     evaluate_every: int = 250
     evaluation_windows: int = 8192
     patience: int | None = None
@@ -63,6 +71,16 @@ class PretrainConfig:
             found = getattr(self, name)
             if found is not None and found < value:
                 raise ValueError(f"{name} is {found}, must be at least {value}")
+        if self.held_out == 0 and self.patience is not None:
+            raise ValueError("patience needs clips that are held out; held_out is 0")
+        alone = self.model.encoder.sees != "full"
+        if any(self.anchor_noise) and not (
+            alone and self.model.windows.anchor == "heading"
+        ):
+            raise ValueError(
+                f"anchor_noise is {self.anchor_noise}; it needs the anchor `heading` "
+                "and an encoder that does not see the context"
+            )
         if self.model.released:
             raise ValueError("a released model has no head to train")
         if self.model.pose_size != POSE_SIZE:
@@ -139,6 +157,19 @@ class Trainer:
         self._seed(update)
         return self.sampler.locate(self._integers(self.sampler.total))
 
+    def _offsets(self) -> Tensor:
+        """How far the robots of this process's share of a batch are off, (n, 3)."""
+        size, (metres, radians) = (self.config.batch, 3), self.config.anchor_noise
+        normal = torch.randn(size, generator=self.generator, device=self.device)
+        normal[:, :2] *= metres
+        normal[:, 2] *= radians
+        return distributed.share(normal)
+
+    def _windows(self, clips: Tensor, times: Tensor, offset: Tensor | None) -> Windows:
+        """Windows as robots see them that are off by that much."""
+        windows = self.sampler.at(clips, times)
+        return windows if offset is None else windows.ahead_from(offset)
+
     def losses(self, update: int) -> Losses:
         """Losses of the batch of an update, counted from 1."""
         config, generator = self.config, self.generator
@@ -150,22 +181,27 @@ class Trainer:
         if draws is not None:
             draws = distributed.share(draws)
         slices = draw_slices(config.model.encoder.width, config.slices, generator)
+        offset = self._offsets() if any(config.anchor_noise) else None
 
+        if config.model.target_statistics == "batch":
+            # Outside of the compiled part, which may not wait for other processes.
+            self.model.fit_batch(self._windows(clips, times, offset).future)
         later = None
         with self.precision():
             if self.slow_encoder is not None:
                 later = self.slow_encoder.encode_next(self.motions, clips, times)
             share = distributed.share(noise)
-            code, errors = self.predict(clips, times, level, share, draws, later)
+            code, errors = self.predict(
+                clips, times, offset, level, share, draws, later
+            )
         prediction, penalty = errors.mean(), code.penalty.mean()
         uneven = torch.zeros((), device=self.device)
         if code.latent is not None:
             uneven = sigreg(code.latent, slices)
-        # Of either pair; without the factors neither term outweighs the other.
-        many = config.reduction == "sum"
+        coordinates = self.head.outputs if config.reduction == "sum" else 1
         total = (
-            (self.head.outputs if many else 1) * prediction
-            + (config.batch if many else 1) * config.sigreg * uneven
+            coordinates * prediction
+            + config.sigreg * uneven
             + config.regularizer * penalty
         )
         return Losses(total, prediction, uneven, penalty, code.latent)
@@ -174,13 +210,14 @@ class Trainer:
         self,
         clips: Tensor,
         times: Tensor,
+        offset: Tensor | None,
         level: Tensor,
         noise: Tensor,
         draws: Tensor | None,
         later: Tensor | None,
     ) -> tuple[Code, Tensor]:
         """Skills of windows, and the error of each sample."""
-        windows = self.sampler.at(clips, times)
+        windows = self._windows(clips, times, offset)
         code = self.model.encoder(self.model.seen(windows), draws)
         batch = self.model.batch(windows, later)
         return code, self.head(code.skill, batch, level, noise)

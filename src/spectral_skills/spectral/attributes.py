@@ -148,7 +148,8 @@ class Attributes:
         links = self._links(torch.cat((position, quaternion, joints), dim=-1)).position
         heading = rotation.heading(quaternion)
         up = rotation.rotate(quaternion, poses.new_tensor((0.0, 0.0, 1.0)))
-        lean = rotation.rotate_inverse(heading, up)[..., :2].asin()
+        # Of who lies flat, a component of `up` may be a little more than 1 in floats.
+        lean = rotation.rotate_inverse(heading, up)[..., :2].clamp(-1, 1).asin()
         velocity = position.diff(dim=1) / self._step_s
         velocity = rotation.rotate_inverse(heading[:, :-1], velocity)
         first, last = heading[:, 0], heading[:, -1]

@@ -100,7 +100,7 @@ def track(device: str) -> list[Result]:
     _wait(where)
     began = time.perf_counter()
     for i in range(iterations):
-        env.sampler.refresh(i)
+        env.refresh(i)
         improve(collect(env), 0.0)
     _wait(where)
     seconds = (time.perf_counter() - began) / iterations

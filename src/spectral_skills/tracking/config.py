@@ -1,11 +1,13 @@
 """A training run of a controller, whole."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.tracking.env import EnvConfig
 from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig
+from spectral_skills.tracking.sac import SACConfig
 
 MAY_CHANGE = (
     *("frames", "minutes", "robots", "log_every"),
@@ -20,7 +22,10 @@ class TrackConfig:
 
     env: EnvConfig = EnvConfig()
     controller: ControllerConfig = ControllerConfig()
+    learner: Literal["ppo", "sac"] = "ppo"
+    """From what just happened (ppo), or again and again from what was kept (sac)."""
     ppo: PPOConfig = PPOConfig()
+    sac: SACConfig = SACConfig()
     physics: PhysicsConfig = PhysicsConfig()
     robots: int = 16_384
     """Over all processes."""
@@ -49,3 +54,18 @@ class TrackConfig:
             raise ValueError(f"minutes is {self.minutes}, must be above 0")
         if self.controller.released:
             raise ValueError("a released controller has no critic to train")
+        if self.learner == "sac" and not self.controller.bounds:
+            raise ValueError(
+                "off-policy learning needs bounds of actions (--controller.bounds); "
+                "the recipe lafan1-sac has them"
+            )
+
+    @property
+    def steps(self) -> int:
+        """Control steps of an iteration."""
+        return self.ppo.steps if self.learner == "ppo" else self.sac.steps
+
+    @property
+    def shares(self) -> int:
+        """Parts into which every process must be able to divide its robots."""
+        return self.ppo.minibatches if self.learner == "ppo" else 1

@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,6 +72,15 @@ class Body:
 def limited(action: Tensor) -> Tensor:
     """Actions within what the robot is given."""
     return action.clamp(-ACTION_LIMIT, ACTION_LIMIT)
+
+
+def joint_bounds() -> tuple[float, ...]:
+    """Bounds of actions: as far as the farther limit of each joint and a little more,
+    since a motor at its limit may have to push."""
+    reach = np.abs(g1.JOINT_LIMITS - g1.DEFAULT_JOINTS[:, None]).max(axis=1)
+    return tuple(
+        np.minimum(reach / g1.ACTION_SCALE + 2.0, ACTION_LIMIT).round(3).tolist()
+    )
 
 
 def push_history(history: Tensor, frame: Tensor, fresh: Tensor) -> Tensor:

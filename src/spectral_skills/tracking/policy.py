@@ -43,6 +43,9 @@ class ControllerConfig:
     min_std: float | None = 0.02
     """None leaves deviations free to shrink, or to grow."""
     max_std: float | None = 1.0
+    bounds: tuple[float, ...] = ()
+    """How far each action can go from zero: b tanh(x / b) of the network's x. Without
+    them actions are the network's outputs."""
     critic_hidden: tuple[int, ...] = (2048, 2048, 1024, 1024, 512, 512)
     critic_command: bool = False
     """Whether the critic also sees command and phase, as the controller does."""
@@ -62,6 +65,12 @@ class ControllerConfig:
             )
         if not 1 <= self.history <= HISTORY:
             raise ValueError(f"history is {self.history}, must be 1 to {HISTORY}")
+        if self.bounds and (
+            len(self.bounds) != self.actions or not min(self.bounds) > 0
+        ):
+            raise ValueError(
+                f"bounds are {self.bounds}, must be {self.actions} numbers above 0"
+            )
 
     @property
     def std_limits(self) -> tuple[float, float]:
@@ -72,6 +81,8 @@ class ControllerConfig:
 
 class Controller(nn.Module):
     """History, command and phase to the mean of an action; deviations are learned."""
+
+    bounds: Tensor | None
 
     def __init__(self, config: ControllerConfig):
         super().__init__()
@@ -98,6 +109,8 @@ class Controller(nn.Module):
         self._log_limits = math.log(low), math.log(high)
         log_std = torch.full((config.actions,), math.log(config.init_std))
         self.log_std = nn.Parameter(log_std)
+        bounds = torch.tensor(config.bounds) if config.bounds else None
+        self.register_buffer("bounds", bounds, persistent=False)
 
     @property
     def std(self) -> Tensor:
@@ -129,6 +142,13 @@ class Controller(nn.Module):
 
     def mean(self, inputs: Tensor, code: Code | None) -> Tensor:
         """Mean actions (n, 29) of inputs whose window has that code."""
+        action = self.unlimited(inputs, code)
+        if self.bounds is None:
+            return action
+        return self.bounds * torch.tanh(action / self.bounds)
+
+    def unlimited(self, inputs: Tensor, code: Code | None = None) -> Tensor:
+        """Mean actions (n, 29) before their bounds."""
         end = self.history_width + self.config.command.source_width
         skill = None
         if code is not None:
@@ -151,12 +171,12 @@ class Controller(nn.Module):
         """Mean actions (n, 29), as at run time."""
         return self(self.inputs(history, source, phase))
 
-    def weights(self, critic: "Critic") -> dict[str, Tensor]:
+    def weights(self, critic: nn.Module) -> dict[str, Tensor]:
         """All that a folder holds."""
         beside = {f"critic.{k}": v for k, v in critic.state_dict().items()}
         return self.state_dict() | beside
 
-    def save(self, folder: Path, provenance: Provenance, critic: "Critic") -> None:
+    def save(self, folder: Path, provenance: Provenance, critic: nn.Module) -> None:
         """Write controller, critic, statistics and config."""
         artifact.save(folder, self.config, self.weights(critic), provenance)
 
@@ -210,16 +230,20 @@ class Critic(nn.Module):
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> "Critic":
         """Read the critic from the folder of a controller, to train further."""
-        folder = Path(folder)
-        config, weights = _read(folder)
+        config, _ = _read(folder)
         if config.released:
             raise ValueError(
                 f"{folder}: this controller was released without its critic; training "
                 "further needs the model as `spectral track` wrote it"
             )
-        ours = {k: v for k, v in weights.items() if k.startswith("critic.")}
-        ours = {k.removeprefix("critic."): v for k, v in ours.items()}
-        return _filled(cls(config), ours, folder).to(device)
+        return _filled(cls(config), critic_weights(folder), folder).to(device)
+
+
+def critic_weights(folder: Path | str) -> dict[str, Tensor]:
+    """The critic beside a controller; none where it was released without."""
+    _, weights = _read(folder)
+    found = {k: v for k, v in weights.items() if k.startswith("critic.")}
+    return {k.removeprefix("critic."): v for k, v in found.items()}
 
 
 def _read(folder: Path | str) -> tuple[ControllerConfig, dict[str, Tensor]]:

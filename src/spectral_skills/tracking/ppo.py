@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_, get_total_norm
+from torch.nn.utils import clip_grad_norm_
 
 from spectral_skills.skill import distributed
 from spectral_skills.skill.run_folder import load_optimizer, optimizer_tensors
@@ -26,8 +26,8 @@ from spectral_skills.tracking.equations import (
     divergence,
     gae,
     next_rate,
-    over_ranks,
 )
+from spectral_skills.tracking.learner import all_finite, part, start_alike
 from spectral_skills.tracking.policy import Controller, Critic
 from spectral_skills.tracking.rollouts import (
     Collector,
@@ -118,7 +118,7 @@ class Learner:
         self.config, self.device = config, torch.device(device)
         self.controller = controller.to(device).train()
         self.critic = critic.to(device).train()
-        _start_alike([controller, critic])
+        start_alike([controller, critic])
         self.iterations = 0
         self._last = torch.zeros((), device=device)
         """Losses of the last update."""
@@ -198,7 +198,7 @@ class Learner:
                 with torch.no_grad(), precision(self.device):
                     found["kl"] = self.change(*sample, rollouts.std)
             self._learn_codes(sample[0])
-        self._last = over_ranks(torch.stack(list(found.values())))
+        self._last = distributed.mean_over_ranks(torch.stack(list(found.values())))
         found = dict(zip(found, self._last.unbind(), strict=True))
         if actor_learns:
             limits = config.actor_lr_limits
@@ -338,10 +338,7 @@ class Learner:
 
     def finite(self) -> bool:
         """Whether weights, statistics and last losses are numbers; waits for them."""
-        state = [*self.controller.state_dict().values()]
-        state += [*self.critic.state_dict().values()]
-        norm = get_total_norm([value.float() for value in state])
-        return bool((norm + self._last.sum()).isfinite())
+        return all_finite((self.controller, self.critic), self._last)
 
     def tensors(self) -> dict[str, Tensor]:
         """All that changes during training."""
@@ -359,10 +356,10 @@ class Learner:
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Put back what `tensors` gave."""
-        self.controller.load_state_dict(_part(tensors, "controller."))
-        self.critic.load_state_dict(_part(tensors, "critic."))
+        self.controller.load_state_dict(part(tensors, "controller."))
+        self.critic.load_state_dict(part(tensors, "critic."))
         for name, optimizer in self._optimizers().items():
-            load_optimizer(optimizer, _part(tensors, f"{name}_"))
+            load_optimizer(optimizer, part(tensors, f"{name}_"))
         self.actor_lr.copy_(tensors["actor_rate"])
         self._tie_rates()  # loading put copies in their place
         self.iterations = int(tensors["iterations"])
@@ -374,16 +371,3 @@ class Learner:
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
         return {"actor": self.actor_optimizer, "critic": self.critic_optimizer}
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
-
-
-@torch.no_grad()
-def _start_alike(models: list[torch.nn.Module]) -> None:
-    """Give every process the weights and statistics of the first."""
-    if distributed.world_size() > 1:
-        for value in (v for model in models for v in model.state_dict().values()):
-            mine = value * float(distributed.rank() == 0)
-            value.copy_(distributed.all_reduce_sum(mine))

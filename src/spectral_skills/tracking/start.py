@@ -3,18 +3,29 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from spectral_skills import config as configs
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.skill import distributed
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
-from spectral_skills.tracking.ppo import PPOConfig
+from spectral_skills.tracking import rewards
+from spectral_skills.tracking.config import TrackConfig
+from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.policy import (
+    Controller,
+    ControllerConfig,
+    Critic,
+    critic_weights,
+)
+from spectral_skills.tracking.sac import value_range
+from spectral_skills.tracking.values import TwinCritic
 
 LEAST_FRAMES = FPS // 2
 """A clip that is over before a robot can fall teaches nothing."""
@@ -28,7 +39,10 @@ _MAY_DIFFER = (
     *("init_std", "min_std", "max_std", "released", "critic_hidden"),
     *("critic_command", "command.hold"),
 )
-"""Of an old controller whose weights a new run begins with."""
+"""Of an old controller whose weights a new run begins with; bounds may be new too."""
+RATE_OPTIONS = {"ppo": "--ppo.actor-lr", "sac": "--sac.learning-rate"}
+_NOT_TAKEN = (*_MAY_DIFFER, "command.encoder")
+"""Of an old controller, however little a new run's configuration says."""
 _SPARE = 0.85
 """Share of the memory to count on: a first iteration needs more than a start."""
 
@@ -50,9 +64,12 @@ def usable(corpora: Sequence[Corpus]) -> list[Corpus]:
 
 
 def commanded(
-    config: ControllerConfig, encoder: SkillEncoder | None
+    config: ControllerConfig, encoder: SkillEncoder | None, init: Path | None = None
 ) -> ControllerConfig:
-    """A controller's configuration with the encoder's name and width in it."""
+    """A controller's configuration with the encoder's name and width in it, and with
+    what the weights that it begins with dictate where it says nothing else."""
+    if init is not None:
+        config = _fitted(config, Controller.load(init).config)
     command = config.command
     if command.kind != "skill":
         if encoder is not None:
@@ -72,6 +89,33 @@ def commanded(
     return replace(config, command=replace(command, encoder=name, width=encoder.width))
 
 
+def critic_of(config: TrackConfig) -> Critic | TwinCritic:
+    """A new critic, as the run's learner wants it."""
+    if config.learner == "ppo":
+        return Critic(config.controller)
+    most = rewards.maximum(config.env.rewards)
+    limits = value_range(most, config.sac.gamma)
+    return TwinCritic(config.controller, config.sac.atoms, limits)
+
+
+def _fitted(config: ControllerConfig, old: ControllerConfig) -> ControllerConfig:
+    """A configuration whose defaults give way to what an old controller has."""
+    if config.command.kind not in (CommandConfig().kind, old.command.kind):
+        return config  # nothing would fit; check_init says so
+
+    def fit(ours: Any, theirs: Any, usual: Any, prefix: str = "") -> Any:
+        taken = {}
+        for name in (field.name for field in fields(ours)):
+            now, then, default = (getattr(x, name) for x in (ours, theirs, usual))
+            if is_dataclass(now):
+                taken[name] = fit(now, then, default, f"{prefix}{name}.")
+            elif now == default and f"{prefix}{name}" not in _NOT_TAKEN:
+                taken[name] = then
+        return replace(ours, **taken)
+
+    return fit(config, old, ControllerConfig())
+
+
 def check_init(config: ControllerConfig, init: Path) -> Controller:
     """The controller to begin with; refuses one whose weights do not fit."""
     old = Controller.load(init)
@@ -83,7 +127,7 @@ def check_init(config: ControllerConfig, init: Path) -> Controller:
         )
     found = configs.differences(old.config, config)
     for name, value in found.items():
-        if name not in _MAY_DIFFER:
+        if name not in (*_MAY_DIFFER, "bounds"):
             raise ValueError(
                 f"{init}: its {name} is {value}, this recipe's is another; give "
                 f"--controller.{name.replace('_', '-')} or another --init"
@@ -92,9 +136,10 @@ def check_init(config: ControllerConfig, init: Path) -> Controller:
 
 
 def load_init(
-    controller: Controller, critic: Critic, init: Path, ppo: PPOConfig
-) -> PPOConfig:
-    """Begin with old weights; where no critic is among them, it learns alone first."""
+    controller: Controller, critic: nn.Module, init: Path, config: TrackConfig
+) -> TrackConfig:
+    """Begin with old weights; where no fitting critic is among them, a new one learns
+    alone first."""
     old = check_init(controller.config, init)
     try:
         controller.load_state_dict(old.state_dict())
@@ -104,17 +149,26 @@ def load_init(
             f"{init}: released without what learns beside it; begin with the model as "
             "`spectral track` wrote it"
         ) from None
-    low, high = ppo.actor_lr_limits
-    ppo = replace(ppo, actor_lr=min(max(GENTLE_LR, low), ppo.actor_lr, high))
-    same = all(
-        getattr(old.config, name) == getattr(controller.config, name)
-        for name in ("critic_hidden", "critic_command")
-    )
-    if old.config.released or not same:
-        alone = max(ppo.critic_warmup, NEW_CRITIC_WARMUP)
-        return replace(ppo, critic_warmup=alone)
-    critic.load_state_dict(Critic.load(init).state_dict())
-    return ppo
+    low, high = config.ppo.actor_lr_limits
+    gentle = min(max(GENTLE_LR, low), config.ppo.actor_lr, high)
+    config = replace(config, ppo=replace(config.ppo, actor_lr=gentle))
+    found = critic_weights(init)
+    wanted = {name: value.shape for name, value in critic.state_dict().items()}
+    if wanted != {name: value.shape for name, value in found.items()}:
+        return with_warmup(config, max(critic_warmup(config), NEW_CRITIC_WARMUP))
+    critic.load_state_dict(found)
+    return config
+
+
+def critic_warmup(config: TrackConfig) -> int:
+    """Iterations at the start in which only the critic learns."""
+    return getattr(config, config.learner).critic_warmup
+
+
+def with_warmup(config: TrackConfig, iterations: int) -> TrackConfig:
+    """The same run in which only the critic learns for so many iterations."""
+    learner = replace(getattr(config, config.learner), critic_warmup=iterations)
+    return replace(config, **{config.learner: learner})
 
 
 def of_first(value: float, device: torch.device) -> float:

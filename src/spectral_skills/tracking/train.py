@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.bench import hardware
@@ -22,10 +21,13 @@ from spectral_skills.skill.run_folder import RunFolder, between_steps
 from spectral_skills.tracking import start
 from spectral_skills.tracking.config import MAY_CHANGE, TrackConfig
 from spectral_skills.tracking.env import TrackingEnv
-from spectral_skills.tracking.policy import KIND, Controller, Critic
-from spectral_skills.tracking.ppo import Learner
+from spectral_skills.tracking.learner import Learner, part
+from spectral_skills.tracking.policy import KIND, Controller
+from spectral_skills.tracking.ppo import Learner as PPOLearner
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.run_log import Bar, line
+from spectral_skills.tracking.sac import SACLearner
+from spectral_skills.tracking.values import TwinCritic
 
 Probe = Callable[[Controller], dict[str, float]]
 """Gives success_rate, mpjpe_local_mm and mpjpe_global_mm on a fixed set of clips."""
@@ -49,13 +51,12 @@ class Training:
         self.first, world = distributed.rank() == 0, distributed.world_size()
         if where.type == "cuda":
             torch.set_float32_matmul_precision("high")
-        parts = world * config.ppo.minibatches
-        if config.robots % parts:
+        if config.robots % (world * config.shares):
             raise ValueError(
                 f"{config.robots:,} robots cannot be shared equally by {world} "
-                f"processes with {config.ppo.minibatches} minibatches each"
+                f"processes with {config.shares} minibatches each"
             )
-        settings = start.commanded(config.controller, encoder)
+        settings = start.commanded(config.controller, encoder, init)
         self.config = config = replace(config, controller=settings)
         corpora = start.usable(corpora)
         data_hash = "+".join(corpus.hash for corpus in corpora)
@@ -82,21 +83,21 @@ class Training:
         compiled: bool | None,
     ) -> None:
         config, where = self.config, self.where
-        settings, ppo = config.controller, config.ppo
+        settings = config.controller
         found = self.run.load_checkpoint()
         if found is not None:
             self.state |= found[1]
         torch.manual_seed(config.seed)  # for the weights
         self.controller = Controller(settings).to(where)
-        self.critic = Critic(settings).to(where)
+        self.critic = start.critic_of(config).to(where)
         if found is None and init is not None:
-            ppo = start.load_init(self.controller, self.critic, init, ppo)
+            config = start.load_init(self.controller, self.critic, init, config)
             parent = load_provenance(place(init, KIND))
             self.state["before"] = parent.frames
             self.state["parents"] = {"controller": parent.weights_hash}
         # What it takes before an old controller may learn, also after a restart.
-        warmup = self.state.setdefault("critic_warmup", ppo.critic_warmup)
-        ppo = replace(ppo, critic_warmup=warmup)
+        alone = self.state.setdefault("critic_warmup", start.critic_warmup(config))
+        config = start.with_warmup(config, alone)
         robots = config.robots // distributed.world_size()
         compiled = where.type == "cuda" if compiled is None else compiled
         self.memory = start.Memory(where, robots)
@@ -117,23 +118,29 @@ class Training:
                 seed % 2**31,
                 compiled,
             )
-            self.learner = Learner(ppo, self.controller, self.critic, where, compiled)
+            self.learner = self._learner(config, compiled)
             if found is not None:
-                self.learner.load(_part(found[0], "learner."))
-                self.env.sampler.load(_part(found[0], "sampler."))
+                self.learner.load(part(found[0], "learner."))
+                self.env.sampler.load(part(found[0], "sampler."))
+
+    def _learner(self, config: TrackConfig, compiled: bool) -> Learner:
+        actor, critic, where = self.controller, self.critic, self.where
+        if isinstance(critic, TwinCritic):
+            return SACLearner(config.sac, actor, critic, where, compiled)
+        return PPOLearner(config.ppo, actor, critic, where, compiled)
 
     def iterate(self, progress: float) -> dict[str, Any]:
         """A rollout of every robot and what is learned from it."""
-        evenness = self.env.sampler.refresh(self.state["frames"])
+        evenness = self.env.refresh(self.state["frames"])
         learned = self.learner.update(self.learner.collect(self.env), progress)
         if not self.learner.finite():
             raise ValueError(
                 f"{self.run.path}: the policy is not finite after "
-                f"{self.state['frames']:,} frames; try a lower --ppo.actor-lr, in "
-                "another folder, with this one as --init. The last checkpoint and "
-                "model are as they were"
+                f"{self.state['frames']:,} frames; try a lower rate "
+                f"({start.RATE_OPTIONS[self.config.learner]}), in another folder, with "
+                "this one as --init. The last checkpoint and model are as they were"
             )
-        self.state["frames"] += self.config.robots * self.config.ppo.steps
+        self.state["frames"] += self.config.robots * self.config.steps
         return learned | evenness
 
     def row(self, learned: dict[str, Any]) -> dict[str, float]:
@@ -245,7 +252,3 @@ def train(
         bar.close()
         run.close()
     return Controller.load(run.model_folder, training.where)
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}

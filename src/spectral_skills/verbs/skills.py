@@ -25,7 +25,8 @@ def pretrain(
 ) -> int:
     """Learn a skill space from corpora of motion.
 
-    Recipes: paper, lafan1, base, smoke, and ablation-* (an unknown name lists all).
+    Recipes: paper, lafan1, base, smoke, authors, lafan1-authors, hub, and ablation-*
+    (an unknown name lists all).
     Every setting of a recipe is an option too: `spectral pretrain base --help`. A
     killed run goes on with the same command; `torchrun` starts several processes.
 
@@ -171,24 +172,29 @@ def evaluate_readout(
     device: str | None = None,
     record: Path | None = None,
 ) -> None:
-    """Measure what a linear map reads from skills: poses now and later, root motion.
+    """Measure what a linear map reads from skills, and how far drift moves them.
+
+    Read are poses now and later and root motion. Drift is a robot that is 10 cm off,
+    0.1 rad off, or both; beside it stand the ways between skills of other times.
 
     Args:
         skill: Skill models, one row each; `base` comes with the package.
         corpus: Folders of corpora; `embedded` is the one this package makes.
-        held_out: Clips to score on, as in training: a share, or a number from 1 on.
+        held_out: Clips to score on, as in training: a share, or a number from 1 on;
+            with 0 those that were fitted on.
         seed: Seed of the split, as in training, and of the windows.
         device: cpu or cuda; cuda where there is one.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
-    from spectral_skills.evaluation.readout import table
+    from spectral_skills.evaluation.skill_table import tables
     from spectral_skills.report.tables import publish, show
 
-    results = table(skill, open_corpora(corpus), held_out, seed, device_or_best(device))
-    show(results)
-    if record is not None:
-        publish(results, record)
+    where = device_or_best(device)
+    for results in tables(skill, open_corpora(corpus), held_out, seed, where):
+        show(results)
+        if record is not None:
+            publish(results, record)
 
 
 def report_skill(

@@ -44,7 +44,8 @@ def track(
             package.
         out: Folder of the run: model, log, curves, checkpoint.
         init: Controller whose weights a new run begins with; `base` comes with the
-            package.
+            package. What its weights dictate is as it has it, unless the recipe or
+            an option asks for something else than the default: then it is refused.
         resume: Go on with the run at OUT, and refuse to begin a new one.
         release: Also write what run time needs, without the critic, here.
         device: cpu or cuda; cuda where there is one.
@@ -65,7 +66,7 @@ def track(
     encoder = None
     if skill is not None:
         encoder = SkillModel.load(skill, where).encoder
-    start.commanded(settings.controller, encoder)  # ask before work is done
+    start.commanded(settings.controller, encoder, init)  # ask before work is done
     probe = None
     if settings.probe_clips:
         usable = start.usable(corpora)
@@ -151,7 +152,7 @@ def evaluate_tracking(
     controller: Path = Path("base"),
     skill: Path = Path("base"),
     corpus: Path,
-    set: Literal["all", "evaluation", "capability", "lafan1-windows"] = "all",
+    set: Literal["all", "evaluation", "capability", "lafan1", "lafan1-windows"] = "all",
     device: str | None = None,
     out: Path,
     clips: Path | None = None,
@@ -164,11 +165,14 @@ def evaluate_tracking(
         controller: Controller; `base` is the one that comes with the package.
         skill: Skill model it was trained with; `base` comes with the package.
         corpus: Folder of the corpus; `embedded` is the one this package makes.
-        set: All clips, the paper's evaluation or capability set, or 20 windows of
-            10 s of each LAFAN1 clip.
+        set: All clips, the paper's evaluation or capability set, or LAFAN1 as the
+            paper's two tables of it have it: 20 windows of 10 s of each of its 40
+            clips, whole clips, their first 15 s; or the windows alone. LAFAN1 makes a
+            page (.md) and two pictures beside OUT too.
         device: cpu or cuda; cuda where there is one.
         out: File of results to write (.jsonl), one a line.
-        clips: Also write what became of each clip (.jsonl).
+        clips: Also write what became of each clip or window (.jsonl); of LAFAN1 by
+            default beside OUT.
         label: Name of the corpus in tables; the folder's by default.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
@@ -179,9 +183,10 @@ def evaluate_tracking(
     from spectral_skills.artifact import load_provenance
     from spectral_skills.atomic import write_file
     from spectral_skills.config import to_dict
-    from spectral_skills.evaluation import tracking
+    from spectral_skills.evaluation import lafan1, tracking
     from spectral_skills.evaluation.course import Course
     from spectral_skills.motion import motion_sets
+    from spectral_skills.report import lafan1_page
     from spectral_skills.report.tables import publish
     from spectral_skills.report.tracking_table import show
     from spectral_skills.skill.model import place
@@ -193,24 +198,33 @@ def evaluate_tracking(
     (motions,) = open_corpora([corpus])
     where = device_or_best(device)
     actor, encoder = models(controller, skill, where)
-    windows = None
-    if set == "lafan1-windows":
-        windows = motion_sets.lafan1_windows(motions)
-    elif set != "all":
-        chosen = getattr(motion_sets, f"{set}_set")(motions)
-        print(chosen.note)
-        motions = motions.select(chosen.indices)
     words = f"spectral evaluate tracking --controller {controller.name}"
     words += f" --corpus {corpus.name} --set {set}"
-    found = tracking.evaluate(
-        actor,
-        Course(motions, encoder, where, windows),
-        command=words,
-        run_hash=load_provenance(place(controller, KIND)).weights_hash[:8],
-    )
+    weights = load_provenance(place(controller, KIND)).weights_hash[:8]
+    paper = set in ("lafan1", "lafan1-windows")
+    if paper:
+        found = lafan1.evaluate(
+            *(actor, motions, encoder, where),
+            whole=set == "lafan1",
+            command=words,
+            run_hash=weights,
+        )
+        clips = clips or out.with_name(f"{out.stem}_clips.jsonl")
+    else:
+        if set != "all":
+            chosen = getattr(motion_sets, f"{set}_set")(motions)
+            print(chosen.note)
+            motions = motions.select(chosen.indices)
+        course = Course(motions, encoder, where)
+        found = tracking.evaluate(actor, course, words, weights)
     lines = [json.dumps(to_dict(result)) + "\n" for result in found.results]
     write_file(out, "".join(lines))
-    show(found.results)
+    if paper:
+        lafan1_page.show(found.results)
+        lafan1_page.write(found.results, found.outcomes, out)
+        print(f"page      {out.with_suffix('.md')}")
+    else:
+        show(found.results)
     print(f"results   {out}")
     if clips is not None:
         tracking.save_outcomes(clips, found.outcomes)

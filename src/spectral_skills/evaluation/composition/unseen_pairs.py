@@ -149,7 +149,8 @@ def measure(rows: np.ndarray) -> dict[str, float]:
     for side, hand in zip(("left", "right"), hands.mean(axis=0), strict=True):
         found |= {f"{side}_hand_{axis}": float(hand[i]) for i, axis in enumerate(_AXES)}
     up = rotation.rotate(links.quaternion[:, 2], torch.tensor((0.0, 0.0, 1.0)))
-    lean = rotation.rotate_inverse(heading, up)[:, 0].asin()
+    # Of who lies flat, it may be a little more than 1 in floats.
+    lean = rotation.rotate_inverse(heading, up)[:, 0].clamp(-1, 1).asin()
     travel = rotation.rotate_inverse(heading[:-1], whole[:, :3].diff(dim=0) * FPS)
     shoulder = whole[:, 7 + g1.joint_index("right_shoulder_pitch")].numpy()
     return found | {

@@ -1,0 +1,107 @@
+"""What robots went through lately, kept on the device to be learned from again."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Batch(NamedTuple):
+    """Rows to learn from: a state, what was done there, and what came of it."""
+
+    inputs: Tensor
+    """(n, w) of the actor."""
+    states: Tensor
+    """(n, w) of the critics."""
+    actions: Tensor
+    returns: Tensor
+    """(n,) discounted rewards up to the later state."""
+    discounts: Tensor
+    """(n,) of what the later state is worth; 0 where the episode has failed."""
+    later_inputs: Tensor
+    later_states: Tensor
+    weights: Tensor
+    """(n,) 1, or 0 for a row that says nothing."""
+
+
+class Replay:
+    """The last `steps` control steps of every robot."""
+
+    def __init__(
+        self,
+        steps: int,
+        robots: int,
+        widths: tuple[int, int, int],
+        device: torch.device,
+        dtype: torch.dtype,
+    ):
+        """`widths` are those of the actor's inputs, the critics' and of actions."""
+
+        def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros((steps, robots, *shape), dtype=dtype, device=device)
+
+        self.steps, self.robots = steps, robots
+        self.inputs, self.states, self.actions = (
+            zeros(width, dtype=dtype) for width in widths
+        )
+        self.rewards = zeros(dtype=torch.float32)
+        self.failed, self.timed_out = (zeros(dtype=torch.bool) for _ in range(2))
+        self.count = 0
+        """Control steps written so far."""
+        # On the device too, where a captured graph reads it.
+        self._count = torch.zeros((), dtype=torch.long, device=device)
+
+    def before(self, inputs: Tensor, states: Tensor, actions: Tensor) -> None:
+        """Keep what robots see and are about to do."""
+        slot = self.count % self.steps
+        self.inputs[slot], self.states[slot] = inputs, states
+        self.actions[slot] = actions
+
+    def after(self, rewards: Tensor, done: Tensor, timed_out: Tensor) -> None:
+        """Keep what came of it."""
+        slot = self.count % self.steps
+        self.rewards[slot], self.timed_out[slot] = rewards, timed_out
+        self.failed[slot] = done & ~timed_out
+        self.count += 1
+        self._count += 1
+
+    def sample(self, size: int, n_step: int, gamma: float) -> Batch:
+        """Rows drawn evenly from all whose n-th later state is kept as well.
+
+        A return ends where the episode does. Where it only ran out of time the last
+        step is left out, since the state after it was never seen: a return ends
+        before it, and a row that begins with it says nothing.
+        """
+        device = self._count.device
+        known = self._count.clamp_max(self.steps) - n_step
+        back = (torch.rand(size, device=device, dtype=torch.float64) * known).long()
+        first = self._count - 1 - n_step - back
+        robot = torch.randint(self.robots, (size,), device=device)
+
+        def rows(values: Tensor, step: Tensor) -> Tensor:
+            return values.flatten(0, 1)[(step % self.steps) * self.robots + robot]
+
+        returns = torch.zeros(size, device=device)
+        discounts = torch.ones(size, device=device)
+        going = torch.ones(size, dtype=torch.bool, device=device)
+        last = first
+        for k in range(n_step):
+            step = first + k
+            counts = going & ~rows(self.timed_out, step)
+            if k == 0:
+                weights = counts.float()
+            returns = returns + counts * discounts * rows(self.rewards, step)
+            failed = counts & rows(self.failed, step)
+            discounts = torch.where(counts, gamma * discounts, discounts) * ~failed
+            last = torch.where(counts, step + 1, last)
+            going = counts & ~failed
+        return Batch(
+            rows(self.inputs, first),
+            rows(self.states, first),
+            rows(self.actions, first),
+            returns,
+            discounts,
+            rows(self.inputs, last),
+            rows(self.states, last),
+            weights,
+        )

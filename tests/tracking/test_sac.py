@@ -1,0 +1,241 @@
+"""The off-policy learner: its equations by hand, and a learner that learns."""
+
+import pytest
+import torch
+from reach import Reach
+from torch.distributions import Independent, Normal, TransformedDistribution
+from torch.distributions.transforms import AffineTransform, TanhTransform
+
+from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.observations import Observation
+from spectral_skills.tracking.policy import Controller, ControllerConfig
+from spectral_skills.tracking.replay import Replay
+from spectral_skills.tracking.sac import SACConfig, SACLearner, squash, value_range
+from spectral_skills.tracking.values import TwinCritic, project
+
+BOUNDED = ControllerConfig(
+    hidden=(64, 64),
+    critic_hidden=(64, 64),
+    history=1,
+    command=CommandConfig(width=4),
+    bounds=(3.0,) * 29,
+)
+
+
+def _learner(config=BOUNDED, compiled: bool = False, **settings) -> SACLearner:
+    torch.manual_seed(0)
+    plain: dict = {"warmup": 8, "memory": 64, "batch": 256, "updates": 4, "n_step": 1}
+    plain |= {"learning_rate": 1e-3, "learning_rate_end": 1e-3, "atoms": 21}
+    sac = SACConfig(**(plain | settings))
+    critic = TwinCritic(config, sac.atoms, (-5.0, 5.0))
+    return SACLearner(sac, Controller(config), critic, "cpu", compiled)
+
+
+def test_a_belief_is_projected_by_hand():
+    """Atoms 0, 1, 2 moved to R + g z."""
+    support = torch.tensor([0.0, 1.0, 2.0])
+    belief = torch.tensor([[0.2, 0.3, 0.5]] * 3)
+    returns, discounts = torch.tensor([0.5, 5.0, 1.0]), torch.tensor([0.5, 1.0, 0.0])
+    found = project(belief, support, returns, discounts)
+    # 0.5 + 0.5 z = 0.5, 1, 1.5: halves of 0.2 to 0 and 1, all of 0.3 to 1, halves of
+    # 0.5 to 1 and 2. 5 + z: all beyond the end. A failed one: all at the return.
+    wanted = torch.tensor([[0.1, 0.65, 0.25], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    torch.testing.assert_close(found, wanted)
+
+
+def test_a_projection_keeps_mass_and_mean():
+    """As long as nothing lies beyond the ends."""
+    torch.manual_seed(0)
+    support = torch.linspace(-1, 3, 51)
+    belief = torch.randn(20, 51).softmax(-1)
+    returns, discounts = torch.rand(20) * 0.3, torch.full((20,), 0.9)
+    found = project(belief, support, returns, discounts)
+    torch.testing.assert_close(found.sum(-1), torch.ones(20))
+    torch.testing.assert_close(found @ support, returns + 0.9 * (belief @ support))
+
+
+def test_squashed_log_probability_is_that_of_torch_and_autograd():
+    torch.manual_seed(0)
+    bounds, std = torch.rand(29) * 5 + 0.5, torch.rand(29) + 0.1
+    mean, noise = torch.randn(2, 7, 29, dtype=torch.double).unbind()
+    action, found = squash(mean, std, noise, bounds)
+    assert (action.abs() <= bounds).all()
+    scaled = [
+        AffineTransform(0.0, 1 / bounds),
+        TanhTransform(),
+        AffineTransform(0, bounds),
+    ]
+    wanted = TransformedDistribution(Normal(mean, std.double()), scaled)
+    torch.testing.assert_close(found, wanted.log_prob(action).sum(-1))
+    # The same by the rule of change of variables, with autograd's slope.
+    raw = (mean + std * noise).requires_grad_()
+    (slope,) = torch.autograd.grad((bounds * torch.tanh(raw / bounds)).sum(), raw)
+    gaussian = Independent(Normal(mean, std.double()), 1).log_prob(raw)
+    torch.testing.assert_close(found, (gaussian - slope.log().sum(-1)).detach())
+
+
+def test_squashing_far_actions_is_finite():
+    mean = torch.tensor([[1e4] * 29, [-1e4] * 29], requires_grad=True)
+    action, likely = squash(mean, torch.ones(29), torch.zeros(2, 29), torch.ones(29))
+    likely.sum().backward()
+    assert action.isfinite().all() and likely.isfinite().all()
+    assert mean.grad is not None and mean.grad.isfinite().all()
+
+
+def _lived(ends: str, steps: int = 6, kept: int = 16) -> Replay:
+    """One robot, rewards 1, 2, 3 ...; F marks a step that fails, T a time-out."""
+    replay = Replay(kept, 1, (1, 1, 1), torch.device("cpu"), torch.float32)
+    for k in range(steps):
+        here = torch.tensor([[float(k)]])
+        replay.before(here, here, here)
+        failed, over = (torch.tensor([ends[k] == mark]) for mark in "FT")
+        replay.after(torch.tensor([k + 1.0]), failed | over, over)
+    return replay
+
+
+@pytest.mark.parametrize(
+    ("ends", "returns", "discounts", "later", "weight"),
+    [
+        ("......", 1 + 0.5 * 2 + 0.25 * 3, 0.125, 3, 1),
+        ("F.....", 1, 0, None, 1),
+        (".F....", 1 + 0.5 * 2, 0, None, 1),
+        # The state after a time-out was never seen: bootstrap from the one before.
+        ("..T...", 1 + 0.5 * 2, 0.25, 2, 1),
+        (".T....", 1, 0.5, 1, 1),
+        ("T.....", 0, 1, None, 0),
+        ("..F...", 1 + 0.5 * 2 + 0.25 * 3, 0, None, 1),
+    ],
+)
+def test_returns_of_three_steps_end_with_the_episode(
+    ends, returns, discounts, later, weight
+):
+    torch.manual_seed(0)
+    batch = _lived(ends).sample(200, 3, 0.5)
+    first = batch.inputs[:, 0] == 0
+    assert first.any()
+    assert set(batch.returns[first].tolist()) == {returns}
+    assert set(batch.discounts[first].tolist()) == {discounts}
+    assert set(batch.weights[first].tolist()) == {weight}
+    if later is not None:
+        assert set(batch.later_inputs[first, 0].tolist()) == {later}
+
+
+@pytest.mark.parametrize("steps", [5, 16, 39])
+def test_rows_are_drawn_from_all_that_is_kept(steps):
+    """Before the memory is full, when it just is, and after it was written over."""
+    torch.manual_seed(0)
+    batch = _lived("." * steps, steps).sample(2000, 3, 0.5)
+    oldest = max(0, steps - 16)
+    assert set(batch.inputs[:, 0].tolist()) == set(range(oldest, steps - 3))
+    assert torch.equal(batch.later_inputs, batch.inputs + 3)
+    assert torch.equal(batch.actions, batch.inputs)
+
+
+def test_twin_critics_are_two_networks():
+    """Each like a plain network of its own weights; the frozen one passes gradients to
+    actions alone."""
+    torch.manual_seed(0)
+    critic = TwinCritic(BOUNDED, 11, (-1.0, 1.0))
+    states, actions = torch.randn(5, critic.state_width), torch.randn(5, 29)
+    actions.requires_grad_()
+    found = critic(states, actions)
+    for i in range(2):
+        x = torch.cat((states, actions, torch.zeros(5, 3)), dim=-1)
+        for layer, norm in zip(critic.layers, critic.norms, strict=True):
+            weight, bias = layer.parameters()
+            x = x @ weight[i] + bias[i]
+            x = torch.nn.functional.layer_norm(x, x.shape[-1:])
+            x = torch.nn.functional.silu(x * norm[0, i] + norm[1, i])
+        wanted = x @ critic.last.weight[i] + critic.last.bias[i]
+        torch.testing.assert_close(found[i], wanted)
+    critic(states, actions, frozen=True).sum().backward()
+    assert actions.grad is not None
+    assert all(p.grad is None for p in critic.parameters())
+
+
+def test_values_have_room():
+    """What a perfect episode is worth lies within the atoms."""
+    low, high = value_range(0.14, 0.97)
+    assert low < 0 < 0.14 / 0.03 < high
+
+
+class Pose(Reach):
+    """All look alike, and should do the same."""
+
+    def _observe(self):
+        return Observation(*(torch.zeros_like(seen) for seen in super()._observe()))
+
+    def step(self, action):
+        _, done, timeout = super().step(action)
+        return 1 - (action - 1).square().mean(-1), done, timeout
+
+
+def test_it_learns_a_pose():
+    learner, env = _learner(gamma=0.5), Pose(64)
+    for _ in range(20):
+        learner.update(learner.collect(env), 0.0)
+    learner.controller.eval()
+    seen = env.observation
+    action = learner.controller.act(seen.history, seen.source, seen.phase)
+    assert (action - 1).square().mean() < 0.3
+
+
+def test_nothing_is_learned_before_the_memory_has_something():
+    learner, env = _learner(warmup=24), Reach(8)
+    before = learner.controller.network.first.weight.clone()
+    for _ in range(2):
+        learner.update(learner.collect(env), 0.0)
+    assert torch.equal(before, learner.controller.network.first.weight)
+    learner.update(learner.collect(env), 0.0)
+    assert not torch.equal(before, learner.controller.network.first.weight)
+
+
+@pytest.mark.parametrize(("std", "rises"), [(0.1, False), (0.9, True)])
+def test_the_temperature_rises_while_the_entropy_is_below_its_target(std, rises):
+    """The controller's deviation is 0.5."""
+    learner, env = _learner(entropy_std=std), Pose(8)
+    before = learner.log_temperature.item()
+    for _ in range(3):
+        learner.update(learner.collect(env), 0.0)
+    assert (learner.log_temperature.item() > before) == rises
+
+
+def test_it_goes_on_as_it_was():
+    learner, env = _learner(), Reach(16)
+    for _ in range(3):
+        learner.update(learner.collect(env), 0.0)
+    other = _learner()
+    other.load({k: v.clone() for k, v in learner.tensors().items()})
+    for name, value in learner.tensors().items():
+        assert torch.equal(value, other.tensors()[name]), name
+    # The rate still follows the progress of the run.
+    other.update(other.collect(env), 1.0)
+    rates = [g["lr"] for g in other.actor_optimizer.param_groups]
+    assert all(rate is other.rate for rate in rates)
+
+
+def test_what_is_not_a_number_is_noticed():
+    learner, env = _learner(), Reach(16)
+    learner.update(learner.collect(env), 0.0)
+    assert learner.finite()
+    with torch.no_grad():
+        learner.critic.last.bias[0, 0, 0] = torch.nan
+    assert not learner.finite()
+
+
+def test_controllers_without_bounds_are_refused():
+    with pytest.raises(ValueError, match="bounds"):
+        _learner(ControllerConfig(hidden=(8,), critic_hidden=(8,)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"updates": 0}, "updates"),
+        ({"memory": 2, "n_step": 3}, "memory"),
+        ({"atoms": 1}, "atoms"),
+    ],
+)
+def test_senseless_settings_are_refused(settings, named):
+    with pytest.raises(ValueError, match=named):
+        SACConfig(**settings)
