@@ -232,19 +232,21 @@ class Learner:
 
     def _critic_gradient(self, rows: list[Transitions]) -> dict[str, Tensor]:
         total = torch.zeros((), device=self.device)
-        for part, share in chunked(rows, self.config.chunk):
+        for chunk, share in chunked(rows, self.config.chunk):
             with precision(self.device):
-                loss = self._critic_loss(part.critic_inputs, part.returns, part.values)
+                loss = self._critic_loss(
+                    chunk.critic_inputs, chunk.returns, chunk.values
+                )
             (loss * share).backward()
             total += share * loss.detach()
         return {"value_loss": total}
 
     def _actor_gradient(self, rows: list[Transitions]) -> dict[str, Tensor]:
         total = torch.zeros(4, device=self.device)
-        for part, share in chunked(rows, self.config.chunk):
+        for chunk, share in chunked(rows, self.config.chunk):
             with precision(self.device):
                 loss, parts = self._actor_loss(
-                    part.inputs, part.actions, part.log_probs, part.advantages
+                    chunk.inputs, chunk.actions, chunk.log_probs, chunk.advantages
                 )
             (loss * share).backward()
             total += share * parts
@@ -309,9 +311,9 @@ class Learner:
     def _changed(self, rows: list[Transitions], std: Tensor) -> Tensor:
         """Of all rows of an optimizer step."""
         total = torch.zeros((), device=self.device)
-        for part, share in chunked(rows, self.config.chunk):
+        for chunk, share in chunked(rows, self.config.chunk):
             with precision(self.device):
-                total += share * self._change(part.inputs, part.means, std)
+                total += share * self._change(chunk.inputs, chunk.means, std)
         return total
 
     def _sample(self, rollouts: Rollouts) -> tuple[Tensor, Tensor]:
