@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from spectral_skills import rotation
+from spectral_skills import recipes, rotation
 from spectral_skills.motion.windows import MotionTensors, WindowConfig, WindowSampler
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
@@ -237,9 +237,13 @@ def test_the_pose_command_is_the_next_frame_seen_by_the_robot(motions):
     assert torch.equal(env.observation.source[:, :29], following[:, 7:])
 
 
-def test_the_step_is_one_graph(motions, encoder):
+@pytest.mark.parametrize("recipe", ["base", "hub", "deploy"])
+def test_the_step_is_one_graph(motions, encoder, recipe):
     """No host synchronisation, no break: dynamo traces the whole step at once."""
-    env = build(motions, encoder, count=4)
+    torch._dynamo.reset()
+    references = References.build(motions)
+    physics, config = Teleporter(4, references), recipes.track(recipe).env
+    env = TrackingEnv(config, CommandConfig(), physics, references, encoder)
     sim = _Sim(*(getattr(env.physics, name) for name in _Sim._fields))
     whole = torch.compile(env._advance, backend="eager", fullgraph=True)
     with torch.no_grad():

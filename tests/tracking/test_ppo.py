@@ -11,12 +11,18 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from spectral_skills.skill.bottleneck import BottleneckConfig
-from spectral_skills.tracking import ppo
+from spectral_skills.tracking import equations
+from spectral_skills.tracking import rollouts as rollouts_module
 from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
 from spectral_skills.tracking.ppo import Learner, PPOConfig
-from spectral_skills.tracking.rollouts import chunks, log_prob
+from spectral_skills.tracking.rollouts import (
+    Transitions,
+    chunks,
+    log_prob,
+    minibatches,
+)
 
 SMALL = ControllerConfig(
     hidden=(32, 32),
@@ -73,7 +79,7 @@ def test_gae_by_hand():
     dones = torch.zeros(3, 3, dtype=torch.bool)
     timeouts = dones.clone()
     dones[1, 1] = dones[1, 2] = timeouts[1, 2] = True
-    found = ppo.gae(rewards, values, last, dones, timeouts, 0.5, 0.5)
+    found = equations.gae(rewards, values, last, dones, timeouts, 0.5, 0.5)
     # Step 2, all: delta = 3 + 0.5 * 8 - 6 = 1, A = 1.
     # Step 1: goes on: delta = 2 + 0.5 * 6 - 5 = 0, A = 0 + 0.25 * 1 = 0.25.
     #         falls:   delta = 2 - 5 = -3, A = -3.
@@ -96,7 +102,7 @@ def test_gae_by_hand():
 def test_clipped_objective_by_hand(ratio, advantage, wanted, slope):
     """Its value, and its slope in the ratio."""
     log_ratio = torch.tensor(math.log(ratio), requires_grad=True)
-    found = ppo.clipped_objective(log_ratio, torch.tensor(advantage), 0.2)
+    found = equations.clipped_objective(log_ratio, torch.tensor(advantage), 0.2)
     assert found.item() == pytest.approx(wanted)
     (gradient,) = torch.autograd.grad(found, log_ratio)
     assert gradient.item() == pytest.approx(slope * ratio)
@@ -111,7 +117,7 @@ def test_gaussians_are_those_of_torch():
         Independent(Normal(m, s), 1) for m, s in ((mean, std), (new_mean, new_std))
     )
     torch.testing.assert_close(log_prob(action, mean, std), old.log_prob(action))
-    found = ppo.divergence(mean, std, new_mean, new_std)
+    found = equations.divergence(mean, std, new_mean, new_std)
     torch.testing.assert_close(found, kl_divergence(old, new))
     assert not torch.allclose(found, kl_divergence(new, old))
 
@@ -128,14 +134,16 @@ def test_gaussians_are_those_of_torch():
 )
 def test_the_rate_follows_the_change_of_the_policy(kl, rate, wanted):
     """Within its limits, which are those of the paper."""
-    found = ppo.next_rate(torch.tensor(rate), torch.tensor(kl), 0.02, (1e-5, 1e-3))
+    found = equations.next_rate(
+        torch.tensor(rate), torch.tensor(kl), 0.02, (1e-5, 1e-3)
+    )
     assert found.item() == pytest.approx(wanted)
 
 
 def test_advantages_have_mean_zero_and_deviation_one():
     """Over the batch."""
     torch.manual_seed(0)
-    found = ppo.standardized(5 + 3 * torch.randn(24, 100))
+    found = equations.standardized(5 + 3 * torch.randn(24, 100))
     assert float(found.mean()) == pytest.approx(0, abs=1e-6)
     assert float(found.std(correction=0)) == pytest.approx(1, rel=1e-5)
 
@@ -220,7 +228,7 @@ def test_chunks_and_minibatches_give_the_gradient_of_the_whole(
 ):
     """Weighted by their shares, minibatches have the batch's gradients."""
     # Each minibatch has advantages of its own mean and deviation.
-    monkeypatch.setattr(ppo, "standardized", lambda values: values)
+    monkeypatch.setattr(rollouts_module, "standardized", lambda values: values)
     (whole,) = _first_gradients()
     parts = _first_gradients(**settings)
     assert len(parts) == len(shares)
@@ -234,13 +242,11 @@ def test_chunks_and_minibatches_give_the_gradient_of_the_whole(
 
 def test_merged_minibatches_take_every_robot_once_in_an_epoch():
     """Three quarters and one; another quarter is alone in the next epoch."""
-    learner, env = _learner(minibatches=4, merged=(3, 1), epochs=1), Reach(8)
-    rollouts = learner.collect(env)
     robots = torch.arange(8.0).expand(6, 8).flatten()
     fields = [robots[:, None]] * 4 + [robots] * 4
     alone = []
     for epoch in range(4):
-        large, small = learner._minibatches(ppo.Transitions(*fields), epoch)
+        large, small = minibatches(Transitions(*fields), 4, (3, 1), epoch)
         seen = torch.cat([part.returns for part in (*large, *small)])
         assert seen.sort().values.tolist() == robots.sort().values.tolist()
         assert [len(large), len(small)] == [3, 1]
@@ -249,8 +255,6 @@ def test_merged_minibatches_take_every_robot_once_in_an_epoch():
         assert float(advantages.mean()) == pytest.approx(0, abs=1e-6)
         assert float(advantages.std(correction=0)) == pytest.approx(1, rel=1e-5)
     assert alone == [{3.0, 7.0}, {0.0, 4.0}, {1.0, 5.0}, {2.0, 6.0}]
-    losses = learner.update(rollouts, 0.0)
-    assert {"critic_gradient_norm", "actor_gradient_norm"} <= set(losses)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from spectral_skills.skill import distributed
+from spectral_skills.skill.distributed import mean_over_ranks
 
 
 def divergence(mean: Tensor, std: Tensor, new_mean: Tensor, new_std: Tensor) -> Tensor:
@@ -55,11 +55,6 @@ def next_rate(
 
 def standardized(values: Tensor) -> Tensor:
     """Values with mean 0 and deviation 1 over all of them, on all processes."""
-    mean = over_ranks(values.mean())
+    mean = mean_over_ranks(values.mean())
     away = values - mean
-    return away / (over_ranks(away.square().mean()).sqrt() + 1e-8)
-
-
-def over_ranks(values: Tensor) -> Tensor:
-    """Mean over all processes."""
-    return distributed.all_reduce_sum(values) / distributed.world_size()
+    return away / (mean_over_ranks(away.square().mean()).sqrt() + 1e-8)

@@ -13,13 +13,11 @@ somebody looks at them.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_, get_total_norm
+from torch.nn.utils import clip_grad_norm_
 
 from spectral_skills.skill import distributed
 from spectral_skills.skill.run_folder import load_optimizer, optimizer_tensors
@@ -28,16 +26,17 @@ from spectral_skills.tracking.equations import (
     divergence,
     gae,
     next_rate,
-    over_ranks,
-    standardized,
 )
+from spectral_skills.tracking.learner import all_finite, part, start_alike
 from spectral_skills.tracking.policy import Controller, Critic
 from spectral_skills.tracking.rollouts import (
     Collector,
     Environment,
     Rollouts,
-    chunks,
+    Transitions,
+    chunked,
     log_prob,
+    minibatches,
     precision,
 )
 
@@ -63,7 +62,7 @@ class PPOConfig:
     gae_lambda: float = 0.95
     clip: float = 0.2
     value_clip: float | None = None
-    """How far a value may move from the rollout's before its error counts no less."""
+    """How far from the rollout's a value may go to lower its error; None lets it."""
     entropy: float = 0.0
     clip_norm: float = 1.0
     one_norm: bool = False
@@ -90,9 +89,8 @@ class PPOConfig:
         for name in ("steps", "epochs", "minibatches", "chunk"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
-        if self.merged and (
-            min(self.merged) < 1 or sum(self.merged) != self.minibatches
-        ):
+        whole = sum(self.merged) == self.minibatches and min(self.merged) > 0
+        if self.merged and not whole:
             raise ValueError(
                 f"merged is {self.merged}: must add up to minibatches, "
                 f"{self.minibatches}"
@@ -102,19 +100,6 @@ class PPOConfig:
             raise ValueError(
                 f"actor_lr is {self.actor_lr}, must be in actor_lr_limits {low} {high}"
             )
-
-
-class Transitions(NamedTuple):
-    """Rows that losses are computed of."""
-
-    inputs: Tensor
-    critic_inputs: Tensor
-    actions: Tensor
-    means: Tensor
-    log_probs: Tensor
-    values: Tensor
-    advantages: Tensor
-    returns: Tensor
 
 
 class Learner:
@@ -133,7 +118,7 @@ class Learner:
         self.config, self.device = config, torch.device(device)
         self.controller = controller.to(device).train()
         self.critic = critic.to(device).train()
-        _start_alike([controller, critic])
+        start_alike([controller, critic])
         self.iterations = 0
         self._last = torch.zeros((), device=device)
         """Losses of the last update."""
@@ -196,9 +181,9 @@ class Learner:
         first_rate, last_rate = config.critic_lr, config.critic_lr_end
         self.critic_lr.fill_(first_rate + progress * (last_rate - first_rate))
         actor_learns = self.iterations >= config.critic_warmup
-        steps = []
+        steps, parts = [], (config.minibatches, config.merged)
         for epoch in range(config.epochs):
-            for rows in self._minibatches(batch, epoch):
+            for rows in minibatches(batch, *parts, epoch):
                 losses = self._improve(rows, actor_learns)
                 if actor_learns and config.kl_each_step:
                     losses["kl"] = self._changed(rows, rollouts.std)
@@ -213,7 +198,7 @@ class Learner:
                 with torch.no_grad(), precision(self.device):
                     found["kl"] = self.change(*sample, rollouts.std)
             self._learn_codes(sample[0])
-        self._last = over_ranks(torch.stack(list(found.values())))
+        self._last = distributed.mean_over_ranks(torch.stack(list(found.values())))
         found = dict(zip(found, self._last.unbind(), strict=True))
         if actor_learns:
             limits = config.actor_lr_limits
@@ -226,28 +211,6 @@ class Learner:
             "critic_lr": self.critic_lr.clone(),
             "std": self.controller.std.detach().mean(),
         }
-
-    def _minibatches(
-        self, batch: Transitions, epoch: int
-    ) -> Iterator[list[Transitions]]:
-        """Parts of a batch for each optimizer step of an epoch."""
-        count, taken = self.config.minibatches, 0
-        for size in self.config.merged or (1,) * count:
-            # Other parts go together in every epoch. Robots are a multiple of the
-            # parts: these are whole robots.
-            firsts = ((epoch + i) % count for i in range(taken, taken + size))
-            rows = [Transitions(*(x[i::count] for x in batch)) for i in firsts]
-            advantages = standardized(torch.cat([part.advantages for part in rows]))
-            pieces = zip(rows, advantages.chunk(size), strict=True)
-            yield [part._replace(advantages=piece) for part, piece in pieces]
-            taken += size
-
-    def _chunks(self, rows: list[Transitions]) -> Iterator[tuple[Transitions, float]]:
-        """Chunks of rows, each with its share of them."""
-        size, total = self.config.chunk, sum(len(part.inputs) for part in rows)
-        for part in rows:
-            for chunk in zip(*(chunks(x, size) for x in part), strict=True):
-                yield Transitions(*chunk), len(chunk[0]) / total
 
     def _improve(
         self, rows: list[Transitions], actor_learns: bool
@@ -269,19 +232,21 @@ class Learner:
 
     def _critic_gradient(self, rows: list[Transitions]) -> dict[str, Tensor]:
         total = torch.zeros((), device=self.device)
-        for part, share in self._chunks(rows):
+        for chunk, share in chunked(rows, self.config.chunk):
             with precision(self.device):
-                loss = self._critic_loss(part.critic_inputs, part.returns, part.values)
+                loss = self._critic_loss(
+                    chunk.critic_inputs, chunk.returns, chunk.values
+                )
             (loss * share).backward()
             total += share * loss.detach()
         return {"value_loss": total}
 
     def _actor_gradient(self, rows: list[Transitions]) -> dict[str, Tensor]:
         total = torch.zeros(4, device=self.device)
-        for part, share in self._chunks(rows):
+        for chunk, share in chunked(rows, self.config.chunk):
             with precision(self.device):
                 loss, parts = self._actor_loss(
-                    part.inputs, part.actions, part.log_probs, part.advantages
+                    chunk.inputs, chunk.actions, chunk.log_probs, chunk.advantages
                 )
             (loss * share).backward()
             total += share * parts
@@ -346,9 +311,9 @@ class Learner:
     def _changed(self, rows: list[Transitions], std: Tensor) -> Tensor:
         """Of all rows of an optimizer step."""
         total = torch.zeros((), device=self.device)
-        for part, share in self._chunks(rows):
+        for chunk, share in chunked(rows, self.config.chunk):
             with precision(self.device):
-                total += share * self._change(part.inputs, part.means, std)
+                total += share * self._change(chunk.inputs, chunk.means, std)
         return total
 
     def _sample(self, rollouts: Rollouts) -> tuple[Tensor, Tensor]:
@@ -375,10 +340,7 @@ class Learner:
 
     def finite(self) -> bool:
         """Whether weights, statistics and last losses are numbers; waits for them."""
-        state = [*self.controller.state_dict().values()]
-        state += [*self.critic.state_dict().values()]
-        norm = get_total_norm([value.float() for value in state])
-        return bool((norm + self._last.sum()).isfinite())
+        return all_finite((self.controller, self.critic), self._last)
 
     def tensors(self) -> dict[str, Tensor]:
         """All that changes during training."""
@@ -396,10 +358,10 @@ class Learner:
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Put back what `tensors` gave."""
-        self.controller.load_state_dict(_part(tensors, "controller."))
-        self.critic.load_state_dict(_part(tensors, "critic."))
+        self.controller.load_state_dict(part(tensors, "controller."))
+        self.critic.load_state_dict(part(tensors, "critic."))
         for name, optimizer in self._optimizers().items():
-            load_optimizer(optimizer, _part(tensors, f"{name}_"))
+            load_optimizer(optimizer, part(tensors, f"{name}_"))
         self.actor_lr.copy_(tensors["actor_rate"])
         self._tie_rates()  # loading put copies in their place
         self.iterations = int(tensors["iterations"])
@@ -411,16 +373,3 @@ class Learner:
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
         return {"actor": self.actor_optimizer, "critic": self.critic_optimizer}
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
-
-
-@torch.no_grad()
-def _start_alike(models: list[torch.nn.Module]) -> None:
-    """Give every process the weights and statistics of the first."""
-    if distributed.world_size() > 1:
-        for value in (v for model in models for v in model.state_dict().values()):
-            mine = value * float(distributed.rank() == 0)
-            value.copy_(distributed.all_reduce_sum(mine))

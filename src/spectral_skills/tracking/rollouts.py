@@ -1,12 +1,14 @@
 """Rollouts: what robots saw, did and got for it, in memory that is taken once."""
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from spectral_skills.tracking.equations import standardized
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic
 
@@ -46,6 +48,19 @@ class Rollouts(NamedTuple):
     """(29,)"""
 
 
+class Transitions(NamedTuple):
+    """Rows that losses are computed of."""
+
+    inputs: Tensor
+    critic_inputs: Tensor
+    actions: Tensor
+    means: Tensor
+    log_probs: Tensor
+    values: Tensor
+    advantages: Tensor
+    returns: Tensor
+
+
 def log_prob(action: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """Of actions (n, 29) of a diagonal Gaussian."""
     # log N(a; m, s) = -sum_j [(a - m)^2 / (2 s^2) + log s + log(2 pi) / 2]
@@ -62,6 +77,31 @@ def chunks(rows: Tensor, size: int) -> tuple[Tensor, ...]:
     """Parts of rows, none longer than `size`, all alike but the last: two shapes, and
     so two compilations, at most."""
     return rows.chunk(math.ceil(len(rows) / size))
+
+
+def minibatches(
+    batch: Transitions, count: int, merged: tuple[int, ...], epoch: int
+) -> Iterator[list[Transitions]]:
+    """Parts of a batch for each optimizer step of an epoch: one of `count`, or as many
+    as `merged` says. Each step's advantages have mean 0 and deviation 1."""
+    taken = 0
+    for size in merged or (1,) * count:
+        # Other parts go together in every epoch. Robots are a multiple of the parts:
+        # these are whole robots.
+        firsts = ((epoch + i) % count for i in range(taken, taken + size))
+        rows = [Transitions(*(x[i::count] for x in batch)) for i in firsts]
+        advantages = standardized(torch.cat([part.advantages for part in rows]))
+        pieces = zip(rows, advantages.chunk(size), strict=True)
+        yield [part._replace(advantages=piece) for part, piece in pieces]
+        taken += size
+
+
+def chunked(rows: list[Transitions], size: int) -> Iterator[tuple[Transitions, float]]:
+    """Chunks of rows, each with its share of them."""
+    total = sum(len(part.inputs) for part in rows)
+    for part in rows:
+        for chunk in zip(*(chunks(x, size) for x in part), strict=True):
+            yield Transitions(*chunk), len(chunk[0]) / total
 
 
 class Collector:
