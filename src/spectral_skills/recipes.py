@@ -83,6 +83,18 @@ def pretrain_hub() -> PretrainConfig:
     return replace(authors, model=model)
 
 
+def pretrain_lafan1_all() -> PretrainConfig:
+    """All of LAFAN1 and its mirror image, seen by robots that have drifted."""
+    return replace(
+        pretrain_paper(),
+        updates=2000,
+        held_out=0,
+        mirror=True,
+        anchor_noise=(0.1, 0.1),
+        evaluate_every=500,
+    )
+
+
 def pretrain_base() -> PretrainConfig:
     """The released skill space, from the embedded corpus and its mirror image."""
     return replace(
@@ -147,6 +159,7 @@ def _windows(**changes) -> PretrainConfig:
 PRETRAIN: dict[str, Callable[[], PretrainConfig]] = {
     "paper": pretrain_paper,
     "lafan1": pretrain_lafan1,
+    "lafan1-all": pretrain_lafan1_all,
     "authors": pretrain_authors,
     "lafan1-authors": pretrain_lafan1_authors,
     "hub": pretrain_hub,
@@ -294,15 +307,21 @@ def track_refine() -> TrackConfig:
     )
 
 
-def track_lafan1() -> TrackConfig:
-    """LAFAN1: few clips, of minutes each, so episodes end before the clips do."""
+def track_lafan1_ppo() -> TrackConfig:
+    """LAFAN1 by PPO: few clips, of minutes each, so episodes end before they do."""
     return replace(track_base(), frames=5_000_000_000)
 
 
-def track_sac() -> TrackConfig:
-    """LAFAN1, learned off-policy."""
+def track_lafan1() -> TrackConfig:
+    """LAFAN1, learned off-policy: the authors' rewards and annealed thresholds, half of
+    the randomisation, starts everywhere. Small networks that see one frame of history:
+    more updates in the same time."""
     return TrackConfig(
         env=EnvConfig(
+            rewards=rewards.final(),
+            terminations=TerminationConfig(
+                low_average=False, anneal_frames=(5_000_000, 30_000_000)
+            ),
             randomization=scaled(RandomizationConfig(), 0.5),
             sampler=everywhere(),
             episode_steps=500,
@@ -395,7 +414,7 @@ TRACK: dict[str, Callable[[], TrackConfig]] = {
     "base": track_base,
     "refine": track_refine,
     "lafan1": track_lafan1,
-    "lafan1-sac": track_sac,
+    "lafan1-ppo": track_lafan1_ppo,
     "deploy": track_deploy,
     "smoke": track_smoke,
     "smoke-sac": track_smoke_sac,

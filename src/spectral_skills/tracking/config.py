@@ -57,7 +57,7 @@ class TrackConfig:
         if self.learner == "sac" and not self.controller.bounds:
             raise ValueError(
                 "off-policy learning needs bounds of actions (--controller.bounds); "
-                "the recipe lafan1-sac has them"
+                "the recipe lafan1 has them"
             )
 
     @property
