@@ -20,14 +20,13 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from spectral_skills.skill import distributed
-from spectral_skills.skill.run_folder import load_optimizer, optimizer_tensors
 from spectral_skills.tracking.equations import (
     clipped_objective,
     divergence,
     gae,
     next_rate,
 )
-from spectral_skills.tracking.learner import all_finite, part, start_alike
+from spectral_skills.tracking.learner import ActorCritic
 from spectral_skills.tracking.policy import Controller, Critic
 from spectral_skills.tracking.rollouts import (
     Collector,
@@ -102,7 +101,7 @@ class PPOConfig:
             )
 
 
-class Learner:
+class Learner(ActorCritic):
     """Actor, critic, their optimizers, and the storage of a rollout."""
 
     def __init__(
@@ -113,30 +112,17 @@ class Learner:
         device: torch.device | str,
         compiled: bool = False,
     ):
-        if controller.config.released:
-            raise ValueError("a released controller lacks what training needs")
-        self.config, self.device = config, torch.device(device)
-        self.controller = controller.to(device).train()
-        self.critic = critic.to(device).train()
-        start_alike([controller, critic])
-        self.iterations = 0
-        self._last = torch.zeros((), device=device)
-        """Losses of the last update."""
+        super().__init__(controller, critic, device)
+        self.config, self.critic = config, critic
         self._collector = Collector(
             controller, critic, config.steps, config.chunk, self.device, compiled
         )
-        # Tensors, so that the rule that changes them does not wait for the device.
         self.actor_lr = torch.tensor(config.actor_lr, device=device)
         self.critic_lr = torch.tensor(config.critic_lr, device=device)
         joint, decay = controller.joint, config.weight_decay
-        self._actor = [*controller.network.parameters()]
-        if controller.adapter is not None:
-            self._actor += controller.adapter.parameters()
-        self._actor.append(controller.log_std)
         self._joint = [] if joint is None else [*joint.parameters()]
-        self._critic = [*critic.parameters()]
-        groups = [{"params": self._actor[:-1], "weight_decay": decay}]
-        groups += [{"params": self._actor[-1:], "weight_decay": 0.0}]
+        groups = [{"params": self._layers, "weight_decay": decay}]
+        groups += [{"params": [controller.log_std], "weight_decay": 0.0}]
         if self._joint:
             rate = {"lr": config.joint_lr, "weight_decay": 0.0}
             groups += [{"params": self._joint, **rate}]
@@ -144,6 +130,10 @@ class Learner:
         self.critic_optimizer = torch.optim.AdamW(
             self._critic, weight_decay=decay, fused=True
         )
+        self._optimizers = {
+            "actor": self.actor_optimizer,
+            "critic": self.critic_optimizer,
+        }
         self._tie_rates()
         self._actor_loss, self._critic_loss = self.actor_loss, self.critic_loss
         self._change = self.change
@@ -296,7 +286,7 @@ class Learner:
         for name, parameters in groups.items():
             distributed.average_gradients(parameters)
             norms[name] = clip_grad_norm_(parameters, self.config.clip_norm)
-        for optimizer in self._optimizers().values():
+        for optimizer in self._optimizers.values():
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         return norms
@@ -338,38 +328,16 @@ class Learner:
             generator = torch.Generator(self.device).manual_seed(self.iterations)
             joint.bottleneck.update(encoded[1].latent, generator)
 
-    def finite(self) -> bool:
-        """Whether weights, statistics and last losses are numbers; waits for them."""
-        return all_finite((self.controller, self.critic), self._last)
-
     def tensors(self) -> dict[str, Tensor]:
         """All that changes during training."""
-        modules = {"controller": self.controller, "critic": self.critic}
-        tensors = {
-            f"{name}.{k}": v
-            for name, module in modules.items()
-            for k, v in module.state_dict().items()
-        }
-        for name, optimizer in self._optimizers().items():
-            state = optimizer_tensors(optimizer)
-            tensors |= {f"{name}_{k}": v for k, v in state.items()}
-        counted = torch.tensor(self.iterations)
-        return tensors | {"actor_rate": self.actor_lr, "iterations": counted}
+        return super().tensors() | {"actor_rate": self.actor_lr}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Put back what `tensors` gave."""
-        self.controller.load_state_dict(part(tensors, "controller."))
-        self.critic.load_state_dict(part(tensors, "critic."))
-        for name, optimizer in self._optimizers().items():
-            load_optimizer(optimizer, part(tensors, f"{name}_"))
+        super().load(tensors)
         self.actor_lr.copy_(tensors["actor_rate"])
-        self._tie_rates()  # loading put copies in their place
-        self.iterations = int(tensors["iterations"])
 
     def _tie_rates(self) -> None:
         for group in self.actor_optimizer.param_groups[:2]:
             group["lr"] = self.actor_lr
         self.critic_optimizer.param_groups[0]["lr"] = self.critic_lr
-
-    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        return {"actor": self.actor_optimizer, "critic": self.critic_optimizer}

@@ -6,14 +6,11 @@ from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from spectral_skills.tracking.equations import standardized
+from spectral_skills.tracking.inputs import Inputs
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic
-
-_ALIGN = 16
-"""Rows of stored inputs are padded to a multiple of so many numbers."""
 
 
 class Environment(Protocol):
@@ -118,15 +115,8 @@ class Collector:
     ):
         self.controller, self.critic, self.device = controller, critic, device
         self.steps, self.chunk = steps, chunk
-        self.half = torch.bfloat16 if device.type == "cuda" else torch.float32
-        """Type of stored inputs."""
+        self.inputs = Inputs(controller, critic, device)
         self._storage: Rollouts | None = None
-        self.normalizers = [controller.proprio, critic.normalizer]
-        if controller.source is not None:
-            self.normalizers.insert(1, controller.source)
-        self._widths = [normalizer.width for normalizer in self.normalizers]
-        shape = (2, sum(self._widths))
-        self._moments = torch.zeros(shape, dtype=torch.float64, device=device)
         self._act, self._value = self._choose, self.critic.forward
         if compiled:
             self._act = torch.compile(self._act, dynamic=False)
@@ -140,7 +130,6 @@ class Collector:
             self._storage = self._allocate(robots)
         found = self._storage
         found.std.copy_(self.controller.std)
-        self._moments.zero_()
         for t in range(self.steps):
             with precision(self.device):
                 inputs, critic_inputs, mean, action, likely, moments = self._act(
@@ -149,9 +138,9 @@ class Collector:
             found.inputs[t], found.critic_inputs[t] = inputs, critic_inputs
             found.means[t], found.actions[t] = mean, action
             found.log_probs[t] = likely
-            self._moments += moments
+            self.inputs.note(moments, robots)
             found.rewards[t], found.dones[t], found.timeouts[t] = env.step(action)
-        found.critic_inputs[-1] = self._seen(env.observation)[1]
+        found.critic_inputs[-1] = self.inputs.rows(env.observation)[1]
         states = found.critic_inputs[:-1].flatten(0, 1)
         values = found.values[:-1].flatten()  # shares its memory
         rows = zip(chunks(states, self.chunk), chunks(values, self.chunk), strict=True)
@@ -164,47 +153,27 @@ class Collector:
     def learn_inputs(self) -> None:
         """Let the normalisers learn from the last rollout. After it was learned from:
         all that happens to a rollout happens under the same normalisers."""
-        assert self._storage is not None
-        count = self._storage.rewards.numel()
-        parts = self._moments.split(self._widths, dim=1)
-        for normalizer, moments in zip(self.normalizers, parts, strict=True):
-            normalizer.learn(moments, count)
+        self.inputs.learn()
 
     def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
         """Inputs of both networks, actions drawn, and sums for the normalisers."""
-        inputs, critic_inputs = self._seen(observation)
+        inputs, critic_inputs = self.inputs.rows(observation)
         mean, std = self.controller(inputs), self.controller.std
         action = mean + std * torch.randn_like(mean)
-        raw = [observation.history[:, -1], observation.critic]
-        if self.controller.source is not None:
-            raw.insert(1, observation.source)
-        pairs = zip(self.normalizers, raw, strict=True)
-        moments = torch.cat([n.moments(values) for n, values in pairs], dim=1)
+        moments = self.inputs.moments(observation)
         likely = log_prob(action, mean, std)
         return inputs, critic_inputs, mean, action, likely, moments
 
-    def _seen(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """Inputs of actor and critic as they are kept."""
-        history, source, phase, privileged = observation
-        inputs = self.controller.inputs(history, source, phase)
-        told = self.controller.told(inputs)
-        return self._kept(inputs), self._kept(self.critic.inputs(privileged, told))
-
-    def _kept(self, inputs: Tensor) -> Tensor:
-        width = inputs.shape[-1]
-        return functional.pad(inputs, (0, _aligned(width) - width)).to(self.half)
-
     def _allocate(self, robots: int) -> Rollouts:
         steps, actions = self.steps, self.controller.config.actions
-        width = _aligned(self.controller.input_width)
-        critic_width = _aligned(self.critic.input_width)
+        dtype, (width, critic_width) = self.inputs.dtype, self.inputs.widths
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=self.device)
 
         return Rollouts(
-            inputs=zeros(steps, robots, width, dtype=self.half),
-            critic_inputs=zeros(steps + 1, robots, critic_width, dtype=self.half),
+            inputs=zeros(steps, robots, width, dtype=dtype),
+            critic_inputs=zeros(steps + 1, robots, critic_width, dtype=dtype),
             actions=zeros(steps, robots, actions),
             means=zeros(steps, robots, actions),
             log_probs=zeros(steps, robots),
@@ -214,7 +183,3 @@ class Collector:
             values=zeros(steps + 1, robots),
             std=zeros(actions),
         )
-
-
-def _aligned(width: int) -> int:
-    return -(-width // _ALIGN) * _ALIGN

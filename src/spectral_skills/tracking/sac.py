@@ -2,14 +2,17 @@
 
 Every transition is learned from many times. One iteration:
 
-    steps = learner.collect(env)          # a few control steps, into the replay memory
-    losses = learner.update(steps, 0.5)   # for each of them, some updates of old rows
+    steps = learner.collect(env)         # a few control steps, into the replay memory
+    losses = learner.update(steps, 0.5)  # for each of them, some updates from old rows
 
 An update of the critics draws rows from the memory, asks the actor what it would do in
 the later states, and moves the belief about each row's action towards the return plus
 what the later state is believed to be worth. An update of the actor follows the
 critics' gradient with respect to the action. Actions are Gaussian, squashed to the
 controller's bounds; a temperature holds their entropy near that of a chosen deviation.
+
+Several processes have a memory each, of their own robots. Every update takes its share
+of rows from each of them and averages gradients, so that weights stay the same in all.
 
 On a GPU all updates of a control step are one captured graph: nothing waits for the
 host, and nothing is launched by it.
@@ -27,58 +30,65 @@ from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_
 
 from spectral_skills.skill import distributed
-from spectral_skills.skill.run_folder import load_optimizer, optimizer_tensors
-from spectral_skills.tracking.learner import all_finite, over_ranks, part, start_alike
-from spectral_skills.tracking.networks import Normalizer
+from spectral_skills.tracking.inputs import Inputs
+from spectral_skills.tracking.learner import ActorCritic
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.replay import Batch, Replay
 from spectral_skills.tracking.rollouts import Environment, precision
-from spectral_skills.tracking.values import TwinCritic, aligned, project
+from spectral_skills.tracking.values import TwinCritic, project
 
 
 @dataclass(frozen=True)
 class SACConfig:
-    """How the controller learns from what was kept."""
+    """How the controller learns from what was kept (learner sac)."""
 
     steps: int = 8
     """Control steps of an iteration."""
     memory: int = 384
-    """Control steps of every robot that are kept."""
+    """Control steps of every robot that are kept to learn from."""
     warmup: int = 24
-    """Control steps before anything is learned, also after a restart."""
+    """Control steps before anything is learned; after a restart, too."""
     critic_warmup: int = 0
     """Iterations at the start in which only the critics learn."""
     updates: int = 8
-    """Updates of the critics for every control step."""
+    """Updates of the critics after every control step."""
     actor_every: int = 2
-    """The actor is updated with every so-manieth of them."""
+    """Updates of the critics for each update of the actor."""
     batch: int = 8192
-    """Rows of an update, over all processes."""
+    """Rows that an update learns from, over all processes."""
     n_step: int = 3
-    """Steps of a row's return."""
+    """Control steps whose rewards are counted before the critics' opinion of the state
+    that was reached."""
     gamma: float = 0.97
+    """Worth of a reward that comes one control step later."""
     target_rate: float = 0.02
-    """Share by which the slow critics follow in an update."""
+    """How far the slow copies of the critics move towards them in an update."""
     learning_rate: float = 3e-4
+    """Of actor, critics and temperature, at the start."""
     learning_rate_end: float = 1.5e-4
-    """Rates fall to this along a cosine."""
+    """Of all of them at the end, along a cosine."""
     weight_decay: float = 1e-3
+    """Of actor and critics."""
     clip_norm: float = 10.0
+    """Longest gradient that is followed whole; longer ones are shortened to it."""
     atoms: int = 101
+    """Values that a critic spreads its belief over."""
     twins: Literal["mean", "minimum"] = "mean"
-    """What two critics together say."""
+    """What is believed where the two critics differ."""
     entropy_std: float = 0.15
-    """The temperature holds the entropy near that of this deviation of every action."""
+    """The temperature holds the entropy of actions near that of a Gaussian with this
+    deviation of every action."""
     temperature: float = 1e-3
-    """At first."""
+    """Worth of entropy, at the start."""
     temperature_limits: tuple[float, float] = (1e-5, 5e-3)
+    """Between which it is kept."""
     keep_noise: float = 0.0
-    """Probability that a robot's noise stays as it is for another step."""
+    """Probability that a robot's noise stays as it is for another control step."""
 
     def __post_init__(self):
-        names = ("steps", "warmup", "updates", "actor_every", "batch", "n_step")
-        for name in names:
+        counts = ("steps", "warmup", "updates", "actor_every", "batch", "n_step")
+        for name in counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
         if self.memory <= self.n_step or self.warmup <= self.n_step:
@@ -86,8 +96,23 @@ class SACConfig:
                 f"memory {self.memory} and warmup {self.warmup} must be longer than "
                 f"the {self.n_step} steps of a return"
             )
+        if self.actor_every > self.updates:
+            raise ValueError(
+                f"actor_every is {self.actor_every}, must be at most updates, "
+                f"{self.updates}: the actor would never learn"
+            )
         if self.atoms < 2:
             raise ValueError(f"atoms is {self.atoms}, must be at least 2")
+        if not 0 < self.gamma < 1:
+            raise ValueError(f"gamma is {self.gamma}, must be between 0 and 1")
+        if not self.entropy_std > 0:
+            raise ValueError(f"entropy_std is {self.entropy_std}, must be above 0")
+        low, high = self.temperature_limits
+        if not 0 < low <= self.temperature <= high:
+            raise ValueError(
+                f"temperature is {self.temperature}, must be in temperature_limits "
+                f"{low} {high}, which are above 0"
+            )
 
 
 def value_range(most: float, gamma: float) -> tuple[float, float]:
@@ -111,7 +136,7 @@ def squash(
     return bounds * scaled.tanh(), (gaussian - slope).sum(-1)
 
 
-class SACLearner:
+class SACLearner(ActorCritic):
     """Actor, twin critics, their slow copies, and the replay memory."""
 
     def __init__(
@@ -122,19 +147,17 @@ class SACLearner:
         device: torch.device | str,
         compiled: bool = False,
     ):
-        if controller.config.released:
-            raise ValueError("a released controller lacks what training needs")
         if controller.bounds is None or controller.joint is not None:
             raise ValueError(
                 "off-policy learning needs actions with bounds (--controller.bounds), "
                 "and no encoder that learns with the policy"
             )
-        self.config, self.device = config, torch.device(device)
-        self.controller = controller.to(device).train()
-        self.critic = critic.to(device).train()
-        start_alike([controller, critic])
+        super().__init__(controller, critic, device)
+        self.config, self.critic = config, critic
+        assert controller.bounds is not None
+        self.bounds = controller.bounds
         self.slow_critic = deepcopy(critic).requires_grad_(False)
-        self.iterations = 0
+        self._modules["slow_critic"] = self.slow_critic
         self.rate = torch.tensor(config.learning_rate, device=device)
         self.log_temperature = nn.Parameter(
             torch.tensor(math.log(config.temperature), device=device)
@@ -142,30 +165,25 @@ class SACLearner:
         # Entropy of a Gaussian of that deviation.
         single = math.log(config.entropy_std) + 0.5 * math.log(2 * math.pi * math.e)
         self.entropy_target = controller.config.actions * single
-        layers = [*controller.network.parameters()]
-        if controller.adapter is not None:
-            layers += controller.adapter.parameters()
-        self._actor = [*layers, controller.log_std]
-        self._critic = [*critic.parameters()]
         decay, cuda = config.weight_decay, self.device.type == "cuda"
-        shared = {"lr": self.rate, "betas": (0.9, 0.95), "fused": True}
-        shared |= {"capturable": cuda}
+        shared = {"betas": (0.9, 0.95), "fused": True, "capturable": cuda}
         free = [controller.log_std, self.log_temperature]
         groups = [
-            {"params": layers, "weight_decay": decay},
+            {"params": self._layers, "weight_decay": decay},
             {"params": free, "weight_decay": 0.0},
         ]
         self.actor_optimizer = torch.optim.AdamW(groups, **shared)
         self.critic_optimizer = torch.optim.AdamW(
             self._critic, weight_decay=decay, **shared
         )
+        self._optimizers = {
+            "actor": self.actor_optimizer,
+            "critic": self.critic_optimizer,
+        }
+        self._tie_rates()
         self.replay: Replay | None = None
+        self._inputs = Inputs(controller, critic, self.device)
         self._noise = torch.zeros(0, device=device)
-        self._last = torch.zeros((), device=device)
-        self._half = torch.bfloat16 if cuda else torch.float32
-        self.normalizers: list[Normalizer] = [controller.proprio, critic.normalizer]
-        if controller.source is not None:
-            self.normalizers.insert(1, controller.source)
         self._captures = compiled and cuda and distributed.world_size() == 1
         self._replay_updates: Callable[[], Tensor] | None = None
         self._act, self._sample = self._choose, self._draw
@@ -185,55 +203,35 @@ class SACLearner:
         if self.replay is None or self.replay.robots != robots:
             self._allocate(robots)
         assert self.replay is not None
-        total: Tensor | None = None
         for _ in range(self.config.steps):
             with precision(self.device):
                 inputs, states, action, self._noise, moments = self._act(
                     env.observation, self._noise
                 )
             self.replay.before(inputs, states, action)
+            self._inputs.note(moments, robots)
             self.replay.after(*env.step(action))
-            total = moments if total is None else total + moments
-        assert total is not None
-        widths = [normalizer.width for normalizer in self.normalizers]
-        parts = total.split(widths, dim=1)
-        count = robots * self.config.steps
-        for normalizer, moments in zip(self.normalizers, parts, strict=True):
-            normalizer.learn(moments, count)
+        self._inputs.learn()
         return self.config.steps
 
     def _choose(self, observation: Observation, noise: Tensor) -> tuple[Tensor, ...]:
         """Inputs as they are kept, actions, their noise, sums for the normalisers."""
-        history, source, phase, privileged = observation
-        inputs = self.controller.inputs(history, source, phase)
-        states = self.critic.inputs(privileged, inputs[:, -self._command_width :])
+        inputs, states = self._inputs.rows(observation)
         kept = torch.rand_like(noise[:, :1]) < self.config.keep_noise
         noise = torch.where(kept, noise, torch.randn_like(noise))
+        action, _ = self._squashed(inputs, noise)
+        return inputs, states, action, noise, self._inputs.moments(observation)
+
+    def _squashed(self, inputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions (n, 29) for kept inputs, and their log-probabilities (n,)."""
         mean = self.controller.unlimited(inputs)
-        assert self.controller.bounds is not None
-        action, _ = squash(mean, self.controller.std, noise, self.controller.bounds)
-        raw = [history[:, -1], privileged]
-        if self.controller.source is not None:
-            raw.insert(1, source)
-        pairs = zip(self.normalizers, raw, strict=True)
-        moments = torch.cat([n.moments(values) for n, values in pairs], dim=1)
-        more = self._input_width - inputs.shape[-1]
-        inputs = functional.pad(inputs, (0, more)).to(self._half)
-        return inputs, states.to(self._half), action.float(), noise, moments.double()
-
-    @property
-    def _input_width(self) -> int:
-        return aligned(self.controller.input_width)
-
-    @property
-    def _command_width(self) -> int:
-        return self.controller.input_width - self.controller.history_width
+        return squash(mean, self.controller.std, noise, self.bounds)
 
     def _allocate(self, robots: int) -> None:
         actions = self.controller.config.actions
-        widths = self._input_width, self.critic.state_width, actions
+        widths = *self._inputs.widths, actions
         self.replay = Replay(
-            self.config.memory, robots, widths, self.device, self._half
+            self.config.memory, robots, widths, self.device, self._inputs.dtype
         )
         self._noise = torch.randn((robots, actions), device=self.device)
         self._replay_updates = None
@@ -247,19 +245,24 @@ class SACLearner:
         first, last = config.learning_rate, config.learning_rate_end
         share = 0.5 + 0.5 * math.cos(math.pi * progress)
         self.rate.fill_(last + share * (first - last))
-        if self.iterations == config.critic_warmup:
-            self._replay_updates = None  # what was captured leaves the actor alone
+        found: dict[str, Tensor] = {}
         if self.replay.count >= config.warmup:
-            for _ in range(steps):
-                self._last = self._learn()
-        self.iterations += 1
-        found = self._last if self._last.ndim else self._last.expand(len(FIGURES))
-        found = dict(zip(FIGURES, over_ranks(found).unbind(), strict=True))
+            if self.iterations == config.critic_warmup:
+                self._replay_updates = None  # what was captured leaves the actor alone
+            names = FIGURES if self._actor_learns else CRITIC_FIGURES
+            figures = [self._learn() for _ in range(steps)][-1]
+            self._last = distributed.mean_over_ranks(figures)
+            found = dict(zip(names, self._last.unbind(), strict=True))
+            self.iterations += 1
         return found | {
             "actor_lr": self.rate.clone(),
             "std": self.controller.std.detach().mean(),
             "temperature": self.log_temperature.detach().exp(),
         }
+
+    @property
+    def _actor_learns(self) -> bool:
+        return self.iterations >= self.config.critic_warmup
 
     def _learn(self) -> Tensor:
         """All updates that follow a control step; captured at the first call."""
@@ -271,23 +274,24 @@ class SACLearner:
 
     def _updates(self) -> Tensor:
         """Updates of critics and actor from rows that are drawn once for all."""
-        config, actor_learns = self.config, self.iterations >= self.config.critic_warmup
+        config = self.config
         size = config.batch // distributed.world_size()
         drawn = self._sample(size * config.updates)
         figures: list[Tensor] = []
-        actor_figures = torch.zeros(len(ACTOR_FIGURES), device=self.device)
+        actor_figures: list[Tensor] = []
         for number in range(config.updates):
             rows = slice(number * size, (number + 1) * size)
             batch = Batch(*(values[rows] for values in drawn))
             figures.append(self._critic_step(batch))
-            if actor_learns and (number + 1) % config.actor_every == 0:
-                actor_figures = self._actor_step(batch)
+            if self._actor_learns and (number + 1) % config.actor_every == 0:
+                actor_figures.append(self._actor_step(batch))
             slow, fast = self.slow_critic.parameters(), self.critic.parameters()
             with torch.no_grad():
                 torch._foreach_lerp_(  # pyright: ignore
                     [*slow], [*fast], config.target_rate
                 )
-        return torch.cat((torch.stack(figures).mean(0), actor_figures))
+        means = [torch.stack(x).mean(0) for x in (figures, actor_figures) if x]
+        return torch.cat(means)
 
     @torch.no_grad()
     def _draw(self, size: int) -> Batch:
@@ -324,11 +328,9 @@ class SACLearner:
         return norm.detach()
 
     def draw_action(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions (n, 29) drawn for stored inputs, and their log-probabilities (n,)."""
-        mean = self.controller.unlimited(inputs)
-        assert self.controller.bounds is not None
-        noise = torch.randn_like(mean)
-        return squash(mean, self.controller.std, noise, self.controller.bounds)
+        """Actions (n, 29) drawn for kept inputs, and their log-probabilities (n,)."""
+        shape = len(inputs), self.controller.config.actions
+        return self._squashed(inputs, torch.randn(shape, device=self.device))
 
     def critic_loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Cross-entropy of both beliefs with the later state's, moved by the return."""
@@ -343,7 +345,8 @@ class SACLearner:
             goal = project(belief, support, returns, batch.discounts)
         logits = self.critic(batch.states, batch.actions)
         cross = -(goal * logits.log_softmax(dim=-1)).sum(-1).mean(0)
-        loss = (batch.weights * cross).sum() / batch.weights.sum().clamp_min(1)
+        # A mean over all rows, so that the mean over processes is that of all of them.
+        loss = (batch.weights * cross).mean()
         ends = goal[:, 0].mean() + goal[:, -1].mean()
         figures = torch.stack((loss, (goal @ support).mean(), ends))
         return 2 * loss, figures.detach()
@@ -352,8 +355,8 @@ class SACLearner:
         """What two beliefs (2, n, atoms) say together."""
         if self.config.twins == "mean":
             return beliefs.mean(0)
-        low, high = (beliefs @ self.critic.support).unbind()
-        return torch.where((low < high)[:, None], beliefs[0], beliefs[1])
+        first, second = (beliefs @ self.critic.support).unbind()
+        return torch.where((first < second)[:, None], *beliefs.unbind())
 
     def actor_loss(self, inputs: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         """t log p(a) - Q(s, a) of actions drawn anew, and the temperature's loss."""
@@ -369,47 +372,21 @@ class SACLearner:
 
     # Keeping.
 
-    def finite(self) -> bool:
-        """Whether weights, statistics and last losses are numbers; waits for them."""
-        return all_finite([self.controller, self.critic], self._last)
-
     def tensors(self) -> dict[str, Tensor]:
         """All that changes during training but the memory, which fills again."""
-        tensors = {
-            f"{name}.{k}": v
-            for name, module in self._modules().items()
-            for k, v in module.state_dict().items()
-        }
-        for name, optimizer in self._optimizers().items():
-            state = optimizer_tensors(optimizer)
-            tensors |= {f"{name}_{k}": v for k, v in state.items()}
-        counted = torch.tensor(self.iterations)
-        return tensors | {
-            "log_temperature": self.log_temperature.detach(),
-            "iterations": counted,
-        }
+        return super().tensors() | {"log_temperature": self.log_temperature.detach()}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Put back what `tensors` gave."""
-        for name, module in self._modules().items():
-            module.load_state_dict(part(tensors, f"{name}."))
-        for name, optimizer in self._optimizers().items():
-            load_optimizer(optimizer, part(tensors, f"{name}_"))
-            for group in optimizer.param_groups:
-                group["lr"] = self.rate  # loading put a copy in its place
+        super().load(tensors)
         with torch.no_grad():
             self.log_temperature.copy_(tensors["log_temperature"])
-        self.iterations = int(tensors["iterations"])
+        self._replay_updates = None  # what was captured knows other optimizer states
 
-    def _modules(self) -> dict[str, nn.Module]:
-        return {
-            "controller": self.controller,
-            "critic": self.critic,
-            "slow_critic": self.slow_critic,
-        }
-
-    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        return {"actor": self.actor_optimizer, "critic": self.critic_optimizer}
+    def _tie_rates(self) -> None:
+        for optimizer in self._optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = self.rate
 
 
 CRITIC_FIGURES = ("value_loss", "value", "end_atoms", "critic_gradient_norm")
@@ -422,7 +399,7 @@ def _captured(function: Callable[[], Tensor]) -> Callable[[], Tensor]:
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for _ in range(3):  # compiles, and lets libraries take their memory
+        for _ in range(3):  # compiles, lets libraries take their memory, and learns
             function()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()

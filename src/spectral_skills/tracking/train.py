@@ -21,7 +21,7 @@ from spectral_skills.skill.run_folder import RunFolder, between_steps
 from spectral_skills.tracking import start
 from spectral_skills.tracking.config import MAY_CHANGE, TrackConfig
 from spectral_skills.tracking.env import TrackingEnv
-from spectral_skills.tracking.learner import Learner, part
+from spectral_skills.tracking.learner import ActorCritic, part
 from spectral_skills.tracking.policy import KIND, Controller
 from spectral_skills.tracking.ppo import Learner as PPOLearner
 from spectral_skills.tracking.references import References
@@ -123,7 +123,7 @@ class Training:
                 self.learner.load(part(found[0], "learner."))
                 self.env.sampler.load(part(found[0], "sampler."))
 
-    def _learner(self, config: TrackConfig, compiled: bool) -> Learner:
+    def _learner(self, config: TrackConfig, compiled: bool) -> ActorCritic:
         actor, critic, where = self.controller, self.critic, self.where
         if isinstance(critic, TwinCritic):
             return SACLearner(config.sac, actor, critic, where, compiled)

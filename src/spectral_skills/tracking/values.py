@@ -9,17 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from spectral_skills.tracking.networks import Normalizer
+from spectral_skills.tracking.networks import Normalizer, aligned
 from spectral_skills.tracking.observations import CRITIC
 from spectral_skills.tracking.policy import PHASE, ControllerConfig
-
-ALIGN = 16
-"""Rows of numbers are padded to a multiple of this: such rows multiply faster."""
-
-
-def aligned(width: int) -> int:
-    """A width, rounded up."""
-    return -(-width // ALIGN) * ALIGN
 
 
 class _TwinLayer(nn.Module):
@@ -49,7 +41,8 @@ class TwinCritic(nn.Module):
     ):
         super().__init__()
         self.normalizer = Normalizer(CRITIC)
-        self.state_width = aligned(CRITIC + config.command.source_width + PHASE)
+        self.input_width = CRITIC + config.command.source_width + PHASE
+        self.state_width = aligned(self.input_width)
         self.action_width = aligned(config.actions)
         widths = (self.state_width + self.action_width, *config.critic_hidden)
         pairs = list(zip(widths[:-1], widths[1:], strict=True))
@@ -61,13 +54,13 @@ class TwinCritic(nn.Module):
         low, high = value_range
         self.register_buffer("support", torch.linspace(low, high, atoms))
 
-    def inputs(self, critic: Tensor, command: Tensor) -> Tensor:
-        """What is stored of a state (n, w): all a simulator knows, and the command."""
-        state = torch.cat((self.normalizer(critic), command), dim=-1)
-        return functional.pad(state, (0, self.state_width - state.shape[-1]))
+    def inputs(self, critic: Tensor, told: Tensor) -> Tensor:
+        """A state (n, w): all a simulator knows, and what the controller is told."""
+        return torch.cat((self.normalizer(critic), told), dim=-1)
 
     def forward(self, states: Tensor, actions: Tensor, frozen: bool = False) -> Tensor:
-        """Logits (2, n, atoms). With `frozen` gradients reach the actions alone."""
+        """Logits (2, n, atoms) of states that were padded (n, state_width). With
+        `frozen` gradients reach the actions alone."""
         more = self.action_width - actions.shape[-1]
         actions = functional.pad(actions, (0, more)).to(states.dtype)
         x = torch.cat((states, actions), dim=-1).expand(2, -1, -1)
