@@ -1,56 +1,22 @@
 """Two processes learn as one: gradients, normalisers, divergence, starts."""
 
 from dataclasses import replace
-from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
-import torch.distributed as dist
+from recorded import ROBOTS, Recorded, in_two
 from torch import Tensor
-from torch.multiprocessing.spawn import spawn
 
 from spectral_skills.skill import distributed
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.tracking.joint import CommandConfig
-from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
 from spectral_skills.tracking.ppo import Learner, PPOConfig
 from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
 
-ROBOTS, ITERATIONS = 8, 2
+ITERATIONS = 2
 KINDS = ("skill", "vq", "hub")
-
-
-class Recorded:
-    """This process's share of robots whose days were written before."""
-
-    def __init__(self, width: int):
-        self.draw = torch.Generator().manual_seed(5)
-        self.width = width
-        self.observation = self._observe()
-
-    def _normal(self, *shape: int) -> Tensor:
-        whole = torch.randn((ROBOTS, *shape), generator=self.draw)
-        # Robots of the second process live elsewhere.
-        lift = torch.linspace(0, 3, ROBOTS).view(-1, *(1,) * len(shape))
-        return distributed.share(whole + lift)
-
-    def _observe(self) -> Observation:
-        shapes = ((10, 93), (self.width,), (2,), (286,))
-        return Observation(*(self._normal(*shape) for shape in shapes))
-
-    def step(self, action: Tensor):
-        """Rewards depend on the action, what is seen does not."""
-        reward = self._normal() + action.sum(-1)
-        done = self._normal() > 2.5
-        self.observation = self._observe()
-        return reward, done, done & (reward > 1)
-
-    def noise(self, like: Tensor) -> Tensor:
-        """In the place of `randn_like`: the share of what one process would draw."""
-        whole = torch.randn((ROBOTS, *like.shape[1:]), generator=self.draw)
-        return distributed.share(whole)
 
 
 def _learn(kind: str) -> dict:
@@ -103,27 +69,19 @@ def _sample() -> dict[str, Tensor]:
     return sampler.tensors() | {"probabilities": sampler.probabilities}
 
 
-def _process(rank: int, out: Path) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{out}/meet", rank=rank, world_size=2
-    )
-    found = {kind: _learn(kind) for kind in KINDS} | {"sampler": _sample()}
-    torch.save(found, out / f"rank{rank}.pt")
-    dist.destroy_process_group()
+def _all() -> dict:
+    return {kind: _learn(kind) for kind in KINDS} | {"sampler": _sample()}
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory) -> list[dict]:
     """What each of two processes found."""
-    out = tmp_path_factory.mktemp("ranks")
-    spawn(_process, (out,), nprocs=2)
-    return [torch.load(out / f"rank{rank}.pt") for rank in range(2)]
+    return in_two(_all, tmp_path_factory.mktemp("ranks"))
 
 
 @pytest.fixture(scope="module")
 def one() -> dict:
-    return {kind: _learn(kind) for kind in KINDS} | {"sampler": _sample()}
+    return _all()
 
 
 def test_two_count_starts_and_failures_as_one(one, two):

@@ -223,17 +223,16 @@ def test_what_is_not_a_number_is_noticed():
     assert not learner.finite()
 
 
-def test_controllers_without_bounds_are_refused():
-    with pytest.raises(ValueError, match="bounds"):
-        _learner(ControllerConfig(hidden=(8,), critic_hidden=(8,)))
-
-
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
         ({"updates": 0}, "updates"),
         ({"memory": 2, "n_step": 3}, "memory"),
         ({"atoms": 1}, "atoms"),
+        ({"updates": 1, "actor_every": 2}, "never learn"),
+        ({"gamma": 1.0}, "gamma"),
+        ({"entropy_std": 0.0}, "entropy_std"),
+        ({"temperature": 1.0}, "temperature_limits"),
     ],
 )
 def test_senseless_settings_are_refused(settings, named):

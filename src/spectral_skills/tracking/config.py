@@ -23,7 +23,8 @@ class TrackConfig:
     env: EnvConfig = EnvConfig()
     controller: ControllerConfig = ControllerConfig()
     learner: Literal["ppo", "sac"] = "ppo"
-    """From what just happened (ppo), or again and again from what was kept (sac)."""
+    """Learns from what just happened, once (ppo), or from all that was kept of the last
+    seconds, many times (sac); settings are --ppo or --sac."""
     ppo: PPOConfig = PPOConfig()
     sac: SACConfig = SACConfig()
     physics: PhysicsConfig = PhysicsConfig()
@@ -59,11 +60,16 @@ class TrackConfig:
                 "off-policy learning needs bounds of actions (--controller.bounds); "
                 "the recipe lafan1 has them"
             )
+        if self.learner == "sac" and self.controller.command.kind == "joint":
+            raise ValueError(
+                "an encoder that learns with the policy (--controller.command.kind "
+                "joint) needs --learner ppo"
+            )
 
     @property
     def steps(self) -> int:
         """Control steps of an iteration."""
-        return self.ppo.steps if self.learner == "ppo" else self.sac.steps
+        return self.sac.steps if self.learner == "sac" else self.ppo.steps
 
     @property
     def shares(self) -> int:

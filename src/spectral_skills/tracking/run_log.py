@@ -5,6 +5,10 @@ from typing import Any
 
 from tqdm import tqdm
 
+_MANY_BEYOND = 0.01
+"""Share of what critics believe that lies on their outermost atoms, from which on it
+is told: values are being cut off."""
+
 
 class Bar:
     """How far a run is: by frames, or by minutes where those are limited."""
@@ -63,12 +67,16 @@ def line(row: dict[str, float]) -> str:
         ("failures/s", "failures_per_s", "{:.2f}"),
         ("episode", "episode_s", "{:.1f} s"),
         ("KL", "kl", "{:.3f}"),
+        ("value", "value", "{:.2f}"),
         ("lr", "actor_lr", "{:.0e}"),
         ("critic", "critic_lr", "{:.0e}"),
         ("std", "std", "{:.2f}"),
+        ("temperature", "temperature", "{:.0e}"),
         ("evenness", "sampler_entropy", "{:.2f}"),
     )
     parts += [f"{name} {form.format(row[k])}" for name, k, form in shown if k in row]
+    if (beyond := row.get("end_atoms", 0.0)) > _MANY_BEYOND:
+        parts.append(f"values beyond the atoms {100 * beyond:.0f} %")
     causes = {k.removeprefix("cause/"): v for k, v in row.items() if "cause/" in k}
     by_cause = [f"{k.replace('_', ' ')} {v:.2f}" for k, v in causes.items() if v]
     parts += [f"({', '.join(by_cause)})"] if by_cause else []

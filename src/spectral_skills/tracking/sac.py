@@ -147,15 +147,9 @@ class SACLearner(ActorCritic):
         device: torch.device | str,
         compiled: bool = False,
     ):
-        if controller.bounds is None or controller.joint is not None:
-            raise ValueError(
-                "off-policy learning needs actions with bounds (--controller.bounds), "
-                "and no encoder that learns with the policy"
-            )
         super().__init__(controller, critic, device)
-        self.config, self.critic = config, critic
-        assert controller.bounds is not None
-        self.bounds = controller.bounds
+        assert controller.bounds is not None and controller.joint is None
+        self.config, self.critic, self.bounds = config, critic, controller.bounds
         self.slow_critic = deepcopy(critic).requires_grad_(False)
         self._modules["slow_critic"] = self.slow_critic
         self.rate = torch.tensor(config.learning_rate, device=device)

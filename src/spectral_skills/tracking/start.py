@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from spectral_skills import config as configs
 from spectral_skills.motion.corpus import FPS, Corpus
@@ -61,6 +61,20 @@ def usable(corpora: Sequence[Corpus]) -> list[Corpus]:
             f"{longest}"
         )
     return kept
+
+
+def check_shares(config: TrackConfig, processes: int) -> None:
+    """Refuse robots or rows of which processes would not have the same number."""
+    if config.robots % (processes * config.shares):
+        raise ValueError(
+            f"{config.robots:,} robots cannot be shared equally by {processes} "
+            f"processes with {config.shares} minibatches each"
+        )
+    if config.learner == "sac" and config.sac.batch % processes:
+        raise ValueError(
+            f"a batch of {config.sac.batch:,} rows cannot be shared equally by "
+            f"{processes} processes (--sac.batch)"
+        )
 
 
 def commanded(
@@ -153,11 +167,23 @@ def load_init(
     gentle = min(max(GENTLE_LR, low), config.ppo.actor_lr, high)
     config = replace(config, ppo=replace(config.ppo, actor_lr=gentle))
     found = critic_weights(init)
-    wanted = {name: value.shape for name, value in critic.state_dict().items()}
-    if wanted != {name: value.shape for name, value in found.items()}:
+    if not _fits(found, critic):
         return with_warmup(config, max(critic_warmup(config), NEW_CRITIC_WARMUP))
     critic.load_state_dict(found)
     return config
+
+
+def _fits(weights: dict[str, Tensor], critic: nn.Module) -> bool:
+    """Whether an old critic is of the same kind and, where it has atoms, means the same
+    values by them: other rewards and discounts have others."""
+    wanted = critic.state_dict()
+    if {k: v.shape for k, v in weights.items()} != {
+        k: v.shape for k, v in wanted.items()
+    }:
+        return False
+    return not isinstance(critic, TwinCritic) or torch.allclose(
+        weights["support"].to(critic.support), critic.support
+    )
 
 
 def critic_warmup(config: TrackConfig) -> int:

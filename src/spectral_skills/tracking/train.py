@@ -48,14 +48,10 @@ class Training:
         compiled: bool | None = None,
     ):
         self.where = where = distributed.join(device)
-        self.first, world = distributed.rank() == 0, distributed.world_size()
+        self.first = distributed.rank() == 0
         if where.type == "cuda":
             torch.set_float32_matmul_precision("high")
-        if config.robots % (world * config.shares):
-            raise ValueError(
-                f"{config.robots:,} robots cannot be shared equally by {world} "
-                f"processes with {config.shares} minibatches each"
-            )
+        start.check_shares(config, distributed.world_size())
         settings = start.commanded(config.controller, encoder, init)
         self.config = config = replace(config, controller=settings)
         corpora = start.usable(corpora)
@@ -107,8 +103,10 @@ class Training:
             references = References.build(motions)
             self.memory.measure()
             self.physics = simulate(where, robots, config.physics)
-            # Not the same starts again when a run goes on.
+            # Not the same starts and noise again when a run goes on, nor in another
+            # process.
             seed = config.seed * 7919 + self.state["frames"] * 31 + distributed.rank()
+            torch.manual_seed(seed % 2**31)
             self.env = TrackingEnv(
                 config.env,
                 settings.command,

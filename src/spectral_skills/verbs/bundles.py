@@ -20,7 +20,7 @@ def export(
     """Write a bundle: all that drives a robot or the desk, without torch.
 
     Models become ONNX graphs, and nothing is written unless each gives what its model
-    gives, to 1e-5, on what simulated robots observe.
+    gives on what simulated robots observe: to 1e-5, of the largest number if above 1.
 
     Args:
         controller: Controller; `base` is the one that comes with the package.
