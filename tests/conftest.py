@@ -123,13 +123,12 @@ def encoder() -> SkillEncoder:
 
 @pytest.fixture(scope="session")
 def make_controller():
-    """Small controllers; `make_controller(hold=5)`."""
+    """Small controllers: `make_controller({"history": 1}, hold=5)`."""
 
-    def make(**command) -> Controller:
+    def make(settings: dict | None = None, **command) -> Controller:
         torch.manual_seed(1)
-        config = ControllerConfig(
-            hidden=(8,), command=CommandConfig(**{"width": SKILL_WIDTH, **command})
-        )
+        commands = CommandConfig(**{"width": SKILL_WIDTH, **command})
+        config = ControllerConfig(hidden=(8,), command=commands, **(settings or {}))
         return Controller(config).eval()
 
     return make

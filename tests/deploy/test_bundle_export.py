@@ -27,6 +27,7 @@ from spectral_skills.skill.model import PRETRAINED, SkillModel
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.tracking.commands import CommandSource
 from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.references import References
 from spectral_skills.verbs.bundles import export as verb
@@ -89,6 +90,34 @@ def test_its_graphs_are_its_models(bundle):
         right = graph(torch.from_numpy(rows)[None], torch.from_numpy(robot)[None])
     found = bundle.encoder()(rows, robot)
     np.testing.assert_allclose(found, right[0].numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("order", ["mujoco", "isaaclab"])
+def test_a_bounded_controller_of_one_frame_is_its_graph(
+    order, make_controller, tmp_path
+):
+    """Also far beyond its bounds, where actions stay within them."""
+    bounds = joint_bounds()
+    controller = make_controller({"history": 1, "bounds": bounds})
+    torch.manual_seed(0)
+    with torch.no_grad():
+        controller.network.project.weight.mul_(1000)
+        controller.proprio.update(5 + 3 * torch.randn(100, 93))
+    path = tmp_path / "controller.onnx"
+    path.write_bytes(graphs.controller_onnx(controller, order))
+    runtime = files.Controller(path, order)
+    width = controller.config.command.width
+    history, command = 5 + 3 * torch.randn(20, 10, 93), torch.randn(20, width + 2)
+    right = controller.act(history, command[:, :width], command[:, width:]).numpy()
+    assert (np.abs(right) <= np.array(bounds) * (1 + 1e-6)).all()
+    assert np.abs(right).max() > 10 and np.abs(right / bounds).max() > 0.99
+    given = zip(history.numpy(), command.numpy(), strict=True)
+    assert parity.largest_difference(runtime, given, right) <= parity.TOLERANCE
+    # Older frames are in the history and change nothing.
+    found = runtime(history[0].numpy(), command[0].numpy())
+    older = history[0].clone()
+    older[:-1] = 0
+    assert np.array_equal(runtime(older.numpy(), command[0].numpy()), found)
 
 
 def test_its_planner_plans_learned_sentences(bundle):
@@ -220,6 +249,17 @@ def test_a_graph_that_is_not_its_model_is_not_written(
     with pytest.raises(ValueError, match=f"{part}.onnx: differs .* by 2.*e-05"):
         module.export(models, tmp_path / "bundle", ["walk0"], clips)
     assert not list(tmp_path.iterdir())
+
+
+def test_large_numbers_may_differ_by_more():
+    """By as much as they are larger than 1; rounding does the same."""
+    right = [np.array([20.0, 0.1]), np.array([0.5, 0.1])]
+    given = [(row + 1e-4,) for row in right]
+    found = [
+        parity.largest_difference(lambda x: x, given[i : i + 1], right[i : i + 1])
+        for i in range(2)
+    ]
+    assert found == pytest.approx([5e-6, 1e-4])
 
 
 def test_what_is_not_a_number_is_not_alike():

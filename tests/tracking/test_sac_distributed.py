@@ -1,6 +1,5 @@
 """Two processes learn off-policy as one, each with a memory of its own robots."""
 
-from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -8,9 +7,7 @@ import torch
 from recorded import ROBOTS, Recorded, in_two
 from torch import Tensor
 
-from spectral_skills import recipes
 from spectral_skills.skill import distributed
-from spectral_skills.tracking import start
 from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig
 from spectral_skills.tracking.sac import SACConfig, SACLearner
@@ -50,7 +47,7 @@ def _learn(kind: str) -> dict:
 
 
 def _fix(learner: SACLearner) -> None:
-    """Let it draw its share of what one process would draw: some steps of all robots."""
+    """Let it draw its share of what one process would: some steps of all robots."""
     draw = torch.Generator().manual_seed(11)
 
     def share(*shape: int) -> Tensor:
@@ -113,10 +110,3 @@ def test_two_learn_as_one(two):
     assert (
         float(one["state"]["controller.proprio.count"]) == ITERATIONS * STEPS * ROBOTS
     )
-
-
-def test_a_batch_must_be_shared_equally():
-    config = recipes.track("smoke-sac")
-    start.check_shares(config, 2)
-    with pytest.raises(ValueError, match="64 rows cannot .* 3 processes .*--sac.batch"):
-        start.check_shares(replace(config, robots=9), 3)

@@ -14,9 +14,12 @@ from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.run_folder import read_log
 from spectral_skills.tracking import start
-from spectral_skills.tracking.policy import Controller
+from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.learner import part
+from spectral_skills.tracking.policy import Controller, critic_weights
 from spectral_skills.tracking.ppo import Learner
 from spectral_skills.tracking.rewards import weighted
+from spectral_skills.tracking.sac import SACLearner
 from spectral_skills.tracking.train import train
 
 BATCH = 4 * 4
@@ -46,6 +49,18 @@ def _config(frames: int = 4 * BATCH, **changes):
         "probe_every": BATCH,
     }
     return replace(recipe, **(settings | changes))
+
+
+def _off_policy(frames: int = 4 * BATCH, **sac):
+    """The same by SAC: learns from the second iteration on."""
+    recipe = recipes.track("smoke-sac")
+    small = _config(frames).controller
+    return _config(
+        frames,
+        controller=replace(small, bounds=recipe.controller.bounds),
+        learner="sac",
+        sac=replace(recipe.sac, steps=4, **sac),
+    )
 
 
 def _state(run) -> dict:
@@ -106,6 +121,31 @@ def test_a_killed_run_continues_its_log(corpus, tmp_path, monkeypatch):
     )
 
 
+def test_a_killed_off_policy_run_fills_its_memory_again(corpus, tmp_path, monkeypatch):
+    """It goes on from the last checkpoint; nothing is learned from an empty memory."""
+    config, true, calls = _off_policy(6 * BATCH), SACLearner.update, []
+
+    def update(self, steps, progress):
+        calls.append(self.iterations)
+        if len(calls) == 4:
+            raise MemoryError
+        return true(self, steps, progress)
+
+    monkeypatch.setattr(SACLearner, "update", update)
+    with pytest.raises(MemoryError):
+        train(config, [corpus], _encoder(), tmp_path, "cpu")
+    assert _state(tmp_path)["frames"] == 2 * BATCH
+    before = read_log(tmp_path)[:2]
+    train(config, [corpus], _encoder(), tmp_path, "cpu")
+    rows = read_log(tmp_path)
+    assert rows[:2] == before
+    assert [row["frames"] for row in rows] == [BATCH * i for i in range(1, 7)]
+    # An iteration is 4 control steps, and the memory needs 8.
+    assert ["value" in row for row in rows] == [False, True, False, True, True, True]
+    assert calls == [0, 0, 1, 2, 1, 1, 2, 3]
+    assert all("temperature" in row for row in rows)
+
+
 def test_an_interrupt_waits_for_the_iteration_and_saves(corpus, tmp_path, monkeypatch):
     """The checkpoint is of the iteration in which it came."""
     true, calls = Learner.update, []
@@ -137,6 +177,23 @@ def test_a_diverged_policy_stops_and_keeps_the_last_good(corpus, tmp_path, monke
     monkeypatch.setattr(Learner, "update", update)
     with pytest.raises(ValueError, match=f"not finite after {2 * BATCH} frames"):
         train(_config(), [corpus], _encoder(), tmp_path, "cpu")
+    assert _state(tmp_path)["frames"] == 2 * BATCH
+    assert all(p.isfinite().all() for p in Controller.load(tmp_path).parameters())
+
+
+def test_diverged_critics_stop_an_off_policy_run(corpus, tmp_path, monkeypatch):
+    """The message names the rate to lower; the last checkpoint and model stay."""
+    true, calls = SACLearner.update, []
+
+    def update(self, steps, progress):
+        calls.append(1)
+        if len(calls) == 3:
+            self.critic.last.bias.data.fill_(float("nan"))
+        return true(self, steps, progress)
+
+    monkeypatch.setattr(SACLearner, "update", update)
+    with pytest.raises(ValueError, match=f"after {2 * BATCH} .*--sac.learning-rate"):
+        train(_off_policy(), [corpus], _encoder(), tmp_path, "cpu")
     assert _state(tmp_path)["frames"] == 2 * BATCH
     assert all(p.isfinite().all() for p in Controller.load(tmp_path).parameters())
 
@@ -213,6 +270,16 @@ def test_warmup_of_the_critic_survives_a_restart(corpus, tmp_path):
     assert parents["controller"] == load_provenance(init).weights_hash
 
 
+def test_off_policy_critics_learn_alone_also_after_a_restart(corpus, tmp_path):
+    """So many iterations that learn; those that only fill the memory do not count."""
+    for frames in (3 * BATCH, 6 * BATCH):
+        config = _off_policy(frames, critic_warmup=3)
+        train(config, [corpus], _encoder(), tmp_path, "cpu")
+    rows = read_log(tmp_path)
+    assert ["value" in row for row in rows] == [False, True, True, False, True, True]
+    assert ["entropy" in row for row in rows] == [*[False] * 5, True]
+
+
 def test_minutes_end_a_call_and_the_next_goes_on(corpus, tmp_path):
     """A thousandth of a second is over after one iteration, each time."""
     config = _config(minutes=1e-5)
@@ -245,6 +312,92 @@ def test_init_begins_with_old_weights(corpus, tmp_path, monkeypatch):
     assert torch.equal(
         weight, Controller.load(tmp_path / "small").network.project.weight
     )
+
+
+def _begun(monkeypatch) -> list:
+    """Learners as they are when a run begins: warm-up, controller, weights."""
+    begun = []
+    for kind in (Learner, SACLearner):
+
+        def spy(self, config, controller, critic, *rest, true=kind.__init__):
+            true(self, config, controller, critic, *rest)
+            weights = {k: v.clone() for k, v in self.tensors().items()}
+            begun.append((config.critic_warmup, controller.config, weights))
+
+        monkeypatch.setattr(kind, "__init__", spy)
+    return begun
+
+
+def _kept(run, weights: dict[str, torch.Tensor], name: str) -> bool:
+    """Whether a learner began with the weights of a run."""
+    of_critic, of_controller = critic_weights(run), Controller.load(run).state_dict()
+    kept, here = (
+        of_critic if "critic" in name else of_controller,
+        part(weights, f"{name}."),
+    )
+    assert here.keys() == kept.keys()
+    return all(torch.equal(value, kept[k]) for k, value in here.items())
+
+
+def test_ppo_begins_with_an_off_policy_controller(corpus, tmp_path, monkeypatch):
+    """It takes over bounds; its critic is new and learns alone first."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    train(_off_policy(), [corpus], _encoder(), old, "cpu")
+    begun = _begun(monkeypatch)
+    found = train(_config(BATCH), [corpus], _encoder(), new, "cpu", init=old)
+    ((warmup, config, weights),) = begun
+    assert warmup == start.NEW_CRITIC_WARMUP
+    assert found.config.bounds == config.bounds == _off_policy().controller.bounds
+    assert _kept(old, weights, "controller")
+
+
+def test_an_off_policy_run_begins_with_one_of_ppo(corpus, tmp_path, monkeypatch):
+    """Bounds are its own; its critics are new and learn alone first."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    train(_config(), [corpus], _encoder(), old, "cpu")
+    begun = _begun(monkeypatch)
+    config = _off_policy(3 * BATCH)
+    found = train(config, [corpus], _encoder(), new, "cpu", init=old)
+    ((warmup, _, weights),) = begun
+    assert warmup == start.NEW_CRITIC_WARMUP and _kept(old, weights, "controller")
+    assert found.config.bounds == config.controller.bounds
+    # While the critics learn alone, the actor is as it was.
+    network, before = found.network.state_dict(), Controller.load(old).network
+    assert all(torch.equal(v, network[k]) for k, v in before.state_dict().items())
+    assert "value" in read_log(new)[-1] and "entropy" not in read_log(new)[-1]
+
+
+def test_an_off_policy_run_begins_with_its_own_critics(corpus, tmp_path, monkeypatch):
+    """Unless values mean something else: with another discount they are new."""
+    old = tmp_path / "old"
+    train(_off_policy(), [corpus], _encoder(), old, "cpu")
+    begun = _begun(monkeypatch)
+    for name, changes in (("same", {}), ("other", {"gamma": 0.9})):
+        config = _off_policy(BATCH, **changes)
+        train(config, [corpus], _encoder(), tmp_path / name, "cpu", init=old)
+    same, other = begun
+    assert same[0] == 0 and _kept(old, same[2], "controller")
+    assert _kept(old, same[2], "critic") and _kept(old, same[2], "slow_critic")
+    assert other[0] == start.NEW_CRITIC_WARMUP and not _kept(old, other[2], "critic")
+
+
+def test_a_batch_must_be_shared_equally():
+    start.check_shares(_off_policy(), 2)
+    with pytest.raises(ValueError, match="64 rows cannot .* 3 processes .*--sac.batch"):
+        start.check_shares(replace(_off_policy(), robots=9), 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"bounds": ()}, "bounds"),
+        ({"command": CommandConfig("joint")}, "--learner ppo"),
+    ],
+)
+def test_what_cannot_learn_off_policy_is_refused(changes, named):
+    config = _off_policy()
+    with pytest.raises(ValueError, match=named):
+        replace(config, controller=replace(config.controller, **changes))
 
 
 def test_another_encoder_is_refused_by_name(corpus, tmp_path):

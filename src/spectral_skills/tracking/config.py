@@ -23,8 +23,8 @@ class TrackConfig:
     env: EnvConfig = EnvConfig()
     controller: ControllerConfig = ControllerConfig()
     learner: Literal["ppo", "sac"] = "ppo"
-    """Learns from what just happened, once (ppo), or from all that was kept of the last
-    seconds, many times (sac); settings are --ppo or --sac."""
+    """Learn from what just happened, once (ppo), or from what was kept of the last
+    seconds, many times (sac)."""
     ppo: PPOConfig = PPOConfig()
     sac: SACConfig = SACConfig()
     physics: PhysicsConfig = PhysicsConfig()

@@ -45,7 +45,7 @@ _SAMPLE = 65_536
 
 @dataclass(frozen=True)
 class PPOConfig:
-    """How the controller learns."""
+    """How the controller learns from what just happened (learner ppo)."""
 
     steps: int = 24
     """Control steps of a rollout."""
