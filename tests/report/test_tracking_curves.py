@@ -51,6 +51,16 @@ def test_every_panel_has_its_curve(tmp_path, figures, count):
         assert all(line.get_marker() == "o" for line in single)
 
 
+def test_off_policy_runs_show_what_critics_believe(tmp_path, figures):
+    """In place of a divergence, which they do not have."""
+    rows = [_row(i, False) | {"value": 0.1 * i, "kl": None} for i in range(1, 4)]
+    _draw(tmp_path, rows)
+    titles = {axes.get_title("left"): axes for axes in figures[0].axes}
+    (line,) = titles["worth of an action to the critics"].lines
+    assert line.get_ydata() == pytest.approx([0.1, 0.2, 0.3])
+    assert "KL of an update" not in titles
+
+
 def test_success_is_drawn_where_it_was_probed(tmp_path, figures):
     """In percent, at the frames of the rows that have it."""
     _draw(tmp_path, [_row(i, i in (2, 4)) for i in range(1, 6)])

@@ -6,12 +6,13 @@ from reach import Reach
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import AffineTransform, TanhTransform
 
+from spectral_skills.tracking.equations import squash
 from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, ControllerConfig
 from spectral_skills.tracking.replay import Replay
-from spectral_skills.tracking.sac import SACConfig, SACLearner, squash, value_range
-from spectral_skills.tracking.values import TwinCritic, project
+from spectral_skills.tracking.sac import SACConfig, SACLearner
+from spectral_skills.tracking.values import TwinCritic, project, value_range
 
 BOUNDED = ControllerConfig(
     hidden=(64, 64),

@@ -1,6 +1,7 @@
 """Curves of a tracking run: how well, why not, and how the learner is doing."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def draw_curves(run: Path) -> None:
         ("failures a robot and second, by cause", _failures),
         ("reward a second, by term", _rewards),
         ("length of an episode (s)", _episodes),
-        ("KL of an update", _divergence),
+        _judged(rows),
         ("learning rates", _learning_rates),
         ("deviation of actions, evenness of starts", _spreads),
         ("frames a second", _rate),
@@ -46,6 +47,14 @@ def draw_curves(run: Path) -> None:
         if number < 3:
             _time_axis(axes, rows)
     ink.save(figure, run / "curves.png")
+
+
+def _judged(rows: Rows) -> tuple[str, Callable[[Axes, Rows], None]]:
+    """What there is to see of an update: critics that learn off-policy have opinions,
+    other learners a divergence."""
+    if any("value" in row for row in rows):
+        return "worth of an action to the critics", _values
+    return "KL of an update", _divergence
 
 
 def _summary(rows: Rows) -> str:
@@ -93,6 +102,10 @@ def _episodes(axes: Axes, rows: Rows) -> None:
 def _divergence(axes: Axes, rows: Rows) -> None:
     _curve(axes, rows, "kl", "", ink.LEFT)
     _logarithmic(axes)
+
+
+def _values(axes: Axes, rows: Rows) -> None:
+    _curve(axes, rows, "value", "", ink.LEFT)
 
 
 def _learning_rates(axes: Axes, rows: Rows) -> None:

@@ -1,7 +1,10 @@
-"""Equations of proximal policy optimization."""
+"""Equations of the learners: of proximal policy optimization, and squashed actions."""
+
+import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from spectral_skills.skill.distributed import mean_over_ranks
 
@@ -58,3 +61,17 @@ def standardized(values: Tensor) -> Tensor:
     mean = mean_over_ranks(values.mean())
     away = values - mean
     return away / (mean_over_ranks(away.square().mean()).sqrt() + 1e-8)
+
+
+def squash(
+    mean: Tensor, std: Tensor, noise: Tensor, bounds: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Actions within their bounds (n, 29), and their log-probabilities (n,).
+
+    a = b tanh(u / b) with u = m + s e, so log p(a) = log N(u; m, s) - log |da/du|.
+    """
+    scaled = (mean + std * noise) / bounds
+    gaussian = -(noise.square() / 2 + std.log() + 0.5 * math.log(2 * math.pi))
+    # da/du = 1 - tanh^2(x) = 4 / (e^x + e^-x)^2, in a form that does not overflow.
+    slope = 2 * (math.log(2) - scaled - functional.softplus(-2 * scaled))
+    return bounds * scaled.tanh(), (gaussian - slope).sum(-1)

@@ -26,10 +26,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_
 
 from spectral_skills.skill import distributed
+from spectral_skills.tracking.equations import squash
 from spectral_skills.tracking.inputs import Inputs
 from spectral_skills.tracking.learner import ActorCritic
 from spectral_skills.tracking.observations import Observation
@@ -113,27 +113,6 @@ class SACConfig:
                 f"temperature is {self.temperature}, must be in temperature_limits "
                 f"{low} {high}, which are above 0"
             )
-
-
-def value_range(most: float, gamma: float) -> tuple[float, float]:
-    """The least and the greatest value an episode may have, where a step pays at most
-    `most`. With room above, since a belief has some width, and below for penalties."""
-    ceiling = most / (1 - gamma)
-    return -0.2 * ceiling, 1.2 * ceiling
-
-
-def squash(
-    mean: Tensor, std: Tensor, noise: Tensor, bounds: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Actions within their bounds (n, 29), and their log-probabilities (n,).
-
-    a = b tanh(u / b) with u = m + s e, so log p(a) = log N(u; m, s) - log |da/du|.
-    """
-    scaled = (mean + std * noise) / bounds
-    gaussian = -(noise.square() / 2 + std.log() + 0.5 * math.log(2 * math.pi))
-    # da/du = 1 - tanh^2(x) = 4 / (e^x + e^-x)^2, in a form that does not overflow.
-    slope = 2 * (math.log(2) - scaled - functional.softplus(-2 * scaled))
-    return bounds * scaled.tanh(), (gaussian - slope).sum(-1)
 
 
 class SACLearner(ActorCritic):

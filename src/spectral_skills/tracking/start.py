@@ -24,8 +24,7 @@ from spectral_skills.tracking.policy import (
     Critic,
     critic_weights,
 )
-from spectral_skills.tracking.sac import value_range
-from spectral_skills.tracking.values import TwinCritic
+from spectral_skills.tracking.values import TwinCritic, value_range
 
 LEAST_FRAMES = FPS // 2
 """A clip that is over before a robot can fall teaches nothing."""

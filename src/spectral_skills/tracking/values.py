@@ -76,6 +76,13 @@ class TwinCritic(nn.Module):
         return logits.softmax(dim=-1) @ self.support
 
 
+def value_range(most: float, gamma: float) -> tuple[float, float]:
+    """The least and the greatest value an episode may have, where a step pays at most
+    `most`. With room above, since a belief has some width, and below for penalties."""
+    ceiling = most / (1 - gamma)
+    return -0.2 * ceiling, 1.2 * ceiling
+
+
 def project(
     belief: Tensor, support: Tensor, returns: Tensor, discounts: Tensor
 ) -> Tensor:
