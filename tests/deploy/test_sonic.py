@@ -14,6 +14,8 @@ from spectral_skills.deploy.sonic_stream import token_message
 from spectral_skills.motion.readers.assemble import ReadOptions
 from spectral_skills.motion.readers.sonic_folder import read
 from spectral_skills.robot import g1
+from spectral_skills.tracking.observations import joint_bounds
+from spectral_skills.tracking.policy import Controller
 from spectral_skills.verbs.bundles import export as verb
 
 
@@ -38,16 +40,29 @@ def test_the_policy_has_one_input_and_one_output(exported):
 
 def test_the_policy_gives_the_controllers_actions(exported, small_models):
     """Blocks in SONIC's order, oldest frame first, joints in IsaacLab's order."""
+    _compare(exported / sonic.POLICY, small_models.controller)
+
+
+def test_a_bounded_controller_of_one_frame_is_a_policy_too(make_controller, tmp_path):
+    controller = make_controller({"history": 1, "bounds": joint_bounds()})
+    with torch.no_grad():
+        controller.network.project.weight.mul_(300)
+    path = tmp_path / sonic.POLICY
+    path.write_bytes(sonic.policy_onnx(controller))
+    _compare(path, controller)
+
+
+def _compare(policy: Path, controller: Controller) -> None:
     torch.manual_seed(3)
     history, command = torch.randn(10, 93), torch.randn(7)
     order = g1.MUJOCO_TO_ISAACLAB
     blocks = [history[:, i : i + 29][:, order] for i in (6, 35, 64)]
     parts = command, history[:, 3:6], *blocks, history[:, :3]
     given = torch.cat([part.flatten() for part in parts])
-    session = bundle.session(exported / sonic.POLICY)
+    session = bundle.session(policy)
     found = np.asarray(session.run(None, {"obs_dict": given[None].numpy()})[0])
     one = history[None], command[None, :5], command[None, 5:]
-    right = small_models.controller.act(*one)
+    right = controller.act(*one)
     np.testing.assert_allclose(found, right[:, order].numpy(), atol=1e-5)
     ours = sonic.observation(history.numpy(), command.numpy())
     assert np.array_equal(ours, given.numpy())

@@ -47,9 +47,10 @@ _TERMS = (
 )
 """What follows the token, all frames of each: its name, where it is in a frame of ours,
 and its size."""
-_SAME_SINCE_13 = set(
-    "Add Clip Concat Constant Div Gather Gemm Mul Reshape Sigmoid Slice Sub".split()
-)
+_SAME_SINCE_13 = {
+    *("Add", "Clip", "Concat", "Constant", "Div", "Gather", "Gemm", "Mul", "Reshape"),
+    *("Sigmoid", "Slice", "Sub", "Tanh"),
+}
 """Operators that mean the same in opset 13 as in those that torch writes."""
 
 
