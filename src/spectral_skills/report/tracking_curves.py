@@ -1,7 +1,6 @@
 """Curves of a tracking run: how well, why not, and how the learner is doing."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,21 +22,20 @@ def draw_curves(run: Path) -> None:
     rows = read_log(run)
     if not rows:
         return
-    figure = ink.sheet(1060)
+    known = {key for row in rows for key in row}
+    panels = [
+        (title, draw)
+        for title, keys, draw in _PANELS
+        if any(key.startswith(keys) for key in known)
+    ]
+    deep = -(-len(panels) // 3)
+    height = 130 + 310 * deep
+    figure = ink.sheet(height)
     ink.headline(figure, f"Tracking: {run.name}", _summary(rows))
     grid = figure.add_gridspec(
-        *(3, 3), left=0.04, right=0.885, top=0.875, bottom=0.05, hspace=0.45, wspace=0.7
-    )
-    panels = (
-        ("probe clips tracked to the end (%)", _success),
-        ("error of the tracked ones (mm)", _errors),
-        ("failures a robot and second, by cause", _failures),
-        ("reward a second, by term", _rewards),
-        ("length of an episode (s)", _episodes),
-        _judged(rows),
-        ("learning rates", _learning_rates),
-        ("deviation of actions, evenness of starts", _spreads),
-        ("frames a second", _rate),
+        *(deep, 3),
+        **{"left": 0.04, "right": 0.885, "hspace": 0.45, "wspace": 0.7},
+        **{"top": 1 - 132 / height, "bottom": 53 / height},
     )
     for number, (title, draw) in enumerate(panels):
         axes = ink.quiet(figure.add_subplot(grid[divmod(number, 3)]), title)
@@ -47,14 +45,6 @@ def draw_curves(run: Path) -> None:
         if number < 3:
             _time_axis(axes, rows)
     ink.save(figure, run / "curves.png")
-
-
-def _judged(rows: Rows) -> tuple[str, Callable[[Axes, Rows], None]]:
-    """What there is to see of an update: critics that learn off-policy have opinions,
-    other learners a divergence."""
-    if any("value" in row for row in rows):
-        return "worth of an action to the critics", _values
-    return "KL of an update", _divergence
 
 
 def _summary(rows: Rows) -> str:
@@ -188,7 +178,7 @@ def _short(value: float) -> str:
     """0.002 rather than 2e-3, but 2e-5 rather than 0.00002."""
     if value == 0 or abs(value) >= 1e-3:
         return f"{value:g}"
-    return re.sub("e-0", "e-", f"{value:.0e}")
+    return re.sub(r"(\.0)?e-0", "e-", f"{value:.1e}")
 
 
 def _number(value: float) -> str:
@@ -203,15 +193,6 @@ def _frame_axis(axes: Axes, rows: Rows) -> None:
     axes.set_xlim(-0.02 * end, 1.02 * end)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short(x)))
-    if not axes.lines:
-        axes.text(
-            *(0.5, 0.5, "nothing yet"),
-            transform=axes.transAxes,
-            ha="center",
-            color=ink.MUTED,
-            size=10,
-        )
-        axes.set_yticks([])
 
 
 def _time_axis(axes: Axes, rows: Rows) -> None:
@@ -235,3 +216,18 @@ def _duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+_PANELS = (
+    ("probe clips tracked to the end (%)", "success_rate", _success),
+    ("error of the tracked ones (mm)", ("mpjpe_local", "mpjpe_global"), _errors),
+    ("failures a robot and second, by cause", "failures_per_s", _failures),
+    ("reward a second, by term", "reward/", _rewards),
+    ("length of an episode (s)", "episode_s", _episodes),
+    ("KL of an update", "kl", _divergence),
+    ("what actions are believed to be worth", "end_atoms", _values),
+    ("learning rates", ("actor_lr", "critic_lr"), _learning_rates),
+    ("deviation of actions, evenness of starts", ("std", "sampler_entropy"), _spreads),
+    ("frames a second", "frames_per_s", _rate),
+)
+"""Title, how keys of the log begin that it needs, and what draws it."""
