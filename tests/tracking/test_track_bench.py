@@ -7,6 +7,7 @@ import torch
 
 from spectral_skills import recipes
 from spectral_skills.cli import main
+from spectral_skills.report.tables import load
 from spectral_skills.results import Result
 from spectral_skills.tracking.bench import Driven, Stopwatch, track
 from spectral_skills.tracking.observations import HISTORY, PROPRIO, Observation
@@ -37,9 +38,14 @@ def test_parts_add_up_to_a_step():
     assert "update from 64 frames" in found
 
 
-def test_parts_of_the_off_policy_learner():
+def test_parts_of_the_off_policy_learner(tmp_path, monkeypatch):
     """The same, and what its updates are made of, in a table of its own."""
-    results = track("cpu", recipes.track("lafan1"))
+    monkeypatch.setitem(recipes.TRACK, "lafan1", recipes.track_smoke_sac)
+    record = tmp_path / "results.jsonl"
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "track", "--learner", "sac", "--record", str(record)])
+    assert stop.value.code == 0
+    results = load(record)
     found = _adds_up(results)
     assert {row.command for row in results} == {"spectral bench track --learner sac"}
     assert {row.table for row in results} == {"Tracking: speed, off-policy"}
