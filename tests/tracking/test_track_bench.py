@@ -5,7 +5,12 @@ import time
 import pytest
 import torch
 
-from spectral_skills.tracking.bench import Stopwatch, track
+from spectral_skills import recipes
+from spectral_skills.cli import main
+from spectral_skills.report.tables import load
+from spectral_skills.results import Result
+from spectral_skills.tracking.bench import Driven, Stopwatch, track
+from spectral_skills.tracking.observations import HISTORY, PROPRIO, Observation
 
 
 def test_a_stopwatch_adds_up_calls():
@@ -17,9 +22,58 @@ def test_a_stopwatch_adds_up_calls():
     assert watch.milliseconds() == 0
 
 
-def test_parts_add_up_to_a_step():
-    found = {row.row: row.value for row in track("cpu")}
+def _adds_up(results: list[Result]) -> dict[str, float]:
+    found = {row.row: row.value for row in results}
     whole = found.pop("a control step of 8 robots")
     parts = [v for name, v in found.items() if name.startswith("a control step")]
+    assert len(parts) == 4
     assert sum(parts) == pytest.approx(whole)
     assert found["end to end"] < found["physics alone"]
+    assert all(value > 0 for value in found.values())
+    return found
+
+
+def test_parts_add_up_to_a_step():
+    found = _adds_up(track("cpu"))
+    assert "update from 64 frames" in found
+
+
+def test_parts_of_the_off_policy_learner(tmp_path, monkeypatch):
+    """The same, and what its updates are made of, in a table of its own."""
+    monkeypatch.setitem(recipes.TRACK, "lafan1", recipes.track_smoke_sac)
+    record = tmp_path / "results.jsonl"
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "track", "--learner", "sac", "--record", str(record)])
+    assert stop.value.code == 0
+    results = load(record)
+    found = _adds_up(results)
+    assert {row.command for row in results} == {"spectral bench track --learner sac"}
+    assert {row.table for row in results} == {"Tracking: speed, off-policy"}
+    parts = ("", ": drawing 128 rows", ": 2 of the critics", ": 1 of the actor")
+    assert {f"updates after a control step{part}" for part in parts} <= found.keys()
+
+
+def test_robots_do_what_the_controller_says(make_controller):
+    controller = make_controller()
+    seen = Observation(
+        history=torch.randn(3, HISTORY, PROPRIO),
+        source=torch.randn(3, controller.config.command.width),
+        phase=torch.randn(3, 2),
+        critic=torch.zeros(3, 1),
+    )
+
+    class Robots:
+        observation = seen
+
+        def step(self, action: torch.Tensor, /):
+            return action, action, action
+
+    done, _, _ = Driven(Robots(), controller, False).step(torch.full((3, 29), 9.0))
+    torch.testing.assert_close(done, controller.act(*seen[:3]))
+
+
+def test_other_parts_have_no_learner(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "physics", "--learner", "sac"])
+    assert stop.value.code == 1
+    assert "--learner is for `bench track`" in capsys.readouterr().err

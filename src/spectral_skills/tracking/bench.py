@@ -3,6 +3,11 @@
 Robots follow the embedded corpus under the released controller, as they do when
 training goes on: with contacts, falls and new starts. Everything is on: noise,
 randomisation, pushes, and encoding at every step.
+
+The off-policy learner's networks are of another size, so they cannot be the released
+controller's. A new actor sees, chooses, is stored and learns as in training, and all of
+it is timed; but the robots do what the released controller says, or they would only
+fall. Its time is measured too, and taken away.
 """
 
 import time
@@ -11,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
@@ -20,12 +26,17 @@ from spectral_skills.physics.build import simulate
 from spectral_skills.physics.settings import FAST
 from spectral_skills.results import Result
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.tracking.env import EnvConfig, TrackingEnv
+from spectral_skills.tracking import start
+from spectral_skills.tracking.config import TrackConfig
+from spectral_skills.tracking.env import TrackingEnv
+from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic
 from spectral_skills.tracking.ppo import Learner, PPOConfig
 from spectral_skills.tracking.references import References
-
-_TABLE = "Tracking: speed"
+from spectral_skills.tracking.replay import Batch
+from spectral_skills.tracking.rollouts import Environment, precision
+from spectral_skills.tracking.sac import SACConfig, SACLearner, _captured
+from spectral_skills.tracking.values import TwinCritic
 
 
 class Stopwatch:
@@ -64,65 +75,99 @@ class Stopwatch:
         return total
 
 
-def track(device: str) -> list[Result]:
-    """Milliseconds of an iteration's parts, and frames a second, end to end."""
+class Driven:
+    """Robots that do what a controller says, whatever a learner wants of them."""
+
+    def __init__(self, robots: Environment, controller: Controller, compiled: bool):
+        self.robots = robots
+        self.device = controller.log_std.device
+        self._act = torch.compile(controller.act) if compiled else controller.act
+
+    @property
+    def observation(self) -> Observation:
+        return self.robots.observation
+
+    def act(self) -> Tensor:
+        """What the controller does."""
+        history, source, phase, _ = self.observation
+        with precision(self.device):
+            return self._act(history, source, phase).float()
+
+    def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.robots.step(self.act())
+
+
+def track(device: str, recipe: TrackConfig | None = None) -> list[Result]:
+    """Milliseconds of an iteration's parts, and frames a second, end to end: of PPO, or
+    of an off-policy recipe."""
     where = torch.device(device)
     cuda = where.type == "cuda"
     torch.set_float32_matmul_precision("high")
-    robots, ppo = (16_384, PPOConfig()) if cuda else (8, PPOConfig(steps=8))
+    config = TrackConfig(physics=FAST) if recipe is None else recipe
+    if not cuda:
+        small = SACConfig(updates=2, batch=64, warmup=8, memory=64)
+        config = replace(config, robots=8, ppo=PPOConfig(steps=8), sac=small)
     corpus = Corpus.open(embedded_corpus()).with_mirror()
     references = References.build(MotionTensors.load(corpus, where))
     encoder = SkillModel.load("base", where).encoder
     released = Controller.load("base", where)
-    controller = Controller(replace(released.config, released=False)).to(where)
-    controller.load_state_dict(released.state_dict())
-    command = controller.config.command
-    physics = simulate(where, robots, FAST)
-    env = TrackingEnv(EnvConfig(), command, physics, references, encoder, 0, cuda)
-    # The critic is new: the controller must not learn from what it says.
-    frozen = replace(ppo, actor_lr=1e-12, actor_lr_limits=(1e-12, 1e-12))
-    critic = Critic(controller.config)
-    learner = Learner(frozen, controller, critic, where, compiled=cuda)
-    for _ in range(3):
-        learner.update(learner.collect(env), 0.0)
+    command = released.config.command
+    physics = simulate(where, config.robots, config.physics)
+    env = TrackingEnv(config.env, command, physics, references, encoder, 0, cuda)
+    if recipe is None:
+        learner, stage = _on_policy(config, released, where), env
+        acting, beside = learner._collector, "values, storage and the rest"
+    else:
+        settings = start.commanded(config.controller, encoder)
+        learner = _off_policy(replace(config, controller=settings), where)
+        stage = Driven(env, released, cuda)
+        acting, beside = learner, "storage and the rest"
+    # Where thresholds change with the frames, those of most of a run.
+    frames = 0 if recipe is None else config.frames
+
+    def iterate(collect: Callable, improve: Callable, times: int) -> None:
+        for i in range(times):
+            env.refresh(frames + i)
+            improve(collect(stage), 0.0)
+
+    iterate(learner.collect, learner.update, (72 if cuda else 24) // config.steps)
 
     watches = {
         name: Stopwatch(where) for name in ("physics", "step function", "policy")
     }
     physics.step = watches["physics"].around(physics.step)
     env._step = watches["step function"].around(env._step)
-    collector = learner._collector
-    collector._act = watches["policy"].around(collector._act)
-    rollout, update = Stopwatch(where), Stopwatch(where)
+    acting._act = watches["policy"].around(acting._act)
+    driving, rollout, update = (Stopwatch(where) for _ in range(3))
+    if isinstance(stage, Driven):
+        stage.act = driving.around(stage.act)
     collect = rollout.around(learner.collect)
     improve = update.around(learner.update)
-    iterations = 10 if cuda else 2
+    steps = 240 if cuda else 16
+    iterations = steps // config.steps
     _wait(where)
     began = time.perf_counter()
-    for i in range(iterations):
-        env.refresh(i)
-        improve(collect(env), 0.0)
+    iterate(collect, improve, iterations)
     _wait(where)
-    seconds = (time.perf_counter() - began) / iterations
+    driven = driving.milliseconds()
+    seconds = time.perf_counter() - began - 1e-3 * driven
 
-    steps = iterations * ppo.steps
     parts = {name: watch.milliseconds() / steps for name, watch in watches.items()}
-    a_step = rollout.milliseconds() / steps
-    parts["values, storage and the rest"] = a_step - sum(parts.values())
-    rate = robots * ppo.steps / seconds
-    limit = robots / (1e-3 * parts["physics"])
-    size = f"{robots:,} robots"
-    rows = [
-        (f"a control step of {size}: {n}", "time", v, "ms") for n, v in parts.items()
-    ]
+    a_step = (rollout.milliseconds() - driven) / steps
+    parts[beside] = a_step - sum(parts.values())
+    rate = config.robots * steps / seconds
+    limit = config.robots / (1e-3 * parts["physics"])
+    size = f"a control step of {config.robots:,} robots"
+    rows = [(f"{size}: {name}", "time", v, "ms") for name, v in parts.items()]
+    rows.append((size, "time", a_step, "ms"))
+    whole = update.milliseconds()
+    if isinstance(learner, SACLearner):
+        after = "updates after a control step"
+        rows.append((after, "time", whole / steps, "ms"))
+    else:
+        after = f"update from {config.robots * config.steps:,} frames"
+        rows.append((after, "time", whole / iterations, "ms"))
     rows += [
-        (f"a control step of {size}", "time", a_step, "ms"),
-        (
-            f"update from {robots * ppo.steps:,} frames",
-            "time",
-            update.milliseconds() / iterations,
-            "ms",
-        ),
         ("end to end", "rate", rate, "frames/s"),
         ("physics alone", "rate", limit, "frames/s"),
         ("end to end, of physics alone", "share", rate / limit, ""),
@@ -130,18 +175,69 @@ def track(device: str) -> list[Result]:
     if cuda:
         used = torch.cuda.mem_get_info(where)
         rows.append(("memory", "used", (used[1] - used[0]) / 2**30, "GiB"))
-    flag = " --device cuda" if cuda else ""
-    goal = {"end to end": "400,000; paper 150,000"} if cuda else {}
+    if isinstance(learner, SACLearner):
+        pieces = _update_parts(learner, 20 if cuda else 2)
+        rows += [(f"{after}: {name}", "time", v, "ms") for name, v in pieces.items()]
+    table, flag, goal = "Tracking: speed", "", "400,000; paper 150,000"
+    if recipe is not None:
+        table, flag, goal = f"{table}, off-policy", " --learner sac", "350,000"
+    flag += " --device cuda" if cuda else ""
     return [
         Result(
-            *(_TABLE, row, metric, value, unit),
+            *(table, row, metric, value, unit),
             n=steps,
-            paper=goal.get(row, ""),
+            paper=goal if cuda and row == "end to end" else "",
             command=f"spectral bench track{flag}",
             hardware=hardware(device),
         )
         for row, metric, value, unit in rows
     ]
+
+
+def _on_policy(
+    config: TrackConfig, released: Controller, device: torch.device
+) -> Learner:
+    """PPO, with the released controller as the actor."""
+    controller = Controller(replace(released.config, released=False))
+    controller.load_state_dict(released.state_dict())
+    # The critic is new: the controller must not learn from what it says.
+    frozen = replace(config.ppo, actor_lr=1e-12, actor_lr_limits=(1e-12, 1e-12))
+    critic = Critic(controller.config)
+    return Learner(frozen, controller, critic, device, device.type == "cuda")
+
+
+def _off_policy(config: TrackConfig, device: torch.device) -> SACLearner:
+    """A new actor and new critics."""
+    critic = start.critic_of(config)
+    assert isinstance(critic, TwinCritic)
+    controller = Controller(config.controller)
+    return SACLearner(config.sac, controller, critic, device, device.type == "cuda")
+
+
+def _update_parts(learner: SACLearner, times: int) -> dict[str, float]:
+    """Milliseconds of what makes up the updates after a control step; what is left of
+    the whole, the slow critics take.
+
+    Each is measured alone, so many times. On a GPU, where all updates together are one
+    captured graph, each is captured too: launched by the host it would take longer.
+    """
+    config = learner.config
+    rows, critics = config.batch * config.updates, config.updates
+    actors = critics // config.actor_every
+    batch = Batch(*(values[: config.batch] for values in learner._sample(rows)))
+    pieces: dict[str, tuple[int, Callable]] = {
+        f"drawing {rows:,} rows": (1, lambda: learner._sample(rows)),
+        f"{critics} of the critics": (critics, lambda: learner._critic_step(batch)),
+        f"{actors} of the actor": (actors, lambda: learner._actor_step(batch)),
+    }
+    found = {}
+    for name, (count, piece) in pieces.items():
+        watch = Stopwatch(learner.device)
+        timed = watch.around(_captured(piece) if learner._captures else piece)
+        for _ in range(times):
+            timed()
+        found[name] = count * watch.milliseconds() / times
+    return found
 
 
 def _wait(device: torch.device) -> None:

@@ -35,6 +35,7 @@ def bench(
     /,
     *,
     device: str = "cpu",
+    learner: Literal["ppo", "sac"] | None = None,
     record: Path | None = None,
 ) -> None:
     """Measure speed against the physical limit of this machine.
@@ -42,13 +43,18 @@ def bench(
     Args:
         what: The part to measure.
         device: cpu or cuda.
+        learner: Of `track` alone: what learns, ppo by default; sac as in the recipe
+            lafan1.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
     from importlib import import_module
 
+    from spectral_skills import recipes
     from spectral_skills.report.tables import publish, show
 
+    if learner is not None and what != "track":
+        raise ValueError(f"--learner is for `bench track`; leave it away for {what}")
     rooms = {
         "ik": "motion.bench_ik",
         "pretrain": "skill.bench",
@@ -63,7 +69,8 @@ def bench(
     }
     room = rooms.get(what, "motion.bench")
     measure = getattr(import_module(f"spectral_skills.{room}"), what)
-    results = measure(device_or_best(device))
+    recipe = [recipes.track("lafan1")] if learner == "sac" else []
+    results = measure(device_or_best(device), *recipe)
     show(results)
     if record is not None:
         publish(results, record)
