@@ -90,6 +90,7 @@ def test_inputs_are_normalised_but_never_by_little(motions):
     )
     model.fit(windows)
     encoder, floor = model.encoder, model.config.encoder.input_floor
+    assert floor is not None
     raw = windows.chunk.flatten(1)
     values = encoder.normalize(windows.chunk)
     assert values.mean(0).abs().max() < 1e-3
