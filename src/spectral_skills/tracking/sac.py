@@ -106,7 +106,9 @@ class SACConfig:
         if not 0 < self.gamma < 1:
             raise ValueError(f"gamma is {self.gamma}, must be between 0 and 1")
         if not 0 <= self.keep_noise < 1:
-            raise ValueError(f"keep_noise is {self.keep_noise}, must be at least 0, below 1")
+            raise ValueError(
+                f"keep_noise is {self.keep_noise}, must be at least 0, below 1"
+            )
         if not self.entropy_std > 0:
             raise ValueError(f"entropy_std is {self.entropy_std}, must be above 0")
         low, high = self.temperature_limits
