@@ -12,6 +12,8 @@ from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.pretrain import pretrain, split
 from spectral_skills.skill.run_folder import read_log
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 @pytest.mark.parametrize("name", recipes.PRETRAIN)
 def test_every_recipe_trains_saves_and_loads(name, shrink, corpus, tmp_path):
@@ -46,7 +48,8 @@ def test_nothing_need_be_held_out(shrink, corpus, tmp_path, capsys):
 
 def test_training_predicts_better(corpus, tmp_path):
     """Errors fall on held-out clips too, and the skill is what they fall by."""
-    config = replace(recipes.pretrain_smoke(), updates=40, evaluate_every=10, batch=128)
+    config = replace(recipes.pretrain_smoke(), updates=40, evaluate_every=20, batch=128)
+    config = replace(config, evaluation_windows=64, checkpoint_every=40)
     pretrain(config, [corpus], tmp_path / "run", "cpu")
     first, *_, last = read_log(tmp_path / "run")
     assert last["prediction"] < 0.9 * first["prediction"]
