@@ -16,7 +16,7 @@ from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.corpus_writer import CorpusWriter
 from spectral_skills.motion.windows import WindowConfig
-from spectral_skills.robot import g1
+from spectral_skills.robot import g1, render, software
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig
@@ -132,6 +132,16 @@ def make_controller():
         return Controller(config).eval()
 
     return make
+
+
+@pytest.fixture
+def coarse_pictures(monkeypatch):
+    """Robots are drawn by our own rasteriser, with hard edges: soonest."""
+    monkeypatch.setenv("SPECTRAL_GL", "software")
+    monkeypatch.setattr(software, "_SUPERSAMPLE", 1)
+    render.backend.cache_clear()
+    yield
+    render.backend.cache_clear()  # other tests draw as this machine can
 
 
 @pytest.fixture(scope="session")

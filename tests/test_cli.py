@@ -19,6 +19,18 @@ def spectral(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.fixture
+def told(capsys):
+    """Exit code of a command in this process, and what it wrote to stderr."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(list(arguments))
+        return int(stop.value.code or 0), capsys.readouterr().err
+
+    return run
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory, make_clip) -> Path:
     folder = tmp_path_factory.mktemp("cli")
@@ -63,21 +75,22 @@ def test_unknown_verbs_are_named(capsys):
     assert "corpus needs one of: info, list, show" in capsys.readouterr().err
 
 
-def test_ingest_exit_codes(tmp_path):
+def test_ingest_exit_codes(tmp_path, told):
     """2 when nothing was usable, 1 when --strict stopped or a path is missing."""
     bad = tmp_path / "bad.npz"
     bad.write_text("a text file named npz")
-    done = spectral("ingest", str(bad), "--out", str(tmp_path / "c"))
-    assert done.returncode == 2
-    assert len([x for x in done.stderr.splitlines() if str(bad) in x]) == 1
-    done = spectral("ingest", str(bad), "--out", str(tmp_path / "c"), "--strict")
-    assert done.returncode == 1 and "stopped by --strict" in done.stderr
-    done = spectral("ingest", str(tmp_path / "no"), "--out", str(tmp_path / "c"))
-    assert done.returncode == 1 and "no such file" in done.stderr
-    assert "Traceback" not in done.stderr
+    out = "--out", str(tmp_path / "c")
+    code, text = told("ingest", str(bad), *out)
+    assert code == 2
+    assert len([x for x in text.splitlines() if str(bad) in x]) == 1
+    code, text = told("ingest", str(bad), *out, "--strict")
+    assert code == 1 and "stopped by --strict" in text
+    code, text = told("ingest", str(tmp_path / "no"), *out)
+    assert code == 1 and "no such file" in text
+    assert "Traceback" not in text
 
 
-def test_mistakes_get_one_line(tmp_path, make_clip):
+def test_mistakes_get_one_line(tmp_path, make_clip, told):
     """A file for a folder, a wrong number, an empty folder: no traceback."""
     good = tmp_path / "idle.npz"
     clip = make_clip()
@@ -91,9 +104,9 @@ def test_mistakes_get_one_line(tmp_path, make_clip):
         ([str(good), "--out", out, "--workers", "0"], 1),
         ([str(tmp_path / "nothing"), "--out", out], 2),
     ):
-        done = spectral("ingest", *arguments)
-        assert done.returncode == code, arguments
-        assert done.stderr and "Traceback" not in done.stderr
+        found, text = told("ingest", *arguments)
+        assert found == code, arguments
+        assert text and "Traceback" not in text
     assert not Path(out).exists()
 
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import platform
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +42,7 @@ class Provenance:
     """Control steps that a controller has learned from, with those of its parents."""
 
 
+@cache
 def installed_versions() -> dict[str, str]:
     """Versions a result may depend on."""
     names = ("spectral-skills", "torch", "numpy", "mujoco", "mujoco-warp", "mjlab")

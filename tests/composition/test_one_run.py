@@ -6,7 +6,7 @@ import pytest
 
 from spectral_skills.cli import main
 from spectral_skills.evaluation.composition.one_run import _full, knobs
-from spectral_skills.robot import software
+from spectral_skills.report import steered_run
 from spectral_skills.spectral.steering import Knob
 
 
@@ -34,11 +34,12 @@ def test_effects_are_measured_where_all_knobs_are_up():
         _full([Knob("a", 1, 0, 60)], 400)
 
 
+@pytest.mark.usefixtures("coarse_pictures")
 def test_steer_from_the_command_line(
     make_clip, make_corpus, tmp_path, monkeypatch, capsys
 ):
-    """Distances are to a small corpus here, and pictures coarse."""
-    monkeypatch.setattr(software, "_SUPERSAMPLE", 1)
+    """Distances are to a small corpus here, and pictures few and coarse."""
+    monkeypatch.setattr(steered_run, "_PANELS", 2)
     make_corpus(tmp_path / "walks", [make_clip(f"walk{i}", seed=i) for i in range(3)])
     words = ["steer", "--base", "stand", "--direction", "right_arm_1"]
     words += ["--corpus", str(tmp_path / "walks")]

@@ -3,31 +3,39 @@
 import re
 from functools import partial
 
+import pytest
 from PIL import Image
 
+from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.compose import chosen
-from spectral_skills.motion.synthetic.generate import SynthConfig, synthesise
-from spectral_skills.report import demo, direction_poses
+from spectral_skills.motion.synthetic.factors import factors_of
+from spectral_skills.motion.synthetic.generate import SynthConfig, embedded_corpus
+from spectral_skills.report import demo, direction_poses, figures
 from spectral_skills.report.demo import FOLLOWED, GRIDS, SHEETS, build, example
-from spectral_skills.robot.render import backend
 
 
-def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch):
+def _shortest(corpus: Corpus, wanted: str) -> Clip:
+    """A clip with just these factors."""
+    factors = frozenset(wanted.split("+")) - {""}
+    own = [i for i, name in enumerate(corpus.names) if factors_of(name) == factors]
+    return corpus.clip(min(own, key=lambda i: corpus.lengths[i]))
+
+
+@pytest.mark.usefixtures("coarse_pictures")
+def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch, make_corpus):
     """Every picture the page shows exists and is a picture."""
-    monkeypatch.setenv("SPECTRAL_GL", "software")
     # Fewer robots to draw: two columns, and two of the directions.
     monkeypatch.setattr(demo, "_PANELS", 2)
+    monkeypatch.setattr(demo, "strip", partial(demo.strip, panels=2))
+    monkeypatch.setattr(figures, "clip_sheet", partial(figures.clip_sheet, panels=2))
     monkeypatch.setattr(direction_poses, "PANELS", 2)
     few = partial(direction_poses.draw_poses, names=("s01", "right_arm"))
     monkeypatch.setattr(demo, "draw_poses", few)
-    synthesise(tmp_path / "generated", SynthConfig(clips=16))
-    corpus = Corpus.open(tmp_path / "generated")
-    backend.cache_clear()
-    try:
-        page = build(tmp_path / "generated", tmp_path / "demo")
-    finally:
-        backend.cache_clear()  # other tests draw as this machine can
+    every = Corpus.open(embedded_corpus())
+    clips = [_shortest(every, w) for w in ("", "forward", "squat", "turn")]
+    corpus = make_corpus(tmp_path / "generated", clips)
+    page = build(tmp_path / "generated", tmp_path / "demo")
     text = page.read_text()
     pictures = re.findall(r'src="([^"]+)"', text)
     grids = [[example(corpus, w) for w in row] for row in GRIDS.values()]

@@ -177,6 +177,7 @@ def test_say_nothing_that_is_understood(told, capsys):
     assert found["fell_at_s"] is None and found["plans"] == 1
 
 
+@pytest.mark.usefixtures("coarse_pictures")
 def test_say_writes_what_can_be_replayed(told, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(spoken_run, "PANELS", 1)
     out = tmp_path / "run"

@@ -168,6 +168,7 @@ def _record(folder: Path, name: str, rows: int, broken_from: int | None = None) 
     np.savez(folder / RECORDS / name, rows=qpos)
 
 
+@pytest.mark.usefixtures("coarse_pictures")
 def test_films_are_in_the_page_or_missed(tmp_path, monkeypatch):
     """1 s of run is 10 pictures of 100 ms; a broken robot stays; gaps are told."""
     monkeypatch.setattr(findings_film, "SIZE", (48, 40))

@@ -17,6 +17,8 @@ from spectral_skills.robot import g1
 from spectral_skills.rollout.record import Rollout
 from spectral_skills.skill.codes import load_stream
 
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
+
 STEPS = 60
 KNOB = Choice("s08", -2.0, 0.9, -1, "higher steps by s08, on walk at -2: apex +0.05")
 
