@@ -140,8 +140,9 @@ class _Process:
         self._last: deque[str] = deque(maxlen=3)
         """Of what it wrote about itself."""
         self._asked = 0
-        for work in (self._read, self._overhear):
-            threading.Thread(target=work, daemon=True).start()
+        self._listens = threading.Thread(target=self._overhear, daemon=True)
+        self._listens.start()
+        threading.Thread(target=self._read, daemon=True).start()
 
     @property
     def alive(self) -> bool:
@@ -173,6 +174,7 @@ class _Process:
 
     def _ended(self) -> str:
         code = self._process.wait()
+        self._listens.join(timeout=1.0)  # its last words may still be on their way
         said = self._last[-1] if self._last else "it said nothing"
         return f"its process ended with {code} ({said})."
 
