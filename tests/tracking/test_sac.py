@@ -239,3 +239,23 @@ def test_what_is_not_a_number_is_noticed():
 def test_senseless_settings_are_refused(settings, named):
     with pytest.raises(ValueError, match=named):
         SACConfig(**settings)
+
+
+def test_what_is_compiled_is_whole_and_the_same():
+    """No break in it: a graph on a GPU could not be captured."""
+    torch._dynamo.reset()
+    learner, env = _learner(), Reach(16)
+    learner.update(learner.collect(env), 0.0)
+    batch = learner._draw(32)
+    for function, given in (
+        (learner._choose, (env.observation, learner._noise)),
+        (learner._draw, (32,)),
+        (learner.critic_loss, (batch,)),
+        (learner.actor_loss, (batch.inputs, batch.states)),
+    ):
+        whole = torch.compile(function, backend="aot_eager", fullgraph=True)
+        found = []
+        for each in (function, whole):
+            torch.manual_seed(1)
+            found.append(tuple(each(*given)))
+        torch.testing.assert_close(*found)
