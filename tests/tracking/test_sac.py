@@ -1,5 +1,7 @@
 """The off-policy learner: its equations by hand, and a learner that learns."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from reach import Reach
@@ -247,12 +249,13 @@ def test_what_is_compiled_is_whole_and_the_same():
     learner, env = _learner(), Reach(16)
     learner.update(learner.collect(env), 0.0)
     batch = learner._draw(32)
-    for function, given in (
+    calls: list[tuple[Callable, tuple]] = [
         (learner._choose, (env.observation, learner._noise)),
         (learner._draw, (32,)),
         (learner.critic_loss, (batch,)),
         (learner.actor_loss, (batch.inputs, batch.states)),
-    ):
+    ]
+    for function, given in calls:
         whole = torch.compile(function, backend="aot_eager", fullgraph=True)
         found = []
         for each in (function, whole):
