@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from spectral_skills import recipes
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.cli import _counted, main
 from spectral_skills.config import from_dict
@@ -20,7 +19,7 @@ from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.skill.run_folder import read_log
-from spectral_skills.tracking import rewards
+from spectral_skills.tracking import recipes, rewards
 from spectral_skills.tracking.policy import Controller, Critic
 
 

@@ -13,7 +13,7 @@ fall. Its time is measured too, and taken away.
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ from spectral_skills.physics.build import simulate
 from spectral_skills.physics.settings import FAST
 from spectral_skills.results import Result
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.tracking import start
+from spectral_skills.tracking import recipes, start
 from spectral_skills.tracking.config import TrackConfig
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.observations import Observation
@@ -97,13 +97,14 @@ class Driven:
         return self.robots.step(self.act())
 
 
-def track(device: str, recipe: TrackConfig | None = None) -> list[Result]:
+def track(device: str, kind: Literal["ppo", "sac"] = "ppo") -> list[Result]:
     """Milliseconds of an iteration's parts, and frames a second, end to end: of PPO, or
-    of an off-policy recipe."""
+    of the off-policy recipe `lafan1`."""
     where = torch.device(device)
     cuda = where.type == "cuda"
     torch.set_float32_matmul_precision("high")
-    config = TrackConfig(physics=FAST) if recipe is None else recipe
+    ppo = kind == "ppo"
+    config = TrackConfig(physics=FAST) if ppo else recipes.track("lafan1")
     if not cuda:
         small = SACConfig(updates=2, batch=64, warmup=8, memory=64)
         config = replace(config, robots=8, ppo=PPOConfig(steps=8), sac=small)
@@ -114,7 +115,7 @@ def track(device: str, recipe: TrackConfig | None = None) -> list[Result]:
     command = released.config.command
     physics = simulate(where, config.robots, config.physics)
     env = TrackingEnv(config.env, command, physics, references, encoder, 0, cuda)
-    if recipe is None:
+    if ppo:
         learner, stage = _on_policy(config, released, where), env
         acting, beside = learner._collector, "values, storage and the rest"
     else:
@@ -123,7 +124,7 @@ def track(device: str, recipe: TrackConfig | None = None) -> list[Result]:
         stage = Driven(env, released, cuda)
         acting, beside = learner, "storage and the rest"
     # Where thresholds change with the frames, those of most of a run.
-    frames = 0 if recipe is None else config.frames
+    frames = 0 if ppo else config.frames
 
     def iterate(collect: Callable, improve: Callable, times: int) -> None:
         for i in range(times):
@@ -179,7 +180,7 @@ def track(device: str, recipe: TrackConfig | None = None) -> list[Result]:
         pieces = _update_parts(learner, 20 if cuda else 2)
         rows += [(f"{after}: {name}", "time", v, "ms") for name, v in pieces.items()]
     table, flag, goal = "Tracking: speed", "", "400,000; paper 150,000"
-    if recipe is not None:
+    if not ppo:
         table, flag, goal = f"{table}, off-policy", " --learner sac", "350,000"
     flag += " --device cuda" if cuda else ""
     return [

@@ -50,7 +50,6 @@ def bench(
     """
     from importlib import import_module
 
-    from spectral_skills import recipes
     from spectral_skills.report.tables import publish, show
 
     if learner is not None and what != "track":
@@ -69,8 +68,8 @@ def bench(
     }
     room = rooms.get(what, "motion.bench")
     measure = getattr(import_module(f"spectral_skills.{room}"), what)
-    recipe = [recipes.track("lafan1")] if learner == "sac" else []
-    results = measure(device_or_best(device), *recipe)
+    chosen = [] if learner is None else [learner]
+    results = measure(device_or_best(device), *chosen)
     show(results)
     if record is not None:
         publish(results, record)
