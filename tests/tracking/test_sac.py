@@ -250,7 +250,7 @@ def test_what_is_compiled_is_whole_and_the_same():
     learner.update(learner.collect(env), 0.0)
     batch = learner._draw(32)
     calls: list[tuple[Callable, tuple]] = [
-        (learner._choose, (env.observation, learner._noise)),
+        (learner._choose, (env.observation,)),
         (learner._draw, (32,)),
         (learner.critic_loss, (batch,)),
         (learner.actor_loss, (batch.inputs, batch.states)),

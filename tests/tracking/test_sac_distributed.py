@@ -1,5 +1,6 @@
 """Two processes learn off-policy as one, each with a memory of its own robots."""
 
+from collections.abc import Callable
 from unittest import mock
 
 import pytest
@@ -35,9 +36,14 @@ def _learn(kind: str) -> dict:
     critic = TwinCritic(config, settings.atoms, (-20.0, 20.0))
     learner = SACLearner(settings, Controller(config), critic, "cpu")
     env, losses = Recorded(config.command.source_width), []
-    if kind == "fixed":
-        _fix(learner)
-    with mock.patch.object(torch, "randn_like", env.noise):
+    drawn = _fix(learner) if kind == "fixed" else lambda like: torch.randn(like.shape)
+    robots = len(env.observation.phase)
+
+    def noise(like: Tensor) -> Tensor:
+        """In the place of `randn_like`: of robots that act, and of rows."""
+        return env.noise(like) if len(like) == robots else drawn(like)
+
+    with mock.patch.object(torch, "randn_like", noise):
         for _ in range(ITERATIONS):
             found = learner.update(learner.collect(env), 0.1)
             losses.append({k: float(v) for k, v in found.items()})
@@ -46,8 +52,9 @@ def _learn(kind: str) -> dict:
     return {"losses": losses, "state": learner.tensors(), "rewards": rewards}
 
 
-def _fix(learner: SACLearner) -> None:
-    """Let it draw its share of what one process would: some steps of all robots."""
+def _fix(learner: SACLearner) -> Callable[[Tensor], Tensor]:
+    """Let it draw its share of what one process would: some steps of all robots. Gives
+    what draws the noise of their actions."""
     draw = torch.Generator().manual_seed(11)
 
     def share(*shape: int) -> Tensor:
@@ -65,12 +72,13 @@ def _fix(learner: SACLearner) -> None:
         ):
             return learner._draw(size)
 
-    def action(inputs: Tensor):
-        noise = share(29)[0].flatten(0, 1) * 2 - 1
-        assert len(noise) == len(inputs)
-        return learner._squashed(inputs, noise)
+    def noise(like: Tensor) -> Tensor:
+        drawn = share(29)[0].flatten(0, 1) * 2 - 1
+        assert drawn.shape == like.shape
+        return drawn
 
-    learner._sample, learner.draw_action = sample, action
+    learner._sample = sample
+    return noise
 
 
 def _all() -> dict:

@@ -83,8 +83,6 @@ class SACConfig:
     """Worth of entropy, at the start."""
     temperature_limits: tuple[float, float] = (1e-5, 5e-3)
     """Between which it is kept."""
-    keep_noise: float = 0.0
-    """Probability that a robot's noise stays as it is for another control step."""
 
     def __post_init__(self):
         counts = ("steps", "warmup", "updates", "actor_every", "batch", "n_step")
@@ -105,10 +103,6 @@ class SACConfig:
             raise ValueError(f"atoms is {self.atoms}, must be at least 2")
         if not 0 < self.gamma < 1:
             raise ValueError(f"gamma is {self.gamma}, must be between 0 and 1")
-        if not 0 <= self.keep_noise < 1:
-            raise ValueError(
-                f"keep_noise is {self.keep_noise}, must be at least 0, below 1"
-            )
         if not self.entropy_std > 0:
             raise ValueError(f"entropy_std is {self.entropy_std}, must be above 0")
         low, high = self.temperature_limits
@@ -160,7 +154,6 @@ class SACLearner(ActorCritic):
         self._tie_rates()
         self.replay: Replay | None = None
         self._inputs = Inputs(controller, critic, self.device)
-        self._noise = torch.zeros(0, device=device)
         self._captures = compiled and cuda and distributed.world_size() == 1
         self._replay_updates: Callable[[], Tensor] | None = None
         self._act, self._sample = self._choose, self._draw
@@ -182,26 +175,23 @@ class SACLearner(ActorCritic):
         assert self.replay is not None
         for _ in range(self.config.steps):
             with precision(self.device):
-                inputs, states, action, self._noise, moments = self._act(
-                    env.observation, self._noise
-                )
+                inputs, states, action, moments = self._act(env.observation)
             self.replay.before(inputs, states, action)
             self._inputs.note(moments, robots)
             self.replay.after(*env.step(action))
         self._inputs.learn()
         return self.config.steps
 
-    def _choose(self, observation: Observation, noise: Tensor) -> tuple[Tensor, ...]:
-        """Inputs as they are kept, actions, their noise, sums for the normalisers."""
+    def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
+        """Inputs as they are kept, actions, sums for the normalisers."""
         inputs, states = self._inputs.rows(observation)
-        kept = torch.rand_like(noise[:, :1]) < self.config.keep_noise
-        noise = torch.where(kept, noise, torch.randn_like(noise))
-        action, _ = self._squashed(inputs, noise)
-        return inputs, states, action, noise, self._inputs.moments(observation)
+        action, _ = self.draw_action(inputs)
+        return inputs, states, action, self._inputs.moments(observation)
 
-    def _squashed(self, inputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions (n, 29) for kept inputs, and their log-probabilities (n,)."""
+    def draw_action(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions (n, 29) drawn for kept inputs, and their log-probabilities (n,)."""
         mean = self.controller.unlimited(inputs)
+        noise = torch.randn_like(mean)
         return squash(mean, self.controller.std, noise, self.bounds)
 
     def _allocate(self, robots: int) -> None:
@@ -210,7 +200,6 @@ class SACLearner(ActorCritic):
         self.replay = Replay(
             self.config.memory, robots, widths, self.device, self._inputs.dtype
         )
-        self._noise = torch.randn((robots, actions), device=self.device)
         self._replay_updates = None
 
     # Learning.
@@ -303,11 +292,6 @@ class SACLearner(ActorCritic):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         return norm.detach()
-
-    def draw_action(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions (n, 29) drawn for kept inputs, and their log-probabilities (n,)."""
-        shape = len(inputs), self.controller.config.actions
-        return self._squashed(inputs, torch.randn(shape, device=self.device))
 
     def critic_loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Cross-entropy of both beliefs with the later state's, moved by the return."""
