@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 from puppets import STEPS, Puppets
-from released import Short, released
+from released import released
 
 from spectral_skills.evaluation.composition import catalogue
 from spectral_skills.evaluation.composition.effects import NOTICED, UNITS, Effect
 from spectral_skills.evaluation.composition.knob_table import KNOBS, choose, serves
+from spectral_skills.evaluation.composition.lab import Lab
 from spectral_skills.evaluation.composition.survey import (
     MOST,
     brief,
@@ -160,7 +161,7 @@ def test_findings_count_and_keep_the_entries(tmp_path):
 
 
 def test_the_released_controller_raises_its_arm():
-    (arm,) = survey(Short(*released()), "carry", ["right_arm_1"])
+    (arm,) = survey(Lab(*released()), "carry", ["right_arm_1"])
     up = arm.at(2.0).effect
     assert up and up.changes["right_shoulder_pitch"] < -0.4
     assert name(up) == "right arm raise"

@@ -86,13 +86,7 @@ def test_the_table_of_robots_that_obey(make_clip, make_corpus, tmp_path):
     rule = follow(released()[2], {"right_arm": ("right_shoulder_pitch", -0.3)})
     lab = Obedient(rule, records=tmp_path / "records")
     found = experiment(
-        lab,
-        (3,),
-        bases=("stand", "walk"),
-        larger=(1.0,),
-        candidates=2,
-        corpus=corpus,
-        steps=200,
+        lab, (3,), bases=("stand", "walk"), larger=(1.0,), candidates=2, corpus=corpus
     )
     cells = {(r.row, r.metric): (r.value, r.n, r.seed) for r in found.results}
     assert cells["target-directed", "right arm"] == (4, 4, 0)
@@ -121,7 +115,7 @@ def test_the_best_candidate_is_chosen(make_clip, make_corpus, tmp_path):
     lab = Obedient(follow(directions, {name: ("right_shoulder_pitch", sign * 0.4)}))
     corpus = make_corpus(tmp_path / "few", [make_clip(f"w{i}", 90, i) for i in (0, 1)])
     found = experiment(
-        lab, bases=("stand", "walk"), larger=(), candidates=2, corpus=corpus, steps=200
+        lab, bases=("stand", "walk"), larger=(), candidates=2, corpus=corpus
     )
     cells = {(r.row, r.metric): (r.value, r.n) for r in found.results}
     assert cells["spectral directions only", "right arm"] == (2, 2)
@@ -148,7 +142,6 @@ def test_tokens_are_steered_in_their_own_deviations(make_clip, make_corpus, tmp_
         larger=(1.0,),
         candidates=2,
         corpus=corpus,
-        steps=200,
         tokens=theirs,
     )
     cells = {(r.row, r.metric): r for r in found.results}

@@ -25,7 +25,7 @@ def test_fault(case, bundle):
     """Nothing is wrong with what came of it."""
     if case.planned and bundle.planner() is None:
         pytest.skip("the language model is not installed")
-    found = faults.run(bundle, case, seed=34)
+    found = faults.run(bundle, case, seed=7)
     assert not found.wrong, found
     assert found.safe_ms <= WITHIN_MS
 

@@ -35,11 +35,11 @@ def test_a_planner_learns_what_sentences_ask_for(tmp_path):
     config = replace(
         CONFIG,
         head=replace(HEAD, width=64, output=64, dropout=0.0),
-        updates=160,
+        updates=250,
         batch=16,
         learning_rate=5e-3,
-        evaluate_every=80,
-        checkpoint_every=160,
+        evaluate_every=125,
+        checkpoint_every=250,
     )
     rows = make_rows()
     planner = train(config, rows, Letters(), tmp_path / "run", "cpu")

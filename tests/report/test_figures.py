@@ -5,9 +5,13 @@ import pytest
 from PIL import Image
 
 from spectral_skills.report import figures
-from spectral_skills.robot import g1
+from spectral_skills.robot import g1, render
 
-pytestmark = pytest.mark.usefixtures("coarse_pictures")
+
+@pytest.fixture(autouse=True)
+def software(monkeypatch):
+    """Draw in software: the same on every machine."""
+    monkeypatch.setattr(render, "backend", lambda: "software")
 
 
 def _walk(length: int = 40) -> np.ndarray:
@@ -30,7 +34,7 @@ def test_clip_sheet_is_a_readable_picture(tmp_path):
         title="walk",
         subtitle="two steps",
         foot_heights_m=np.zeros((40, 2)),
-        panels=2,
+        panels=4,
     )
     with Image.open(path) as image:
         image.load()

@@ -7,7 +7,6 @@ import pytest
 
 from spectral_skills import recipes
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.windows import WindowSampler
 from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.skill.trainer import PretrainConfig
 
@@ -46,17 +45,6 @@ def shrink():
         return replace(config, model=small, **(settings | changes))
 
     return shrink
-
-
-@pytest.fixture
-def quick(monkeypatch) -> None:
-    """Statistics of fewer windows than usual."""
-    sample = WindowSampler.sample
-
-    def fewer(self, count, generator=None):
-        return sample(self, min(count, 2048), generator)
-
-    monkeypatch.setattr(WindowSampler, "sample", fewer)
 
 
 @pytest.fixture(scope="session")

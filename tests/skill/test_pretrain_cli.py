@@ -11,6 +11,7 @@ import torch
 from spectral_skills import config as configs
 from spectral_skills import recipes
 from spectral_skills.cli import main
+from spectral_skills.motion.windows import WindowSampler
 from spectral_skills.skill import pretrain as training
 from spectral_skills.skill.bottleneck import Continuous
 from spectral_skills.skill.model import SkillModel
@@ -52,8 +53,14 @@ def whole(folder, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _quick(whole, quick):
-    """Once the whole run, which a killed one is compared with, has taken its own."""
+def quick(whole, monkeypatch):
+    """Statistics of fewer windows, once the whole run has taken its own."""
+    sample = WindowSampler.sample
+
+    def fewer(self, count, generator=None):
+        return sample(self, min(count, 2048), generator)
+
+    monkeypatch.setattr(WindowSampler, "sample", fewer)
 
 
 def test_settings_of_the_recipe_are_options(capsys):
@@ -176,18 +183,11 @@ def test_a_killed_run_ends_as_if_it_had_not_been(whole, folder, tmp_path, kill_r
         assert torch.equal(found[key], value), key
 
 
-def test_an_interrupted_run_keeps_what_it_has(folder, tmp_path, monkeypatch):
+def test_an_interrupted_run_keeps_what_it_has(folder, tmp_path, kill_run):
     """Exit code 130, and a checkpoint and a model of where it was."""
-    out, calls = tmp_path / "run", []
-
-    def interrupt(self, latent, generator):
-        calls.append(1)
-        if len(calls) == 13:
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(Continuous, "update", interrupt)
-    assert _spectral(*_arguments(folder, out)) == 130
-    assert _updates(out) == 13
+    out = tmp_path / "run"
+    assert kill_run(_arguments(folder, out), out, signal.SIGINT) == 130
+    assert 10 <= _updates(out) < 40
     assert all(p.isfinite().all() for p in SkillModel.load(out).parameters())
 
 

@@ -1,0 +1,253 @@
+"""Named runs of a controller: each a function that returns a whole configuration."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from spectral_skills.physics.settings import FAST
+from spectral_skills.skill.bottleneck import BottleneckConfig
+from spectral_skills.tracking import rewards
+from spectral_skills.tracking.config import TrackConfig
+from spectral_skills.tracking.env import EnvConfig
+from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.observations import joint_bounds
+from spectral_skills.tracking.policy import ControllerConfig
+from spectral_skills.tracking.ppo import PPOConfig
+from spectral_skills.tracking.randomization import RandomizationConfig, scaled
+from spectral_skills.tracking.sac import SACConfig
+from spectral_skills.tracking.sampler import SamplerConfig, everywhere
+from spectral_skills.tracking.terminations import TerminationConfig
+
+
+def _authors(**changes) -> EnvConfig:
+    """The environment of the paper's authors, but for where episodes start."""
+    settings = EnvConfig(
+        rewards=rewards.final(),
+        terminations=TerminationConfig(
+            low_average=False, anneal_frames=(5_000_000, 30_000_000)
+        ),
+        episode_steps=500,
+        clip_end="terminal",
+    )
+    return replace(settings, **changes)
+
+
+def _resets(*uniform: tuple[int, float]) -> SamplerConfig:
+    """The authors' starts, with a share of uniform ones that changes."""
+    return SamplerConfig(uniform=uniform, lead=199, rate_cap=200.0, clip_cap=None)
+
+
+_AUTHORS_CONTROLLER = ControllerConfig(
+    init_std=1.0, min_std=None, max_std=None, critic_command=True
+)
+_AUTHORS_PPO = PPOConfig(value_clip=0.2, one_norm=True, kl_each_step=True)
+
+
+def track_hub() -> TrackConfig:
+    """The run of the authors' ablations, each on another skill model: 2 B frames,
+    better than `combo` up to there. The controller sees one frame of history."""
+    return TrackConfig(
+        env=_authors(sampler=_resets((0, 0.8), (1_000_000_000, 0.2))),
+        controller=replace(_AUTHORS_CONTROLLER, history=1),
+        ppo=replace(
+            _AUTHORS_PPO,
+            epochs=5,
+            # Steps with 368,640 of the 491,520 frames, and with the other 122,880.
+            minibatches=4,
+            merged=(3, 1),
+            weight_decay=0.0,
+            critic_lr_end=1e-3,
+        ),
+        physics=FAST,
+        robots=20_480,
+        frames=2_000_000_000,
+    )
+
+
+def track_combo() -> TrackConfig:
+    """The run of the paper's controller: 50 B frames of 16,384 robots."""
+    # In two stretches, the second of which begins at 8.6 B frames.
+    sampler = _resets(
+        *((0, 0.8), (4_000_000_000, 0.5)),
+        *((8_600_000_000, 0.5), (12_600_000_000, 0.2)),
+    )
+    return TrackConfig(
+        env=_authors(sampler=sampler),
+        controller=_AUTHORS_CONTROLLER,
+        ppo=_AUTHORS_PPO,
+        physics=FAST,
+        probe_every=500_000_000,
+        probe_clips=1024,
+        checkpoint_every=100_000_000,
+    )
+
+
+def track_base() -> TrackConfig:
+    """The released controller, from the embedded corpus and its mirror image.
+
+    For few frames: a third of the paper's in an iteration, since what an iteration may
+    change is limited, and half of SONIC's randomisation. A new actor begins gently,
+    once statistics and critic know something: first steps of 1e-3 on a large batch can
+    put it where it hardly learns.
+    """
+    return TrackConfig(
+        env=EnvConfig(
+            randomization=scaled(RandomizationConfig(), 0.5),
+            sampler=SamplerConfig(uniform=((0, 0.8), (300_000_000, 0.2))),
+            episode_steps=500,
+        ),
+        ppo=PPOConfig(steps=8, actor_lr=1e-4, critic_warmup=5),
+        physics=FAST,
+        frames=1_500_000_000,
+        mirror=True,
+        log_every=30,
+    )
+
+
+def track_refine() -> TrackConfig:
+    """For a controller that tracks already (--init): all of SONIC's randomisation, and
+    smaller steps, since what an iteration gains is largest at a quarter of the usual
+    change of the policy."""
+    base = track_base()
+    return replace(
+        base,
+        env=replace(base.env, randomization=RandomizationConfig()),
+        ppo=replace(base.ppo, kl_target=0.01),
+    )
+
+
+def track_lafan1_ppo() -> TrackConfig:
+    """LAFAN1 by PPO: few clips, of minutes each, so episodes end before they do."""
+    return replace(track_base(), frames=5_000_000_000)
+
+
+def track_lafan1() -> TrackConfig:
+    """LAFAN1, learned off-policy: the authors' rewards and annealed thresholds, half of
+    the randomisation, starts everywhere. Small networks that see one frame of history:
+    more updates in the same time."""
+    return TrackConfig(
+        env=EnvConfig(
+            rewards=rewards.final(),
+            terminations=TerminationConfig(
+                low_average=False, anneal_frames=(5_000_000, 30_000_000)
+            ),
+            randomization=scaled(RandomizationConfig(), 0.5),
+            sampler=everywhere(),
+            episode_steps=500,
+        ),
+        controller=ControllerConfig(
+            hidden=(1024, 1024, 512),
+            critic_hidden=(1024, 1024, 512),
+            history=1,
+            bounds=joint_bounds(),
+            init_std=0.3,
+            min_std=0.05,
+            max_std=0.4,
+        ),
+        learner="sac",
+        physics=FAST,
+        frames=2_000_000_000,
+        mirror=True,
+        log_every=30,
+    )
+
+
+def track_deploy() -> TrackConfig:
+    """For a robot: begin with `base` (--init); steadier, for worse hardware.
+
+    What the authors' deployment controller ended with, after seven stages from 50 B to
+    89.5 B frames, at once. Delays and gains are drawn once for every robot. The
+    learner is that of `base`: the authors' 1e-5 for the critic is for one that has
+    learned already.
+    """
+    base = track_base()
+    random = replace(
+        RandomizationConfig(),
+        stiffness=(0.9, 1.1),
+        damping=(0.9, 1.1),
+        delay_substeps=(0, 1),
+        anchor_walk_m=0.002,
+        anchor_jitter_m=0.005,
+        anchor_jump_m=0.03,
+    )
+    env = _authors(
+        rewards=replace(
+            rewards.final(),
+            action_rate=-0.5,
+            joint_limit=-50.0,
+            power=-1e-4,
+            posture=rewards.Kernel(0.05, math.sqrt(0.5)),
+            default_pose=-0.001,
+        ),
+        terminations=TerminationConfig(joint_limit=0.5, low_average=False),
+        randomization=random,
+        sampler=_resets((0, 0.1)),
+    )
+    return replace(base, env=env, ppo=replace(base.ppo, steps=24))
+
+
+def track_smoke() -> TrackConfig:
+    """Seconds on a CPU: the same code, small."""
+    return TrackConfig(
+        controller=ControllerConfig(hidden=(64, 64), critic_hidden=(64, 64)),
+        ppo=PPOConfig(steps=8),
+        robots=8,
+        frames=4 * 8 * 8,
+        log_every=1,
+        probe_every=2 * 8 * 8,
+        probe_clips=2,
+        checkpoint_every=2 * 8 * 8,
+    )
+
+
+def track_smoke_sac() -> TrackConfig:
+    """The same with the off-policy learner."""
+    smoke = track_smoke()
+    return replace(
+        smoke,
+        controller=replace(smoke.controller, bounds=joint_bounds()),
+        learner="sac",
+        sac=SACConfig(updates=2, batch=64, warmup=8, memory=64),
+    )
+
+
+def _command(**changes) -> TrackConfig:
+    """The ablations' run with commands of another kind."""
+    hub = track_hub()
+    controller = replace(hub.controller, command=CommandConfig(**changes))
+    return replace(hub, controller=controller)
+
+
+TRACK: dict[str, Callable[[], TrackConfig]] = {
+    "paper": track_combo,
+    "base": track_base,
+    "refine": track_refine,
+    "lafan1": track_lafan1,
+    "lafan1-ppo": track_lafan1_ppo,
+    "deploy": track_deploy,
+    "smoke": track_smoke,
+    "smoke-sac": track_smoke_sac,
+    # The authors' two runs.
+    "hub": track_hub,
+    "combo": track_combo,
+    # Arms of the ablations: the same run on another skill model, or other commands.
+    "ablation": track_hub,
+    # *Expert heading*: with a skill model of `ablation-expert-heading`, which sees
+    # windows from the reference's own place and heading, also in rollouts.
+    "expert-heading": track_hub,
+    "hold10": lambda: _command(hold=10),
+    # The next reference pose in place of a skill.
+    "explicit": lambda: _command(kind="pose"),
+    # Table repr_ablation, what is trained together with the controller.
+    "joint-recon": lambda: _command(kind="joint", gradient=False),
+    "joint-recon-pg": lambda: _command(kind="joint"),
+    "joint-fsq": lambda: _command(kind="joint", bottleneck=BottleneckConfig("fsq")),
+    "joint-vq": lambda: _command(kind="joint", bottleneck=BottleneckConfig("vq")),
+}
+
+
+def track(name: str) -> TrackConfig:
+    """A tracking recipe by name."""
+    if name not in TRACK:
+        raise ValueError(f"no recipe {name!r}; there are {', '.join(TRACK)}")
+    return TRACK[name]()
