@@ -243,6 +243,16 @@ def test_words_in_the_table(tmp_path: Path):
     assert "column 3 is empty" in error.reason
 
 
+def test_a_table_about_motions_is_none(tmp_path: Path):
+    about = b'name,text,seconds,place\nwalk,"walks, then turns",2.5,floor\n'
+    index = put(tmp_path, "index.csv", about)
+    motion = put(tmp_path, "walk.csv", samples.unitree(TRUTH))
+    pointer = put(tmp_path, "z.csv", b"version https://git-lfs\noid sha256:1\nsize 2\n")
+    assert formats.find([tmp_path]) == [motion, pointer]
+    assert formats.find([index]) == [index]
+    assert "words" in refused(index, "unknown format").reason
+
+
 # 37 and 38 could hold a motion, but columns of ones do not tell where.
 @pytest.mark.parametrize("width", [7, 29, 35, 37, 38, 39, 50])
 def test_wrong_column_count(width: int, tmp_path: Path):

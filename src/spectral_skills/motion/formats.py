@@ -19,6 +19,7 @@ from spectral_skills.motion.readers import (
     libraries,
     sonic_folder,
     stream,
+    tables,
 )
 from spectral_skills.motion.readers.assemble import (
     LIMIT_BYTES,
@@ -38,8 +39,8 @@ TEXT_LIMIT_BYTES = 512 << 20
 def find(paths: Iterable[Path]) -> list[Path]:
     """The motion files and reference folders among paths, folders expanded.
 
-    Given files are kept whatever they are called; order is that of the paths,
-    sorted within a folder.
+    Given files are kept whatever they are called; a folder's tables of words are
+    left out. Order is that of the paths, sorted within a folder.
     """
     found: dict[Path, None] = {}
     seen: set[str] = set()
@@ -69,8 +70,21 @@ def _expand(folder: Path, seen: set[str]) -> Iterator[Path]:
             continue
         if child.is_dir():
             yield from _expand(child, seen)
-        elif child.suffix.lower() in SUFFIXES and child.name.lower() != TABLE:
+        elif child.suffix.lower() in SUFFIXES and not _describes(child):
             yield child
+
+
+def _describes(file: Path) -> bool:
+    """Whether a file of a folder is about motions rather than one."""
+    if file.name.lower() == TABLE:
+        return True
+    if file.suffix.lower() != ".csv" or not file.is_file():
+        return False
+    try:
+        with file.open("rb") as opened:
+            return tables.is_index(opened.read(tables.HEAD_BYTES))
+    except OSError:
+        return False  # `read` will say why
 
 
 def read(path: Path, options: ReadOptions) -> list[Clip | ClipError]:

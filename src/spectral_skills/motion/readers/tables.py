@@ -8,6 +8,9 @@ import numpy as np
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.readers.assemble import plain
 
+HEAD_BYTES = 1 << 16
+"""Enough for the first two rows of any table people have."""
+
 
 class Table(NamedTuple):
     header: tuple[str, ...]
@@ -51,6 +54,22 @@ def parse(data: bytes) -> Table:
     return Table(header, values)
 
 
+def is_index(head: bytes) -> bool:
+    """Whether the start of a table holds words in several columns under its names.
+
+    Such a table describes motions and is none itself.
+    """
+    lines = head.decode("utf-8-sig", "replace").splitlines()[:2]
+    separator = _separator(lines[0]) if lines else None
+    if separator is None or len(lines) < 2:
+        return False
+    return all(_words(line, separator) > 1 for line in lines)
+
+
+def _words(line: str, separator: str | None) -> int:
+    return sum(bool(c.strip()) and not _is_number(c) for c in line.split(separator))
+
+
 def _separator(line: str) -> str | None:
     """None stands for any white space."""
     return "," if "," in line else ";" if ";" in line else None
@@ -79,6 +98,8 @@ def _explain(
 ) -> NoReturn:
     """Find the cell or row that NumPy stumbled over."""
     _refuse_prose(header)
+    if header and _words(lines[0], separator) > 1:
+        raise ClipError("unknown format", "a table of words, not of numbers")
     rows = [line.split(separator) for line in lines if line.strip()]
     width = len(header) or Counter(map(len, rows)).most_common(1)[0][0]
     for frame, cells in enumerate(rows):
