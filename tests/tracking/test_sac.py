@@ -85,14 +85,16 @@ def test_squashing_far_actions_is_finite():
     assert mean.grad is not None and mean.grad.isfinite().all()
 
 
-def _lived(ends: str, steps: int = 6, kept: int = 16) -> Replay:
+def _lived(ends: str, steps: int = 6, shown: int = 99) -> Replay:
     """One robot, rewards 1, 2, 3 ...; F marks a step that fails, T a time-out."""
-    replay = Replay(kept, 1, (1, 1, 1), torch.device("cpu"), torch.float32)
+    replay = Replay(16, 4, 1, (1, 1, 1), torch.device("cpu"), torch.float32)
     for k in range(steps):
         here = torch.tensor([[float(k)]])
         replay.before(here, here, here)
         failed, over = (torch.tensor([ends[k] == mark]) for mark in "FT")
         replay.after(torch.tensor([k + 1.0]), failed | over, over)
+        if k < shown:
+            replay.show()
     return replay
 
 
@@ -132,6 +134,18 @@ def test_rows_are_drawn_from_all_that_is_kept(steps):
     assert set(batch.inputs[:, 0].tolist()) == set(range(oldest, steps - 3))
     assert torch.equal(batch.later_inputs, batch.inputs + 3)
     assert torch.equal(batch.actions, batch.inputs)
+
+
+def test_what_is_written_meanwhile_changes_nothing():
+    """Updates that run beside the robots' steps draw from what was there before."""
+    batches = []
+    for written in (39, 40, 43):
+        torch.manual_seed(0)
+        lived = _lived("." * written, written, shown=39)
+        batches.append(lived.sample(2000, 3, 0.5))
+    for batch in batches[1:]:
+        for found, wanted in zip(batch, batches[0], strict=True):
+            assert torch.equal(found, wanted)
 
 
 def test_twin_critics_are_two_networks():
@@ -203,11 +217,26 @@ def test_the_temperature_rises_while_the_entropy_is_below_its_target(std, rises)
     assert (learner.log_temperature.item() > before) == rises
 
 
+@pytest.mark.parametrize("rate", [1.0, 0.25])
+def test_robots_act_by_a_controller_that_comes_after(rate):
+    """All the way, or a quarter of it; with the same statistics."""
+    learner, env = _learner(acting_rate=rate), Reach(8)
+    learner.update(learner.collect(env), 0.0)
+    learner.update(learner.collect(env), 0.0)
+    before = learner.kept.network.first.weight.clone()
+    learner.update(learner.collect(env), 0.0)
+    aim, found = (m.network.first.weight for m in (learner.controller, learner.kept))
+    assert not torch.equal(before, aim)
+    torch.testing.assert_close(found, before + rate * (aim - before))
+    means = [m.proprio.mean for m in (learner.controller, learner.kept)]
+    assert torch.equal(*means) and means[0].abs().sum() > 0
+
+
 def test_it_goes_on_as_it_was():
-    learner, env = _learner(), Reach(16)
+    learner, env = _learner(acting_rate=0.5), Reach(16)
     for _ in range(3):
         learner.update(learner.collect(env), 0.0)
-    other = _learner()
+    other = _learner(acting_rate=0.5)
     other.load({k: v.clone() for k, v in learner.tensors().items()})
     for name, value in learner.tensors().items():
         assert torch.equal(value, other.tensors()[name]), name
@@ -236,6 +265,7 @@ def test_what_is_not_a_number_is_noticed():
         ({"gamma": 1.0}, "gamma"),
         ({"entropy_std": 0.0}, "entropy_std"),
         ({"temperature": 1.0}, "temperature_limits"),
+        ({"acting_rate": 0.0}, "acting_rate"),
     ],
 )
 def test_senseless_settings_are_refused(settings, named):

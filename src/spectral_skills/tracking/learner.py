@@ -23,6 +23,8 @@ class ActorCritic(ABC):
             raise ValueError("a released controller lacks what training needs")
         self.device = torch.device(device)
         self.controller = controller.to(device).train()
+        self.kept = controller
+        """What the run keeps and measures of it."""
         self.iterations = 0
         """Updates that learned something."""
         self._last = torch.zeros((), device=device)

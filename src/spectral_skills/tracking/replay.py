@@ -25,11 +25,13 @@ class Batch(NamedTuple):
 
 
 class Replay:
-    """The last `steps` control steps of every robot."""
+    """The last `steps` control steps of every robot, of those that were shown. Up to
+    `ahead` more may be written meanwhile."""
 
     def __init__(
         self,
         steps: int,
+        ahead: int,
         robots: int,
         widths: tuple[int, int, int],
         device: torch.device,
@@ -38,9 +40,10 @@ class Replay:
         """`widths` are those of the actor's inputs, the critics' and of actions."""
 
         def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
-            return torch.zeros((steps, robots, *shape), dtype=dtype, device=device)
+            shape = (self.slots, robots, *shape)
+            return torch.zeros(shape, dtype=dtype, device=device)
 
-        self.steps, self.robots = steps, robots
+        self.steps, self.slots, self.robots = steps, steps + ahead, robots
         self.inputs, self.states, self.actions = (
             zeros(width, dtype=dtype) for width in widths
         )
@@ -48,22 +51,25 @@ class Replay:
         self.failed, self.timed_out = (zeros(dtype=torch.bool) for _ in range(2))
         self.count = 0
         """Control steps written so far."""
-        # On the device too, where a captured graph reads it.
-        self._count = torch.zeros((), dtype=torch.long, device=device)
+        # On the device, where a captured graph reads it.
+        self._shown = torch.zeros((), dtype=torch.long, device=device)
 
     def before(self, inputs: Tensor, states: Tensor, actions: Tensor) -> None:
         """Keep what robots see and are about to do."""
-        slot = self.count % self.steps
+        slot = self.count % self.slots
         self.inputs[slot], self.states[slot] = inputs, states
         self.actions[slot] = actions
 
     def after(self, rewards: Tensor, done: Tensor, timed_out: Tensor) -> None:
         """Keep what came of it."""
-        slot = self.count % self.steps
+        slot = self.count % self.slots
         self.rewards[slot], self.timed_out[slot] = rewards, timed_out
         self.failed[slot] = done & ~timed_out
         self.count += 1
-        self._count += 1
+
+    def show(self) -> None:
+        """Let rows be drawn from all that was written so far."""
+        self._shown.fill_(self.count)
 
     def sample(self, size: int, n_step: int, gamma: float) -> Batch:
         """Rows drawn evenly from all whose n-th later state is kept as well.
@@ -72,14 +78,14 @@ class Replay:
         step is left out, since the state after it was never seen: a return ends
         before it, and a row that begins with it says nothing.
         """
-        device = self._count.device
-        known = self._count.clamp_max(self.steps) - n_step
+        device = self._shown.device
+        known = self._shown.clamp_max(self.steps) - n_step
         back = (torch.rand(size, device=device, dtype=torch.float64) * known).long()
-        first = self._count - 1 - n_step - back
+        first = self._shown - 1 - n_step - back
         robot = torch.randint(self.robots, (size,), device=device)
 
         def rows(values: Tensor, step: Tensor) -> Tensor:
-            return values.flatten(0, 1)[(step % self.steps) * self.robots + robot]
+            return values.flatten(0, 1)[(step % self.slots) * self.robots + robot]
 
         returns = torch.zeros(size, device=device)
         discounts = torch.ones(size, device=device)

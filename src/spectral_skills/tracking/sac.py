@@ -14,12 +14,15 @@ controller's bounds; a temperature holds their entropy near that of a chosen dev
 Several processes have a memory each, of their own robots. Every update takes its share
 of rows from each of them and averages gradients, so that weights stay the same in all.
 
-On a GPU all updates of a control step are one captured graph: nothing waits for the
-host, and nothing is launched by it.
+On a GPU all updates of a control step are one captured graph, launched by the host at
+once. They run beside the robots' next steps, on a stream of their own: physics leaves
+most of a GPU idle. So robots act by a copy of the actor, which changes only between
+iterations, and rows are drawn from what was there when the iteration began.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal
@@ -83,6 +86,9 @@ class SACConfig:
     """Worth of entropy, at the start."""
     temperature_limits: tuple[float, float] = (1e-5, 5e-3)
     """Between which it is kept."""
+    acting_rate: float = 1.0
+    """How far the controller that robots act by, and that a run keeps, moves towards
+    the one that learns in an iteration; below 1 it is a slow average of it."""
 
     def __post_init__(self):
         counts = ("steps", "warmup", "updates", "actor_every", "batch", "n_step")
@@ -101,6 +107,10 @@ class SACConfig:
             )
         if self.atoms < 2:
             raise ValueError(f"atoms is {self.atoms}, must be at least 2")
+        if not 0 < self.acting_rate <= 1:
+            raise ValueError(
+                f"acting_rate is {self.acting_rate}, must be above 0 and at most 1"
+            )
         if not 0 < self.gamma < 1:
             raise ValueError(f"gamma is {self.gamma}, must be between 0 and 1")
         if not self.entropy_std > 0:
@@ -128,7 +138,8 @@ class SACLearner(ActorCritic):
         assert controller.bounds is not None and controller.joint is None
         self.config, self.critic, self.bounds = config, critic, controller.bounds
         self.slow_critic = deepcopy(critic).requires_grad_(False)
-        self._modules["slow_critic"] = self.slow_critic
+        self.kept = deepcopy(controller).requires_grad_(False)
+        self._modules |= {"slow_critic": self.slow_critic, "acting": self.kept}
         self.rate = torch.tensor(config.learning_rate, device=device)
         self.log_temperature = nn.Parameter(
             torch.tensor(math.log(config.temperature), device=device)
@@ -155,7 +166,15 @@ class SACLearner(ActorCritic):
         self.replay: Replay | None = None
         self._inputs = Inputs(controller, critic, self.device)
         self._captures = compiled and cuda and distributed.world_size() == 1
-        self._replay_updates: Callable[[], Tensor] | None = None
+        self._graph: Callable[[], Tensor] | None = None
+        self._actor_learns = True
+        self._due = 0
+        """Control steps whose updates will run beside the next ones."""
+        if self._captures:
+            self._beside = torch.cuda.Stream(self.device)
+            # First come the robots, whose kernels are many, small and wait for each
+            # other; updates fill what they leave.
+            self._robots = torch.cuda.Stream(self.device, priority=-1)
         self._act, self._sample = self._choose, self._draw
         self._critic_loss, self._actor_loss = self.critic_loss, self.actor_loss
         if compiled:
@@ -173,39 +192,64 @@ class SACLearner(ActorCritic):
         if self.replay is None or self.replay.robots != robots:
             self._allocate(robots)
         assert self.replay is not None
-        for _ in range(self.config.steps):
-            with precision(self.device):
-                inputs, states, action, moments = self._act(env.observation)
-            self.replay.before(inputs, states, action)
-            self._inputs.note(moments, robots)
-            self.replay.after(*env.step(action))
+        with self._updates_beside():
+            for _ in range(self.config.steps):
+                with precision(self.device):
+                    inputs, states, action, moments = self._act(env.observation)
+                self.replay.before(inputs, states, action)
+                self._inputs.note(moments, robots)
+                self.replay.after(*env.step(action))
         self._inputs.learn()
         return self.config.steps
 
     def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
         """Inputs as they are kept, actions, sums for the normalisers."""
         inputs, states = self._inputs.rows(observation)
-        action, _ = self.draw_action(inputs)
+        action, _ = self.draw_action(self.kept, inputs)
         return inputs, states, action, self._inputs.moments(observation)
 
-    def draw_action(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def draw_action(
+        self, controller: Controller, inputs: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Actions (n, 29) drawn for kept inputs, and their log-probabilities (n,)."""
-        mean = self.controller.unlimited(inputs)
-        noise = torch.randn_like(mean)
-        return squash(mean, self.controller.std, noise, self.bounds)
+        mean = controller.unlimited(inputs)
+        return squash(mean, controller.std, torch.randn_like(mean), self.bounds)
 
     def _allocate(self, robots: int) -> None:
         actions = self.controller.config.actions
         widths = *self._inputs.widths, actions
         self.replay = Replay(
-            self.config.memory, robots, widths, self.device, self._inputs.dtype
+            *(self.config.memory, self.config.steps, robots),
+            *(widths, self.device, self._inputs.dtype),
         )
-        self._replay_updates = None
+        self._graph, self._due = None, 0
+
+    @contextmanager
+    def _updates_beside(self) -> Iterator[None]:
+        """Meanwhile run the updates that are due, if any."""
+        if not self._captures:
+            yield
+            return
+        now = torch.cuda.current_stream(self.device)
+        if self._due and self._graph is None:
+            self._graph = _captured(self._updates)
+        for stream in (self._beside, self._robots):
+            stream.wait_stream(now)
+        with torch.cuda.stream(self._beside):
+            for _ in range(self._due):
+                assert self._graph is not None
+                self._last = self._graph()
+        self._due = 0
+        with torch.cuda.stream(self._robots):
+            yield
+        for stream in (self._beside, self._robots):
+            now.wait_stream(stream)
 
     # Learning.
 
     def update(self, steps: int, progress: float) -> dict[str, Tensor]:
-        """Learn from old rows, once a step; `progress` is 0 to 1."""
+        """Learn from old rows, once a step; `progress` is 0 to 1. Where updates run
+        beside the robots' next steps, the losses are those of the updates before."""
         config = self.config
         assert self.replay is not None
         first, last = config.learning_rate, config.learning_rate_end
@@ -213,30 +257,35 @@ class SACLearner(ActorCritic):
         self.rate.fill_(last + share * (first - last))
         found: dict[str, Tensor] = {}
         if self.replay.count >= config.warmup:
-            if self.iterations == config.critic_warmup:
-                self._replay_updates = None  # what was captured leaves the actor alone
-            names = FIGURES if self._actor_learns else CRITIC_FIGURES
-            figures = [self._learn() for _ in range(steps)][-1]
-            self._last = distributed.mean_over_ranks(figures)
-            found = dict(zip(names, self._last.unbind(), strict=True))
+            self.replay.show()
+            learns = self.iterations >= config.critic_warmup
+            if learns != self._actor_learns:
+                self._actor_learns, self._graph = learns, None
+            if self._captures:
+                self._due = steps
+            else:
+                figures = [self._updates() for _ in range(steps)][-1]
+                self._last = distributed.mean_over_ranks(figures)
+            if self._last.dim():
+                found = dict(zip(FIGURES, self._last.clone().unbind(), strict=False))
             self.iterations += 1
+        self._follow()
         return found | {
             "actor_lr": self.rate.clone(),
             "std": self.controller.std.detach().mean(),
             "temperature": self.log_temperature.detach().exp(),
         }
 
-    @property
-    def _actor_learns(self) -> bool:
-        return self.iterations >= self.config.critic_warmup
-
-    def _learn(self) -> Tensor:
-        """All updates that follow a control step; captured at the first call."""
-        if not self._captures:
-            return self._updates()
-        if self._replay_updates is None:
-            self._replay_updates = _captured(self._updates)
-        return self._replay_updates()
+    @torch.no_grad()
+    def _follow(self) -> None:
+        """Let the acting controller come after the one that learns."""
+        acting, learning = self.kept.parameters(), self.controller.parameters()
+        rate = self.config.acting_rate
+        torch._foreach_lerp_([*acting], [*learning], rate)  # pyright: ignore
+        # Statistics are of what was seen, whoever acts.
+        acting, learning = self.kept.buffers(), self.controller.buffers()
+        for mine, theirs in zip(acting, learning, strict=True):
+            mine.copy_(theirs)
 
     def _updates(self) -> Tensor:
         """Updates of critics and actor from rows that are drawn once for all."""
@@ -297,7 +346,7 @@ class SACLearner(ActorCritic):
         """Cross-entropy of both beliefs with the later state's, moved by the return."""
         support = self.critic.support
         with torch.no_grad():
-            action, likely = self.draw_action(batch.later_inputs)
+            action, likely = self.draw_action(self.controller, batch.later_inputs)
             logits = self.slow_critic(batch.later_states, action)
             belief = self._together(logits.softmax(dim=-1))
             # Z of the later state counts its entropy: R + g (Z - t log p).
@@ -321,7 +370,7 @@ class SACLearner(ActorCritic):
 
     def actor_loss(self, inputs: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         """t log p(a) - Q(s, a) of actions drawn anew, and the temperature's loss."""
-        action, likely = self.draw_action(inputs)
+        action, likely = self.draw_action(self.controller, inputs)
         values = self.critic.values(self.critic(states, action, frozen=True))
         value = values.mean(0) if self.config.twins == "mean" else values.amin(0)
         temperature = self.log_temperature.exp()
@@ -342,7 +391,8 @@ class SACLearner(ActorCritic):
         super().load(tensors)
         with torch.no_grad():
             self.log_temperature.copy_(tensors["log_temperature"])
-        self._replay_updates = None  # what was captured knows other optimizer states
+        # What was captured knows other optimizer states.
+        self._graph, self._due = None, 0
 
     def _tie_rates(self) -> None:
         for optimizer in self._optimizers.values():

@@ -151,9 +151,9 @@ class Training:
 
     def measure(self, probe: Probe) -> dict[str, float]:
         """Results of a probe."""
-        self.controller.eval()
-        results = {k: v for k, v in probe(self.controller).items() if math.isfinite(v)}
-        self.controller.train()
+        kept = self.learner.kept.eval()
+        results = {k: v for k, v in probe(kept).items() if math.isfinite(v)}
+        kept.train()
         return results
 
     def count_from(self, seconds: float) -> None:
@@ -162,7 +162,7 @@ class Training:
 
     def save(self) -> None:
         """Model first: the checkpoint says that everything before it is there."""
-        weights = self.controller.weights(self.critic)
+        weights = self.learner.kept.weights(self.critic)
         frames = self.state.get("before", 0) + self.state["frames"]
         parents = self.provenance.parents | self.state.get("parents", {})
         provenance = replace(self.provenance, parents=parents, frames=frames)
