@@ -1,6 +1,8 @@
 """The off-policy learner: its equations by hand, and a learner that learns."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from typing import ClassVar
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from reach import Reach
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import AffineTransform, TanhTransform
 
+from spectral_skills.tracking import sac
 from spectral_skills.tracking.equations import squash
 from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.observations import Observation
@@ -29,9 +32,9 @@ def _learner(config=BOUNDED, compiled: bool = False, **settings) -> SACLearner:
     torch.manual_seed(0)
     plain: dict = {"warmup": 8, "memory": 64, "batch": 256, "updates": 4, "n_step": 1}
     plain |= {"learning_rate": 1e-3, "learning_rate_end": 1e-3, "atoms": 21}
-    sac = SACConfig(**(plain | settings))
-    critic = TwinCritic(config, sac.atoms, (-5.0, 5.0))
-    return SACLearner(sac, Controller(config), critic, "cpu", compiled)
+    chosen = SACConfig(**(plain | settings))
+    critic = TwinCritic(config, chosen.atoms, (-5.0, 5.0))
+    return SACLearner(chosen, Controller(config), critic, "cpu", compiled)
 
 
 def test_a_belief_is_projected_by_hand():
@@ -271,6 +274,44 @@ def test_what_is_not_a_number_is_noticed():
 def test_senseless_settings_are_refused(settings, named):
     with pytest.raises(ValueError, match=named):
         SACConfig(**settings)
+
+
+class Lane:
+    """In the place of a stream of a GPU."""
+
+    waited: ClassVar[list] = []
+
+    def __init__(self, *_, **__):
+        pass
+
+    def wait_stream(self, other):
+        Lane.waited.append((self, other))
+
+
+def test_updates_run_beside_the_next_steps(monkeypatch):
+    """As on a GPU, where they are captured: those of an iteration while the next one is
+    collected, from what was there before, with robots that act as they did then."""
+    monkeypatch.setattr(torch.cuda, "current_stream", Lane)
+    monkeypatch.setattr(torch.cuda, "stream", lambda lane: nullcontext())
+    monkeypatch.setattr(sac, "_captured", lambda function: function)
+    learner, env = _learner(critic_warmup=1), Reach(8)
+    learner._captures, learner._beside, learner._robots = True, Lane(), Lane()
+    weights, acts, figures = [], [], []
+    for _ in range(4):
+        steps = learner.collect(env)
+        weights.append(learner.controller.network.first.weight.clone())
+        acts.append(learner.kept.network.first.weight.clone())
+        figures.append(learner.update(steps, 0.0).keys())
+        assert learner.finite()
+    # Nothing is due at first; the first updates are the critics' alone.
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(*weights[1:3])
+    # What acted while the third iteration was collected had learned nothing.
+    assert torch.equal(acts[2], weights[1]) and torch.equal(acts[3], weights[2])
+    assert "value" not in figures[0] and "entropy" not in figures[1]
+    assert "value" in figures[1] and "entropy" in figures[2]
+    # Both lanes wait for what came before, and what follows for both.
+    now, *pairs = [pair for pair in Lane.waited[-4:]]
+    assert now[0] is learner._beside and pairs[-1][1] is learner._robots
 
 
 def test_what_is_compiled_is_whole_and_the_same():

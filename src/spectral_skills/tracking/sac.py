@@ -185,14 +185,13 @@ class SACLearner(ActorCritic):
 
     # Acting.
 
-    @torch.no_grad()
     def collect(self, env: Environment) -> int:
         """Let the robots act, and keep it; gives the number of steps."""
         robots = len(env.observation.phase)
         if self.replay is None or self.replay.robots != robots:
             self._allocate(robots)
         assert self.replay is not None
-        with self._updates_beside():
+        with self._updates_beside(), torch.no_grad():
             for _ in range(self.config.steps):
                 with precision(self.device):
                     inputs, states, action, moments = self._act(env.observation)
