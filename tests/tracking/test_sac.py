@@ -32,6 +32,7 @@ def _learner(config=BOUNDED, compiled: bool = False, **settings) -> SACLearner:
     torch.manual_seed(0)
     plain: dict = {"warmup": 8, "memory": 64, "batch": 256, "updates": 4, "n_step": 1}
     plain |= {"learning_rate": 1e-3, "learning_rate_end": 1e-3, "atoms": 21}
+    plain |= {"rate_warmup": 0}
     chosen = SACConfig(**(plain | settings))
     critic = TwinCritic(config, chosen.atoms, (-5.0, 5.0))
     return SACLearner(chosen, Controller(config), critic, "cpu", compiled)
@@ -235,6 +236,20 @@ def test_robots_act_by_a_controller_that_comes_after(rate):
     assert torch.equal(*means) and means[0].abs().sum() > 0
 
 
+def test_the_rate_grows_after_every_start():
+    """Once there is something to learn from; by thirds here, then along a cosine."""
+    learner, env = _learner(rate_warmup=2, warmup=16, learning_rate_end=5e-4), Reach(8)
+
+    def rates(progress: tuple[float, ...]) -> list[float]:
+        found = [learner.update(learner.collect(env), p)["actor_lr"] for p in progress]
+        return [float(rate) * 1e3 for rate in found]
+
+    third = pytest.approx([1 / 3, 1 / 3, 2 / 3, 1, 0.75, 0.5])
+    assert rates((0.0, 0.0, 0.0, 0.0, 0.5, 1.0)) == third
+    learner.load({k: v.clone() for k, v in learner.tensors().items()})
+    assert rates((0.0, 0.0, 0.0)) == pytest.approx([1 / 3, 2 / 3, 1])
+
+
 def test_it_goes_on_as_it_was():
     learner, env = _learner(acting_rate=0.5), Reach(16)
     for _ in range(3):
@@ -269,6 +284,7 @@ def test_what_is_not_a_number_is_noticed():
         ({"entropy_std": 0.0}, "entropy_std"),
         ({"temperature": 1.0}, "temperature_limits"),
         ({"acting_rate": 0.0}, "acting_rate"),
+        ({"rate_warmup": -1}, "rate_warmup"),
     ],
 )
 def test_senseless_settings_are_refused(settings, named):

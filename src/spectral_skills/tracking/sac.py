@@ -71,6 +71,9 @@ class SACConfig:
     """Of actor, critics and temperature, at the start."""
     learning_rate_end: float = 1.5e-4
     """Of all of them at the end, along a cosine."""
+    rate_warmup: int = 32
+    """Iterations of learning over which the rate grows to that, at the start and after
+    a restart: an optimizer that knows no gradients yet steps too far."""
     weight_decay: float = 1e-3
     """Of actor and critics."""
     clip_norm: float = 10.0
@@ -105,6 +108,8 @@ class SACConfig:
                 f"actor_every is {self.actor_every}, must be at most updates, "
                 f"{self.updates}: the actor would never learn"
             )
+        if self.rate_warmup < 0:
+            raise ValueError(f"rate_warmup is {self.rate_warmup}, must be 0 or more")
         if self.atoms < 2:
             raise ValueError(f"atoms is {self.atoms}, must be at least 2")
         if not 0 < self.acting_rate <= 1:
@@ -166,6 +171,8 @@ class SACLearner(ActorCritic):
         self.replay: Replay | None = None
         self._inputs = Inputs(controller, critic, self.device)
         self._captures = compiled and cuda and distributed.world_size() == 1
+        self._lately = 0
+        """Iterations of learning since this start."""
         self._graph: Callable[[], Tensor] | None = None
         self._actor_learns = True
         self._due = 0
@@ -251,9 +258,7 @@ class SACLearner(ActorCritic):
         beside the robots' next steps, the losses are those of the updates before."""
         config = self.config
         assert self.replay is not None
-        first, last = config.learning_rate, config.learning_rate_end
-        share = 0.5 + 0.5 * math.cos(math.pi * progress)
-        self.rate.fill_(last + share * (first - last))
+        self.rate.fill_(self._rate(progress))
         found: dict[str, Tensor] = {}
         if self.replay.count >= config.warmup:
             self.replay.show()
@@ -268,12 +273,21 @@ class SACLearner(ActorCritic):
             if self._last.dim():
                 found = dict(zip(FIGURES, self._last.clone().unbind(), strict=False))
             self.iterations += 1
+            self._lately += 1
         self._follow()
         return found | {
             "actor_lr": self.rate.clone(),
             "std": self.controller.std.detach().mean(),
             "temperature": self.log_temperature.detach().exp(),
         }
+
+    def _rate(self, progress: float) -> float:
+        """What all optimizers step by."""
+        config = self.config
+        first, last = config.learning_rate, config.learning_rate_end
+        share = 0.5 + 0.5 * math.cos(math.pi * progress)
+        grown = min(1.0, (self._lately + 1) / (config.rate_warmup + 1))
+        return grown * (last + share * (first - last))
 
     @torch.no_grad()
     def _follow(self) -> None:
@@ -391,7 +405,7 @@ class SACLearner(ActorCritic):
         with torch.no_grad():
             self.log_temperature.copy_(tensors["log_temperature"])
         # What was captured knows other optimizer states.
-        self._graph, self._due = None, 0
+        self._graph, self._due, self._lately = None, 0, 0
 
     def _tie_rates(self) -> None:
         for optimizer in self._optimizers.values():
