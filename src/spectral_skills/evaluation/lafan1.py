@@ -79,9 +79,10 @@ def _means(row: str, label: str, *papers: tuple[str, ...]) -> tuple[Line, ...]:
     )
 
 
-def _steady(row: str, label: str) -> tuple[Line, Line]:
+def _steady(row: str, label: str) -> tuple[Line, ...]:
     return (
         Line(row, "joint_acceleration", f"joint acceleration, {label} (rad/s^2)"),
+        Line(row, "reference_acceleration", "the same of their references"),
         Line(row, "action_rate", f"change of joint targets a step, {label} (rad)"),
     )
 

@@ -44,6 +44,8 @@ class Episodes:
     acceleration: np.ndarray
     """(n,) root mean square of joint accelerations over the same frames, rad/s^2: how
     unsteady the robot is."""
+    reference_acceleration: np.ndarray
+    """(n,) the same of the reference: what the motion itself asks for."""
     action_rate: np.ndarray
     """(n,) root mean square of the change of joint targets from a step to the next over
     the same frames, rad; not a number where actions were not recorded."""
@@ -158,7 +160,10 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
         "local_mm": mean_over(measured.local_mm, lasted),
         "global_mm": mean_over(measured.global_mm, lasted),
         "root_mm": mean_over(measured.root_mm, lasted),
-        "acceleration": mean_over(square_acceleration(rollout), lasted).sqrt(),
+        "acceleration": rms_acceleration(rollout.robot, rollout.fps, lasted),
+        "reference_acceleration": rms_acceleration(
+            rollout.reference, rollout.fps, lasted
+        ),
         "action_rate": mean_over(square_action_rate(rollout), lasted).sqrt(),
         "final_mm": measured.root_mm[last, everyone],
         "travel_m": travel,
@@ -198,11 +203,13 @@ def lasting(happened: Tensor, frames: int) -> Tensor:
     return begins
 
 
-def square_acceleration(rollout: Rollout) -> Tensor:
-    """(T + 1, n) mean square of joint accelerations, of the frame and the two before
-    it; what has no two before it counts as still."""
-    change = rollout.robot[..., 7:].diff(n=2, dim=0) * rollout.fps**2
-    return torch.nn.functional.pad(change.square().mean(dim=-1), (0, 0, 2, 0))
+def rms_acceleration(rows: Tensor, fps: float, chosen: Tensor) -> Tensor:
+    """(n,) root mean square of joint accelerations over the chosen frames of rows
+    (T + 1, n, 36). That of a frame is of it and the two before it; what has no two
+    before it counts as still."""
+    change = rows[..., 7:].diff(n=2, dim=0) * fps**2
+    square = torch.nn.functional.pad(change.square().mean(dim=-1), (0, 0, 2, 0))
+    return mean_over(square, chosen).sqrt()
 
 
 def square_action_rate(rollout: Rollout) -> Tensor:
@@ -267,6 +274,7 @@ def steadiness(good: Episodes) -> list[Measure]:
     found = []
     for name, values, unit in (
         ("joint_acceleration", good.acceleration, "rad/s^2"),
+        ("reference_acceleration", good.reference_acceleration, "rad/s^2"),
         ("action_rate", good.action_rate, "rad"),
     ):
         n = len(values)
