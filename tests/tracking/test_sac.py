@@ -222,9 +222,10 @@ def test_the_temperature_rises_while_the_entropy_is_below_its_target(std, rises)
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.25])
-def test_robots_act_by_a_controller_that_comes_after(rate):
-    """All the way, or a quarter of it; with the same statistics."""
-    learner, env = _learner(acting_rate=rate), Reach(8)
+def test_what_is_kept_comes_after_what_learns(rate):
+    """All the way, or a quarter of it; with the same statistics. What acts goes all the
+    way."""
+    learner, env = _learner(keep_rate=rate), Reach(8)
     learner.update(learner.collect(env), 0.0)
     learner.update(learner.collect(env), 0.0)
     before = learner.kept.network.first.weight.clone()
@@ -232,6 +233,7 @@ def test_robots_act_by_a_controller_that_comes_after(rate):
     aim, found = (m.network.first.weight for m in (learner.controller, learner.kept))
     assert not torch.equal(before, aim)
     torch.testing.assert_close(found, before + rate * (aim - before))
+    assert torch.equal(aim, learner._acting.network.first.weight)
     means = [m.proprio.mean for m in (learner.controller, learner.kept)]
     assert torch.equal(*means) and means[0].abs().sum() > 0
 
@@ -251,10 +253,10 @@ def test_the_rate_grows_after_every_start():
 
 
 def test_it_goes_on_as_it_was():
-    learner, env = _learner(acting_rate=0.5), Reach(16)
+    learner, env = _learner(keep_rate=0.5), Reach(16)
     for _ in range(3):
         learner.update(learner.collect(env), 0.0)
-    other = _learner(acting_rate=0.5)
+    other = _learner(keep_rate=0.5)
     other.load({k: v.clone() for k, v in learner.tensors().items()})
     for name, value in learner.tensors().items():
         assert torch.equal(value, other.tensors()[name]), name
@@ -283,7 +285,7 @@ def test_what_is_not_a_number_is_noticed():
         ({"gamma": 1.0}, "gamma"),
         ({"entropy_std": 0.0}, "entropy_std"),
         ({"temperature": 1.0}, "temperature_limits"),
-        ({"acting_rate": 0.0}, "acting_rate"),
+        ({"keep_rate": 0.0}, "keep_rate"),
         ({"rate_warmup": -1}, "rate_warmup"),
     ],
 )
@@ -316,7 +318,7 @@ def test_updates_run_beside_the_next_steps(monkeypatch):
     for _ in range(4):
         steps = learner.collect(env)
         weights.append(learner.controller.network.first.weight.clone())
-        acts.append(learner.kept.network.first.weight.clone())
+        acts.append(learner._acting.network.first.weight.clone())
         figures.append(learner.update(steps, 0.0).keys())
         assert learner.finite()
     # Nothing is due at first; the first updates are the critics' alone.

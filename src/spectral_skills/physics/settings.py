@@ -6,7 +6,7 @@ physics` (table Physics). The distances below are means over a second of robots 
 on both feet, to the same second with 100 / 50 iterations: joints (rms) and root. Starts
 a microradian apart come to 0.3 mrad and 0.1 mm in C, 1.0 and 0.4 in Warp.
 
-Times are of a control step of 16,384 robots on an H200 in the middle of training, where
+Times are of a control step of 16,384 robots in training on an H200, where
 10 / 20 iterations take 29.9 ms.
 
 * `iterations`, `line_search`: 10 / 20 is within that (100 / 50 takes 30.4 ms). Fewer

@@ -15,9 +15,9 @@ Several processes have a memory each, of their own robots. Every update takes it
 of rows from each of them and averages gradients, so that weights stay the same in all.
 
 On a GPU all updates of a control step are one captured graph, launched by the host at
-once. They run beside the robots' next steps, on a stream of their own: physics leaves
-most of a GPU idle. So robots act by a copy of the actor, which changes only between
-iterations, and rows are drawn from what was there when the iteration began.
+once. They run beside the robots' next steps, on a stream of their own: physics is a
+chain of many small kernels. Robots act by a copy of the actor, which changes only
+between iterations, and rows are drawn from what was there when the iteration began.
 """
 
 import math
@@ -89,9 +89,9 @@ class SACConfig:
     """Worth of entropy, at the start."""
     temperature_limits: tuple[float, float] = (1e-5, 5e-3)
     """Between which it is kept."""
-    acting_rate: float = 1.0
-    """How far the controller that robots act by, and that a run keeps, moves towards
-    the one that learns in an iteration; below 1 it is a slow average of it."""
+    keep_rate: float = 1.0
+    """How far the controller that a run keeps moves in an iteration towards the one
+    that learns; below 1 it is a slow average of it."""
 
     def __post_init__(self):
         counts = ("steps", "warmup", "updates", "actor_every", "batch", "n_step")
@@ -112,9 +112,9 @@ class SACConfig:
             raise ValueError(f"rate_warmup is {self.rate_warmup}, must be 0 or more")
         if self.atoms < 2:
             raise ValueError(f"atoms is {self.atoms}, must be at least 2")
-        if not 0 < self.acting_rate <= 1:
+        if not 0 < self.keep_rate <= 1:
             raise ValueError(
-                f"acting_rate is {self.acting_rate}, must be above 0 and at most 1"
+                f"keep_rate is {self.keep_rate}, must be above 0 and at most 1"
             )
         if not 0 < self.gamma < 1:
             raise ValueError(f"gamma is {self.gamma}, must be between 0 and 1")
@@ -144,7 +144,8 @@ class SACLearner(ActorCritic):
         self.config, self.critic, self.bounds = config, critic, controller.bounds
         self.slow_critic = deepcopy(critic).requires_grad_(False)
         self.kept = deepcopy(controller).requires_grad_(False)
-        self._modules |= {"slow_critic": self.slow_critic, "acting": self.kept}
+        self._acting = deepcopy(self.kept)
+        self._modules |= {"slow_critic": self.slow_critic, "kept": self.kept}
         self.rate = torch.tensor(config.learning_rate, device=device)
         self.log_temperature = nn.Parameter(
             torch.tensor(math.log(config.temperature), device=device)
@@ -211,7 +212,7 @@ class SACLearner(ActorCritic):
     def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
         """Inputs as they are kept, actions, sums for the normalisers."""
         inputs, states = self._inputs.rows(observation)
-        action, _ = self.draw_action(self.kept, inputs)
+        action, _ = self.draw_action(self._acting, inputs)
         return inputs, states, action, self._inputs.moments(observation)
 
     def draw_action(
@@ -274,7 +275,7 @@ class SACLearner(ActorCritic):
                 found = dict(zip(FIGURES, self._last.clone().unbind(), strict=False))
             self.iterations += 1
             self._lately += 1
-        self._follow()
+        self._follow(config.keep_rate)
         return found | {
             "actor_lr": self.rate.clone(),
             "std": self.controller.std.detach().mean(),
@@ -290,15 +291,15 @@ class SACLearner(ActorCritic):
         return grown * (last + share * (first - last))
 
     @torch.no_grad()
-    def _follow(self) -> None:
-        """Let the acting controller come after the one that learns."""
-        acting, learning = self.kept.parameters(), self.controller.parameters()
-        rate = self.config.acting_rate
-        torch._foreach_lerp_([*acting], [*learning], rate)  # pyright: ignore
-        # Statistics are of what was seen, whoever acts.
-        acting, learning = self.kept.buffers(), self.controller.buffers()
-        for mine, theirs in zip(acting, learning, strict=True):
-            mine.copy_(theirs)
+    def _follow(self, keep_rate: float) -> None:
+        """Let what acts and what is kept come after what learns."""
+        for model, rate in ((self._acting, 1.0), (self.kept, keep_rate)):
+            ours, theirs = model.parameters(), self.controller.parameters()
+            torch._foreach_lerp_([*ours], [*theirs], rate)  # pyright: ignore
+            # Statistics are of what was seen, whoever acts.
+            ours, theirs = model.buffers(), self.controller.buffers()
+            for mine, known in zip(ours, theirs, strict=True):
+                mine.copy_(known)
 
     def _updates(self) -> Tensor:
         """Updates of critics and actor from rows that are drawn once for all."""
@@ -404,6 +405,7 @@ class SACLearner(ActorCritic):
         super().load(tensors)
         with torch.no_grad():
             self.log_temperature.copy_(tensors["log_temperature"])
+            self._acting.load_state_dict(self.controller.state_dict())
         # What was captured knows other optimizer states.
         self._graph, self._due, self._lately = None, 0, 0
 
