@@ -313,7 +313,8 @@ def test_updates_run_beside_the_next_steps(monkeypatch):
     monkeypatch.setattr(torch.cuda, "stream", lambda lane: nullcontext())
     monkeypatch.setattr(sac, "_captured", lambda function: function)
     learner, env = _learner(critic_warmup=1), Reach(8)
-    learner._captures, learner._beside, learner._robots = True, Lane(), Lane()
+    for name, value in (("captures", True), ("beside", Lane()), ("robots", Lane())):
+        monkeypatch.setattr(learner, f"_{name}", value, raising=False)
     weights, acts, figures = [], [], []
     for _ in range(4):
         steps = learner.collect(env)
@@ -328,8 +329,9 @@ def test_updates_run_beside_the_next_steps(monkeypatch):
     assert "value" not in figures[0] and "entropy" not in figures[1]
     assert "value" in figures[1] and "entropy" in figures[2]
     # Both lanes wait for what came before, and what follows for both.
-    now, *pairs = [pair for pair in Lane.waited[-4:]]
-    assert now[0] is learner._beside and pairs[-1][1] is learner._robots
+    lanes, waited = [learner._beside, learner._robots], Lane.waited[-4:]
+    assert [first for first, _ in waited[:2]] == lanes
+    assert [second for _, second in waited[2:]] == lanes
 
 
 def test_what_is_compiled_is_whole_and_the_same():
