@@ -14,10 +14,11 @@ controller's bounds; a temperature holds their entropy near that of a chosen dev
 Several processes have a memory each, of their own robots. Every update takes its share
 of rows from each of them and averages gradients, so that weights stay the same in all.
 
-On a GPU all updates of a control step are one captured graph, launched by the host at
-once. They run beside the robots' next steps, on a stream of their own: physics is a
-chain of many small kernels. Robots act by a copy of the actor, which changes only
-between iterations, and rows are drawn from what was there when the iteration began.
+On a GPU all updates of a control step are one captured graph, which the host launches
+at once. With `overlap` those of an iteration run while the robots take their next
+steps, on a stream of their own: physics is a chain of many small kernels. Robots then
+act by a copy of the actor, which changes only between iterations, and rows are drawn
+from what was there when the iteration began.
 """
 
 import math
@@ -89,6 +90,9 @@ class SACConfig:
     """Worth of entropy, at the start."""
     temperature_limits: tuple[float, float] = (1e-5, 5e-3)
     """Between which it is kept."""
+    overlap: bool = False
+    """Let updates run while robots take their next steps: on one GPU; not measured
+    there yet."""
     keep_rate: float = 1.0
     """How far the controller that a run keeps moves in an iteration towards the one
     that learns; below 1 it is a slow average of it."""
@@ -144,7 +148,6 @@ class SACLearner(ActorCritic):
         self.config, self.critic, self.bounds = config, critic, controller.bounds
         self.slow_critic = deepcopy(critic).requires_grad_(False)
         self.kept = deepcopy(controller).requires_grad_(False)
-        self._acting = deepcopy(self.kept)
         self._modules |= {"slow_critic": self.slow_critic, "kept": self.kept}
         self.rate = torch.tensor(config.learning_rate, device=device)
         self.log_temperature = nn.Parameter(
@@ -172,13 +175,16 @@ class SACLearner(ActorCritic):
         self.replay: Replay | None = None
         self._inputs = Inputs(controller, critic, self.device)
         self._captures = compiled and cuda and distributed.world_size() == 1
+        self._overlaps = self._captures and config.overlap
+        self._acting = deepcopy(self.kept) if self._overlaps else controller
+        """What robots act by."""
         self._lately = 0
         """Iterations of learning since this start."""
         self._graph: Callable[[], Tensor] | None = None
         self._actor_learns = True
         self._due = 0
         """Control steps whose updates will run beside the next ones."""
-        if self._captures:
+        if self._overlaps:
             self._beside = torch.cuda.Stream(self.device)
             # First come the robots, whose kernels are many, small and wait for each
             # other; updates fill what they leave.
@@ -234,18 +240,17 @@ class SACLearner(ActorCritic):
     @contextmanager
     def _updates_beside(self) -> Iterator[None]:
         """Meanwhile run the updates that are due, if any."""
-        if not self._captures:
+        if not self._overlaps:
             yield
             return
         now = torch.cuda.current_stream(self.device)
-        if self._due and self._graph is None:
-            self._graph = _captured(self._updates)
+        learn = self._learning() if self._due else None
         for stream in (self._beside, self._robots):
             stream.wait_stream(now)
         with torch.cuda.stream(self._beside):
             for _ in range(self._due):
-                assert self._graph is not None
-                self._last = self._graph()
+                assert learn is not None
+                self._last = learn()
         self._due = 0
         with torch.cuda.stream(self._robots):
             yield
@@ -266,10 +271,11 @@ class SACLearner(ActorCritic):
             learns = self.iterations >= config.critic_warmup
             if learns != self._actor_learns:
                 self._actor_learns, self._graph = learns, None
-            if self._captures:
+            if self._overlaps:
                 self._due = steps
             else:
-                figures = [self._updates() for _ in range(steps)][-1]
+                learn = self._learning()
+                figures = [learn() for _ in range(steps)][-1]
                 self._last = distributed.mean_over_ranks(figures)
             if self._last.dim():
                 found = dict(zip(FIGURES, self._last.clone().unbind(), strict=False))
@@ -282,6 +288,14 @@ class SACLearner(ActorCritic):
             "temperature": self.log_temperature.detach().exp(),
         }
 
+    def _learning(self) -> Callable[[], Tensor]:
+        """All updates that belong to a control step; captured at the first call."""
+        if not self._captures:
+            return self._updates
+        if self._graph is None:
+            self._graph = _captured(self._updates)
+        return self._graph
+
     def _rate(self, progress: float) -> float:
         """What all optimizers step by."""
         config = self.config
@@ -292,8 +306,11 @@ class SACLearner(ActorCritic):
 
     @torch.no_grad()
     def _follow(self, keep_rate: float) -> None:
-        """Let what acts and what is kept come after what learns."""
-        for model, rate in ((self._acting, 1.0), (self.kept, keep_rate)):
+        """Let what is kept, and a copy that acts, come after what learns."""
+        followers = [(self.kept, keep_rate)]
+        if self._overlaps:
+            followers.append((self._acting, 1.0))
+        for model, rate in followers:
             ours, theirs = model.parameters(), self.controller.parameters()
             torch._foreach_lerp_([*ours], [*theirs], rate)  # pyright: ignore
             # Statistics are of what was seen, whoever acts.
