@@ -3,22 +3,23 @@
 The solver is Newton with pyramidal friction cones and implicit damping at 5 ms; both
 simulators run the model built here. What a choice costs is measured by `spectral bench
 physics` (table Physics). The distances below are means over a second of robots swaying
-on both feet, to the same second with 100 / 50 iterations: joints (rms) and root. Starts
-a microradian apart come to 0.3 mrad and 0.1 mm in C, 1.0 and 0.4 in Warp.
+on both feet, to the same second with 100 / 50 iterations: joints (rms) and root; in C
+of eight robots. Starts a microradian apart come to 0.1 mrad and 0.03 mm in C, 1.0 and
+0.4 in Warp.
 
 Times are of a control step of 16,384 robots in training on an H200, where
 10 / 20 iterations take 29.9 ms.
 
 * `iterations`, `line_search`: 10 / 20 is within that (100 / 50 takes 30.4 ms). Fewer
   are cheap in Warp only: 6 / 12 gives 0.9 mrad and 0.2 mm there, 5 / 10 1.9 and 0.7,
-  3 / 6 3.0 and 1.2, 2 / 4 4.6 and 1.9. In C they give 1.3 and 0.4, 2.8 and 1.2, 39 and
-  46, and broken robots. 6 / 12 takes 27.3 ms, 5 / 10 26.1, 4 / 8 24.6, 3 / 6 22.5.
+  3 / 6 3.0 and 1.2, 2 / 4 4.6 and 1.9. In C 5 / 10 gives 3.2 and 1.6, 3 / 6 44 and 64,
+  2 / 4 broken robots. 6 / 12 takes 27.3 ms, 5 / 10 26.1, 4 / 8 24.6, 3 / 6 22.5.
 * `feet`: a flat foot of seven capsules touches the ground with 14 contacts, 56 rows.
-  "light" keeps five (10 contacts, 40 rows): 3.0 mrad and 1.2 mm. The sole's corners
+  "light" keeps five (10 contacts, 40 rows): 2.8 mrad and 1.2 mm in C. Its corners
   lose at most 3.1 mm, and its support polygon 1.4 % of its area. 23.3 ms with 5 / 10.
 * `self_collision`: 469 pairs of geoms (365 with light feet) besides those with the
-  floor. Without them (5.2 mrad and 1.2 mm) arms pass through the trunk, and only the
-  floor gives contact forces. 22.9 ms instead of 23.3: not worth it.
+  floor. Without them (4.5 mrad and 1.5 mm in C) arms pass through the trunk, and only
+  the floor gives contact forces. 22.9 ms instead of 23.3: not worth it.
 * `contacts`, `constraints`: memory and time of each robot's share. 120 rows and 35
   contacts overflowed for 71 % of the robots of a training run from scratch, 160 and 60
   for 6.7 %; what does not fit is dropped, and counted by `Physics.counters`. With 160

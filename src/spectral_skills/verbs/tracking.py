@@ -44,8 +44,8 @@ def track(
             package.
         out: Folder of the run: model, log, curves, checkpoint.
         init: Controller whose weights a new run begins with; `base` comes with the
-            package. What its weights dictate is as it has it, unless the recipe or
-            an option asks for something else than the default: then it is refused.
+            package. What its weights dictate is as it has it; where the recipe or an
+            option sets something else, the run is refused.
         resume: Go on with the run at OUT, and refuse to begin a new one.
         release: Also write what run time needs, without the critic, here.
         device: cpu or cuda; cuda where there is one.
