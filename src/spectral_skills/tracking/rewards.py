@@ -4,9 +4,9 @@ A kernel is 1 on the reference and falls off as exp(-e / width^2) with the squar
 e; a penalty is 0 for a robot that does nothing wrong. Every term is a function of a
 `Moment` and gives one number per robot: a kernel its e, a penalty what it counts.
 
-There are three sets: `sonic`, SONIC's release; `tuned`, with kernels narrow enough to
-pay for precision; `final`, which adds wrists and a wide kernel that still pulls a robot
-home when it is far away. The last two are of the paper's authors
+There are three sets: `sonic`, SONIC's release but for anti-shake; `tuned`, with kernels
+narrow enough to pay for precision; `final`, which adds wrists and a wide kernel that
+still pulls a robot home when it is far away. The last two are of the paper's authors
 (github.com/fei-yang-wu/IsaacLab-Imitation): their ablations and the paper's controller
 were trained with `final`.
 """
@@ -86,7 +86,7 @@ class RewardConfig:
 
 
 def sonic() -> RewardConfig:
-    """SONIC's release."""
+    """SONIC's release, but that anti-shake counts the torso too."""
     return RewardConfig()
 
 

@@ -1,6 +1,6 @@
 """Off-policy learning: soft actor-critic with twin distributional critics.
 
-Every transition is learned from many times. One iteration:
+Transitions are kept for a while, and learned from more than once. One iteration:
 
     steps = learner.collect(env)         # a few control steps, into the replay memory
     losses = learner.update(steps, 0.5)  # for each of them, some updates from old rows
