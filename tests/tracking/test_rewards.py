@@ -51,6 +51,34 @@ def test_the_reference_itself_earns_the_maximum(config):
     same(torch.stack(list(paid.values())).sum(0), rewards.maximum(config))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_every_kernel_falls_as_the_error_grows(seed):
+    """Robots ever farther from their references, in all ways at once: each kernel pays
+    less and less, and no set ever more than on the reference."""
+    reference, at_home = links(seed), on_reference().joints
+    position, turned, linear, angular = 0.05 * torch.randn(4, 3, 14, 3)
+    joints = 0.05 * torch.randn(3, 29)
+    alike = dict.fromkeys(rewards.KERNELS, Kernel(1.0, 0.3))
+    before = dict.fromkeys(alike, torch.full((3,), 2 * rewards.STEP_S))
+    for far in (0.0, 0.25, 0.5, 1.0, 2.0):
+        robot = reference._replace(
+            position=reference.position + far * position,
+            quaternion=rotation.multiply(
+                rotation.exp(far * turned), reference.quaternion
+            ),
+            linear=reference.linear + far * linear,
+            angular=reference.angular + far * angular,
+        )
+        moment = pair(robot, reference, joints=at_home + far * joints)
+        paid = rewards.terms(moment, replace(final(), **alike))
+        for name in alike:
+            assert (paid[name] < before[name]).all(), (name, far)
+            before[name] = paid[name]
+        for config in SETS.values():
+            total = torch.stack([*rewards.terms(moment, config).values()]).sum(0)
+            assert (total <= rewards.maximum(config) + 1e-6).all()
+
+
 def test_real_poses_earn_the_maximum(make_clip):
     """Also for states of a clip far from the origin, through the kinematics."""
     clip = make_clip(frames=20)

@@ -1,6 +1,7 @@
 """`spectral track`, `rollout` and `evaluate tracking` as they are typed."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.skill.run_folder import read_log
 from spectral_skills.tracking import recipes, rewards
 from spectral_skills.tracking.policy import Controller, Critic
+from spectral_skills.tracking.randomization import RandomizationConfig
+from spectral_skills.tracking.terminations import TerminationConfig
 
 
 def _spectral(*arguments: object) -> int:
@@ -111,6 +114,55 @@ def test_the_authors_recipes():
     assert explicit.controller.command.kind == "pose"
     same = replace(explicit.controller, command=hub.controller.command)
     assert replace(explicit, controller=same) == hub
+
+
+def test_the_authors_numbers():
+    """What their code runs with, as far as the recipes do not share it with `base`."""
+    hub, combo = recipes.track("hub"), recipes.track("combo")
+    for config in (hub, combo):
+        env, ppo, actor = config.env, config.ppo, config.controller
+        assert env.terminations.anneal_frames == (5_000_000, 30_000_000)
+        assert not env.terminations.low_average and env.clip_end == "terminal"
+        assert env.episode_steps == 500 and not config.mirror
+        assert env.randomization == RandomizationConfig()
+        assert (env.sampler.lead, env.sampler.rate_cap) == (199, 200.0)
+        assert env.sampler.clip_cap is None and env.sampler.half_life is None
+        assert (ppo.steps, ppo.gamma, ppo.gae_lambda, ppo.clip) == (24, 0.97, 0.95, 0.2)
+        assert (ppo.value_clip, ppo.entropy, ppo.clip_norm) == (0.2, 0.0, 1.0)
+        assert ppo.one_norm and ppo.kl_each_step and ppo.kl_target == 0.02
+        assert (ppo.actor_lr, ppo.actor_lr_limits) == (1e-3, (1e-5, 1e-3))
+        assert ppo.critic_lr == 1e-3 and not ppo.critic_warmup
+        assert (actor.init_std, actor.min_std, actor.max_std) == (1.0, None, None)
+        assert Critic(actor).input_width == 352
+    assert [Controller(x.controller).input_width for x in (hub, combo)] == [159, 996]
+    assert (hub.ppo.weight_decay, hub.ppo.critic_lr_end) == (0.0, 1e-3)
+    assert (combo.ppo.weight_decay, combo.ppo.critic_lr_end) == (1e-2, 1e-5)
+    assert (hub.robots, combo.robots, combo.frames) == (20_480, 16_384, 50 * 10**9)
+    assert hub.env.sampler.uniform == ((0, 0.8), (10**9, 0.2))
+    stretches = ((0, 0.8), (4.0, 0.5), (8.6, 0.5), (12.6, 0.2))
+    wanted = tuple((round(billions * 1e9), u) for billions, u in stretches)
+    assert combo.env.sampler.uniform == wanted
+
+
+def test_deployment_ends_where_the_authors_did():
+    """Penalties, posture, delays, gains, an uncertain anchor, and starts."""
+    env = recipes.track("deploy").env
+    changed = {"action_rate": -0.5, "joint_limit": -50.0, "power": -1e-4}
+    changed |= {"default_pose": -0.001, "posture": rewards.Kernel(0.05, math.sqrt(0.5))}
+    assert env.rewards == replace(rewards.final(), **changed)
+    assert env.terminations == TerminationConfig(joint_limit=0.5, low_average=False)
+    assert env.randomization == RandomizationConfig(
+        stiffness=(0.9, 1.1),
+        damping=(0.9, 1.1),
+        delay_substeps=(0, 1),
+        anchor_walk_m=0.002,
+        anchor_walk_limit_m=0.1,
+        anchor_jitter_m=0.005,
+        anchor_jump_m=0.03,
+        anchor_jump_share=0.02,
+    )
+    assert env.sampler.uniform == ((0, 0.1),) and env.sampler.rate_cap == 200.0
+    assert (env.episode_steps, recipes.track("deploy").ppo.steps) == (500, 24)
 
 
 def test_mistakes_get_one_line(places, tmp_path, capsys):
@@ -261,6 +313,11 @@ def test_the_released_controller_can_be_trained_further(places, tmp_path, capsys
     assert "a controller for the encoder" in capsys.readouterr().err
     assert _spectral("track", "base", *words, "--controller.hidden", "64", "64") == 1
     assert "its hidden is (2048, " in capsys.readouterr().err
+    # All at once: both layers and history of this recipe are others.
+    assert _spectral("track", "lafan1", *words[:-4], *words[-2:]) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert "512), its history is 10, unlike this recipe's" in told
+    assert "give --controller.hidden and --controller.history, or" in told
     for _ in range(2):  # the second has nothing left to do
         assert _spectral("track", "base", *words) == 0
     old, new = (Controller.load(place) for place in ("base", tmp_path / "run"))

@@ -86,7 +86,7 @@ class RewardConfig:
 
 
 def sonic() -> RewardConfig:
-    """SONIC's release, but that anti-shake counts the torso too."""
+    """SONIC's release, with the torso in anti-shake as the authors have it."""
     return RewardConfig()
 
 
@@ -137,7 +137,8 @@ def weighted(config: RewardConfig) -> list[str]:
 
 
 def maximum(config: RewardConfig) -> float:
-    """What a robot exactly on its reference is paid for a step."""
+    """What a step pays at most: to a robot exactly on its reference, if nothing is
+    wrong with how it got there."""
     return STEP_S * sum(getattr(config, name).weight for name in KERNELS)
 
 

@@ -139,12 +139,14 @@ def check_init(config: ControllerConfig, init: Path) -> Controller:
             f"skill model's is {ours.encoder or 'none'}; commands would mean nothing"
         )
     found = configs.differences(old.config, config)
-    for name, value in found.items():
-        if name not in (*_MAY_DIFFER, "bounds"):
-            raise ValueError(
-                f"{init}: its {name} is {value}, this recipe's is another; give "
-                f"--controller.{name.replace('_', '-')} or another --init"
-            )
+    wrong = {k: v for k, v in found.items() if k not in (*_MAY_DIFFER, "bounds")}
+    if wrong:
+        has = ", ".join(f"its {name} is {value}" for name, value in wrong.items())
+        options = (f"--controller.{name.replace('_', '-')}" for name in wrong)
+        raise ValueError(
+            f"{init}: {has}, unlike this recipe's; give {' and '.join(options)}, or "
+            "another --init"
+        )
     return old
 
 
