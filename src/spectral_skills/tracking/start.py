@@ -187,6 +187,12 @@ def _fits(weights: dict[str, Tensor], critic: nn.Module) -> bool:
     )
 
 
+def without_anneal(config: TrackConfig) -> TrackConfig:
+    """The same run with tight thresholds at once: loose ones are for new controllers."""
+    rules = replace(config.env.terminations, anneal_frames=None)
+    return replace(config, env=replace(config.env, terminations=rules))
+
+
 def critic_warmup(config: TrackConfig) -> int:
     """Iterations at the start in which only the critic learns."""
     return getattr(config, config.learner).critic_warmup

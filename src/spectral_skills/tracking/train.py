@@ -91,6 +91,8 @@ class Training:
             parent = load_provenance(place(init, KIND))
             self.state["before"] = parent.frames
             self.state["parents"] = {"controller": parent.weights_hash}
+        if "before" in self.state:
+            config = start.without_anneal(config)
         # What it takes before an old controller may learn, also after a restart.
         alone = self.state.setdefault("critic_warmup", start.critic_warmup(config))
         config = start.with_warmup(config, alone)

@@ -25,8 +25,8 @@ def pretrain(
 ) -> int:
     """Learn a skill space from corpora of motion.
 
-    Recipes: paper, lafan1, base, smoke, authors, lafan1-authors, hub, and ablation-*
-    (an unknown name lists all).
+    Recipes: paper, base, lafan1, lafan1-all, authors, lafan1-authors, hub, smoke, and
+    ablation-* (an unknown name lists all).
     Every setting of a recipe is an option too: `spectral pretrain base --help`. A
     killed run goes on with the same command; `torchrun` starts several processes.
 
