@@ -13,12 +13,14 @@ from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.run_folder import read_log
 from spectral_skills.tracking import recipes, start
+from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.learner import part
 from spectral_skills.tracking.policy import Controller, critic_weights
 from spectral_skills.tracking.ppo import Learner
 from spectral_skills.tracking.rewards import weighted
 from spectral_skills.tracking.sac import SACLearner
+from spectral_skills.tracking.terminations import CAUSES
 from spectral_skills.tracking.train import train
 
 BATCH = 4 * 4
@@ -311,6 +313,27 @@ def test_init_begins_with_old_weights(corpus, tmp_path, monkeypatch):
     assert torch.equal(
         weight, Controller.load(tmp_path / "small").network.project.weight
     )
+
+
+def test_loose_thresholds_are_for_new_controllers(corpus, tmp_path, monkeypatch):
+    """A run that begins with an old one, or goes on after that, has tight ones."""
+    limits, true = [], TrackingEnv.refresh
+
+    def refresh(self, frames):
+        figures = true(self, frames)
+        limits.append(float(self._limits[CAUSES.index("foot_position")]))
+        return figures
+
+    monkeypatch.setattr(TrackingEnv, "refresh", refresh)
+    found = []
+    old, new = tmp_path / "old", tmp_path / "new"
+    for out, init, frames in ((old, None, 1), (new, old, 1), (new, old, 2)):
+        config = _config(frames * BATCH)
+        rules = replace(config.env.terminations, anneal_frames=(10**6, 10**7))
+        config = replace(config, env=replace(config.env, terminations=rules))
+        train(config, [corpus], _encoder(), out, "cpu", init=init)
+        found.append(limits[-1])
+    assert found == pytest.approx([0.3, 0.2, 0.2])
 
 
 def _begun(monkeypatch) -> list:

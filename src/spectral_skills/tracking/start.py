@@ -188,7 +188,7 @@ def _fits(weights: dict[str, Tensor], critic: nn.Module) -> bool:
 
 
 def without_anneal(config: TrackConfig) -> TrackConfig:
-    """The same run with tight thresholds at once: loose ones are for new controllers."""
+    """The same run with tight thresholds at once: loose ones are for new actors."""
     rules = replace(config.env.terminations, anneal_frames=None)
     return replace(config, env=replace(config.env, terminations=rules))
 
