@@ -238,6 +238,7 @@ def test_signs_follow_the_strongest_effect(found):
 
 def test_without_upright_contexts_there_is_nothing_to_go_by(model, halves):
     """Targets would be solved for nothing, and have vectors of zeros."""
-    lying = [replace(half, effects=gram._nothing(model).effects) for half in halves]
+    none = gram._nothing(model).effects
+    first, second = (replace(half, effects=none) for half in halves)
     with pytest.raises(ValueError, match="upright in none of 40 contexts"):
-        directions.from_responses(*lying, "an encoder", SEED)
+        directions.from_responses(first, second, "an encoder", SEED)

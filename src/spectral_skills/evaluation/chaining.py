@@ -159,9 +159,10 @@ def _charts(found: Mapping[str, Sequence[Outcome]]) -> tuple[Chart, ...]:
         start = f"{name}: " if name else ""
         for what, metric in _METRICS.items():
             means = [(s, *_mean(some, what)) for s, some in _by_switch(outcomes)]
-            points = [(float(switch), mean) for switch, mean, n in means if n]
-            if points and what != "peak":
-                lines.append(Series(start + metric, *zip(*points, strict=True)))
+            means = [(float(switch), mean) for switch, mean, n in means if n]
+            if means and what != "peak":
+                x, y = zip(*means, strict=True)
+                lines.append(Series(start + metric, x, y))
         counts = _by_skills(outcomes)
         shares = tuple(100.0 * _falls(some) / len(some) for _, some in counts)
         bars.append(Series(start + "falls", tuple(float(n) for n, _ in counts), shares))

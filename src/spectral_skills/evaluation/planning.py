@@ -91,7 +91,7 @@ class Table:
         for metric, values in zip(_METRICS, errors, strict=False):
             # Where all fell at once there is no error to tell.
             if np.isfinite(values).any():
-                yield self.cell(row.name, metric, np.nanmean(values), "mm", n)
+                yield self.cell(row.name, metric, float(np.nanmean(values)), "mm", n)
         yield self.cell(row.name, _METRICS[2], score.success.mean(), "", n)
         yield self.cell(row.name, "fall_free_share", 1 - score.fell.mean(), "", n)
         if score.refused:
