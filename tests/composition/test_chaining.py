@@ -65,6 +65,16 @@ def test_smoother_counts_only_sequences_that_both_finish():
     assert chained.smoother(ours, theirs) == (1, 2)
 
 
+def test_switches_that_nobody_reaches_have_no_acceleration(lab):
+    """Neither a cell nor a point of a chart: 0 would be the smoothest of all."""
+    fallen = [outcome(float("nan"), height=0.1)]
+    metrics = {r.metric for r in chaining._table(lab, "", fallen, fallen)}
+    assert "acceleration in switches" not in metrics
+    assert {"acceleration elsewhere", "falls"} <= metrics
+    lines, _ = chaining._charts({"": fallen})
+    assert [one.name for one in lines.series] == ["acceleration elsewhere"]
+
+
 def test_sequences_are_drawn_alike_every_time_and_never_repeat_a_skill():
     drawn = chained.draw(chained.POOL, 42)
     assert drawn == chained.draw(chained.POOL, 42)

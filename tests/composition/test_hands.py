@@ -42,6 +42,7 @@ def test_damping_leaves_alone_what_hardly_moves():
     assert found[0, 0] == pytest.approx(0.5, rel=0.02)
     assert abs(found[2, 2]) < 0.01
     np.testing.assert_allclose(damped(np.diag((2.0, 1, 4)), 0), np.diag((0.5, 1, 0.25)))
+    assert not damped(np.zeros((3, 3)), 0.1).any()  # a hand that does not move at all
 
 
 def test_long_changes_are_cut_and_keep_their_direction():

@@ -2,14 +2,18 @@
 
 import threading
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from spectral_skills.deploy.bundle import Support
 from spectral_skills.deploy.planning import PlanHere
 from spectral_skills.desk.clock import Live
 from spectral_skills.desk.engine import Engine
-from spectral_skills.desk.poses import placed, yaw
+from spectral_skills.desk.meters import Readouts
+from spectral_skills.desk.poses import Measures, placed, yaw
 from spectral_skills.desk.scripted import read_script, run, script
 from spectral_skills.robot import g1
 
@@ -242,3 +246,14 @@ def test_a_clock_that_is_late_does_not_chase():
     time.sleep(0.1)
     assert live.paused and "ValueError" in live.trouble
     live.stop()
+
+
+def test_a_meter_of_a_corpus_whose_skills_are_all_alike():
+    """Nothing there is any way apart; a skill beside them is far."""
+    line: Any = SimpleNamespace(content="")
+    gui: Any = SimpleNamespace(add_html=lambda text: line)
+    support = Support(np.zeros((2, 4), np.float32), typical=0.0, far=0.0)
+    engine: Any = SimpleNamespace(bundle=SimpleNamespace(support=support))
+    frame: Any = SimpleNamespace(distance=0.25, measures=Measures(0, 0, 0, 0, 0, 0.7))
+    Readouts(gui, engine).show(frame)
+    assert line.content and "nan" not in line.content

@@ -1,6 +1,7 @@
 """The tables of planners: which rows there are, and what they say."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -118,6 +119,13 @@ def test_cells_are_means_of_all_episodes(asked):
         ("Planning: interfaces", 4, 3, "abc")
     }
     assert {r.command for r in cells} == {"spectral evaluate planning interfaces"}
+
+
+def test_where_all_fell_at_once_no_error_is_told(asked):
+    asked.score = replace(asked.score, local_mm=np.full(4, np.nan))
+    found = interfaces(asked, Letters(), (SKILLS, knows(asked)), None, None, (1,))
+    assert "mpjpe_local_mm" not in {r.metric for r in found.results}
+    assert all(np.isfinite(r.value) for r in found.results)
 
 
 def test_charts_show_success_over_intervals_and_motions(asked):

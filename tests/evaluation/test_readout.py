@@ -12,7 +12,9 @@ from torch import Tensor
 from spectral_skills.artifact import Provenance
 from spectral_skills.evaluation.readout import Windows, explained, quantities, readout
 from spectral_skills.evaluation.skill_table import tables
+from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.windows import WindowConfig
+from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
@@ -127,6 +129,15 @@ def test_what_hardly_moves_does_not_count():
     assert explained((x, still), (x, still)) == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-3])
+def test_no_share_is_told_of_what_does_not_move(scale):
+    """Whether nothing moves at all, or nothing that is scored on."""
+    torch.manual_seed(0)
+    x, still = torch.randn(300, 3), 2 + scale * torch.randn(300, 3)
+    for y in (x, still):
+        assert np.isnan(explained((x, y), (x, still)))
+
+
 def test_quantities_by_hand():
     """Which frames, which numbers, and a turn in radians."""
     poses = torch.arange(21.0)[None, :, None] + torch.arange(38) / 100
@@ -158,3 +169,15 @@ def test_a_table_has_a_row_for_every_model(corpus, tmp_path):
         assert {r.row for r in own} == {"chunk", "velocity", "full"}
     assert all(np.isfinite(r.value) and r.value <= 1 for r in results)
     assert results[0].metric == "joints now" and results[0].n == 300
+
+
+def test_clips_that_stand_still_have_no_readout(make_corpus, tmp_path):
+    """Cells that would be no number are left out; the others stay."""
+    rows = np.tile(g1.DEFAULT_QPOS, (90, 1))
+    clips = [Clip.from_qpos(rows, name=f"stand{i}", fps=50.0) for i in range(6)]
+    corpus = make_corpus(tmp_path / "still", clips)
+    model = SkillModel(SkillConfig(encoder=EncoderConfig(width=6, hidden=(16,))))
+    model.save(tmp_path / "model", Provenance("skill"))
+    results, moved = tables([tmp_path / "model"], [corpus], 2, 0, "cpu", count=50)
+    assert not results
+    assert len(moved) == 11 and all(np.isfinite(r.value) for r in moved)

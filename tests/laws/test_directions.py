@@ -1,5 +1,7 @@
 """Spectral directions: what their definition says, and that streaming is exact."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -232,3 +234,11 @@ def test_signs_follow_the_strongest_effect(found):
         consistent = abs(found.effect_mean[k, best]) > found.effect_std[k, best]
         assert (ATTRIBUTES[best].action in found.names[k]) == consistent
     assert found.attributes == NAMES
+
+
+def test_without_upright_contexts_there_is_nothing_to_go_by(model, halves):
+    """Targets would be solved for nothing, and have vectors of zeros."""
+    none = gram._nothing(model).effects
+    first, second = (replace(half, effects=none) for half in halves)
+    with pytest.raises(ValueError, match="upright in none of 40 contexts"):
+        directions.from_responses(first, second, "an encoder", SEED)

@@ -97,6 +97,14 @@ def test_without_directions_a_knob_is_a_step():
     assert [step.motion for step in found] == ["walk", "raise right"]
 
 
+@pytest.mark.parametrize("others", [2, 6, 56, 229])
+def test_of_motions_with_the_same_sentence_the_first_is_meant(others):
+    """Whatever the processor: equal sentences are equally near."""
+    same = Known.of({str(i): ["walk forward"] for i in range(others + 1)}, encoder())
+    for sentence in ("walk forward", "walk ahead", "go straight on", "walk"):
+        assert same.nearest(sentence).motion == "0"
+
+
 def test_a_wish_alone_changes_what_was_done_before():
     """The same motion with a knob, where no motion is like the wish."""
     few = Known.of({"squat": ["squat", "squat down"], "walk": ["walk"]}, encoder())

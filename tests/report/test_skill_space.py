@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from spectral_skills.report.skill_space import direction_results, skill_space_results
@@ -71,3 +72,13 @@ def test_spectrum_of_the_released_directions():
     values = {r.metric: r.value for r in results}
     agreed = values["directions that halves of the contexts agree on"]
     assert agreed == directions.determined[10:64].sum()
+
+
+def test_ranks_that_a_small_space_has_not_are_left_out():
+    """Eight directions: nothing is said of ranks from 11 on."""
+    directions = Directions.load(PRETRAINED / "directions.safetensors")
+    few = directions.select(directions.family("spectral")[:8])
+    results = direction_results(few, "mine")
+    assert all(np.isfinite(r.value) for r in results)
+    rows = {r.row for r in results if "statements" in r.table}
+    assert rows == {"ranks 1 to 10", "ranks 1 to 64"}

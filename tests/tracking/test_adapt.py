@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
+from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import WindowConfig, anchor_poses
+from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.tracking.adapt import AdaptConfig, adapt
 from spectral_skills.tracking.joint import CommandConfig
@@ -117,6 +120,16 @@ def test_one_clip_is_not_enough(corpus, moved):
     controller, old, new, _ = moved
     with pytest.raises(ValueError, match="too few clips"):
         adapt(controller, old, new, corpus.select([0]), QUICK)
+
+
+def test_clips_that_stand_still_tell_nothing(make_corpus, moved, tmp_path):
+    """Their skills differ by rounding alone: no share of that is measured."""
+    controller, old, new, _ = moved
+    rows = np.tile(g1.DEFAULT_QPOS, (90, 1))
+    clips = [Clip.from_qpos(rows, name=f"stand{i}", fps=50.0) for i in range(4)]
+    corpus = make_corpus(tmp_path / "still", clips)
+    found = adapt(controller, old, new, corpus, replace(QUICK, updates=5))
+    assert np.isnan(found.explained)
 
 
 def test_windows_have_an_encoder_and_no_adapter():

@@ -70,7 +70,8 @@ class Readouts:
 
     def show(self, frame: Frame) -> None:
         support, measures = self._support, frame.measures
-        end = _WIDE * support.far
+        # Of tokens that all clips share even the farthest are no way apart.
+        end = max(_WIDE * support.far, 1e-9)
         colour = _GREEN
         if frame.distance > support.typical:
             colour = _AMBER if frame.distance <= support.far else _RED

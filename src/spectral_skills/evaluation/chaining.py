@@ -104,10 +104,11 @@ def _falls(outcomes: Sequence[Outcome]) -> int:
 
 
 def _mean(outcomes: Sequence[Outcome], what: str) -> tuple[float, int]:
-    """Mean over the sequences that have a value, and how many have."""
+    """Mean over the sequences that have a value, and how many have; where all fell
+    before a switch, none has."""
     values = [getattr(o.smooth, what) for o in outcomes]
     values = [value for value in values if np.isfinite(value)]
-    return (float(np.mean(values)) if values else 0.0), len(values)
+    return (float(np.mean(values)) if values else float("nan")), len(values)
 
 
 def _table(
@@ -120,7 +121,8 @@ def _table(
         row = f"{start}switch {switch}"
         for what, metric in _METRICS.items():
             value, n = _mean(some, what)
-            results.append(_cell(lab, row, metric, value, "rad/s^2", n))
+            if n:
+                results.append(_cell(lab, row, metric, value, "rad/s^2", n))
         results.append(_cell(lab, row, "falls", _falls(some), "runs", len(some)))
         if name:
             count, n = smoother(own[switch], some)
@@ -155,11 +157,11 @@ def _charts(found: Mapping[str, Sequence[Outcome]]) -> tuple[Chart, ...]:
     lines, bars = [], []
     for name, outcomes in found.items():
         start = f"{name}: " if name else ""
-        groups = _by_switch(outcomes)
-        x = tuple(float(switch) for switch, _ in groups)
         for what, metric in _METRICS.items():
-            y = tuple(_mean(some, what)[0] for _, some in groups)
-            if what != "peak":
+            means = [(s, *_mean(some, what)) for s, some in _by_switch(outcomes)]
+            means = [(float(switch), mean) for switch, mean, n in means if n]
+            if means and what != "peak":
+                x, y = zip(*means, strict=True)
                 lines.append(Series(start + metric, x, y))
         counts = _by_skills(outcomes)
         shares = tuple(100.0 * _falls(some) / len(some) for _, some in counts)

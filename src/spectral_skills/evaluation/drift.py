@@ -37,7 +37,8 @@ class Drift:
     turned_share: float
     both_share: float
     one_step_later: float
-    """Between skills 0.02 s apart, on the reference."""
+    """Between skills 0.02 s apart, on the reference; not a number where no window has
+    room for it."""
     ten_steps_later: float
     """0.2 s apart."""
     another_window: float

@@ -87,9 +87,11 @@ class Table:
 
     def _cells(self, row: Row) -> Iterator[Result]:
         score, n = row.score, len(row.score.success)
-        means = np.nanmean(score.local_mm), np.nanmean(score.global_mm)
-        for metric, mean in zip(_METRICS, means, strict=False):
-            yield self.cell(row.name, metric, float(mean), "mm", n)
+        errors = score.local_mm, score.global_mm
+        for metric, values in zip(_METRICS, errors, strict=False):
+            # Where all fell at once there is no error to tell.
+            if np.isfinite(values).any():
+                yield self.cell(row.name, metric, float(np.nanmean(values)), "mm", n)
         yield self.cell(row.name, _METRICS[2], score.success.mean(), "", n)
         yield self.cell(row.name, "fall_free_share", 1 - score.fell.mean(), "", n)
         if score.refused:

@@ -4,6 +4,7 @@ Ridge regression from skills to poses, fitted on clips that the model was traine
 and scored on clips that were held out, for any skill model: all see the same windows.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +22,8 @@ from spectral_skills.skill.encoder import SkillEncoder
 
 CHUNK, LAST = 10, 20
 """The paper's windows: a chunk is frames 0 to 9, the future 10 to 20."""
+_STILL = 0.01
+"""m or rad; what deviates less hardly moves."""
 _JOINTS, _ROOT = slice(0, g1.NUM_JOINTS), slice(g1.NUM_JOINTS, None)
 # Clips must have the frames that any encoder of the ablations looks at.
 _ROOM = WindowConfig(context=26, chunk=50, future=1)
@@ -86,11 +89,14 @@ def explained(fit: tuple[Tensor, Tensor], score: tuple[Tensor, Tensor]) -> float
     """R^2 on `score` of the ridge regression fitted on `fit`; pairs (inputs, values).
 
     Values are scaled to unit variance, so that each coordinate counts alike; one
-    that hardly moves (under 1 cm or 0.01 rad) does not count.
+    that hardly moves (under 1 cm or 0.01 rad) does not count. Not a number where none
+    of `score` moves: there is no variance to explain.
     """
     (x, y), (x_new, y_new) = fit, score
     mean, deviation = y.double().mean(0), y.double().std(0)
-    moves = deviation > 0.01
+    moves = deviation > _STILL
+    if not (y_new.double().std(0, correction=0) > _STILL)[moves].any():
+        return math.nan
     y = ((y.double() - mean) / deviation)[:, moves]
     y_new = ((y_new.double() - mean) / deviation)[:, moves]
     centre = x.double().mean(0)

@@ -1,9 +1,9 @@
 """What skill models tell, and how far drift moves their skills: a row for each."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -43,7 +43,8 @@ def tables(
     count: int = 1 << 16,
 ) -> tuple[list[Result], list[Result]]:
     """Two tables, each with a row for every skill model: held-out variance that is
-    linearly readable, and how far skills move when the robot is off."""
+    linearly readable, and how far skills move when the robot is off. What held-out
+    clips cannot tell, as the travel of those that stand still, has no cell."""
     if not folders:
         raise ValueError("no skill model to evaluate")
     for folder in folders:
@@ -60,11 +61,14 @@ def tables(
     read: list[Result] = []
     moved: list[Result] = []
 
-    def add(to: list[Result], n: int, table: str, *cell: Any) -> None:
+    def add(
+        to: list[Result], n: int, table: str, row: str, metric: str, value: float
+    ) -> None:
+        if math.isnan(value):
+            return
         to.append(
             Result(
-                table,
-                *cell,
+                *(table, row, metric, value),
                 n=n,
                 seed=seed,
                 run=data,

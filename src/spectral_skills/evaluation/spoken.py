@@ -216,7 +216,8 @@ def standing(planner: Planner, encoder: TextEncoder) -> tuple[str, str]:
             "place of what it does not understand"
         )
     meant = pooled(encoder.encode([STANDING])).to(planner.known)
-    return known[stands[int((planner.known[stands] @ meant[0]).argmax())]]
+    # Row by row: a matrix product rounds equal rows unlike.
+    return known[stands[int((planner.known[stands] * meant).sum(dim=1).argmax())]]
 
 
 def _fell_at_s(record: Rollout) -> float | None:

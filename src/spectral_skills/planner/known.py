@@ -106,7 +106,9 @@ class Known:
         return found
 
     def _nearest(self, sentence: str, allowed: Tensor) -> Near:
-        cosines = self.vectors @ pooled(self._encoder.encode([sentence]))[0]
+        # Not by a matrix product: that rounds equal rows unlike, and of two motions
+        # with the same sentence another one would be meant on another processor.
+        cosines = (self.vectors * pooled(self._encoder.encode([sentence]))).sum(dim=1)
         asked = traits(sentence)
         costs = [differences(asked, own) for own in self._traits]
         scores = cosines - _DIFFERENCE * torch.tensor(costs)

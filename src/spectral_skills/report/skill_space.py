@@ -93,38 +93,37 @@ def _statement(
 
 
 def direction_results(directions: Directions, label: str) -> list[Result]:
-    """Rows for the spectrum of a skill space."""
+    """Rows for the spectrum of a skill space, without ranks that it has not."""
     chosen = directions.family("spectral")
     limbs, determined = directions.single_limb[chosen], directions.determined[chosen]
     arms = np.array([limb.endswith("_arm") for limb in limbs])
     alike, ratios = directions.sameness[chosen], directions.eigenvalue_ratios
+    common = "share of the effect that is common"
     statements = [
         (
-            "ranks 1 to 10",
-            "single arm directions",
-            arms[:10].sum(),
+            *("ranks 1 to 10", "single arm directions", np.sum, arms[:10]),
             "top directions are single arm gestures",
         ),
-        ("ranks 1 to 64", "single limb directions", (limbs != "").sum(), ""),
+        ("ranks 1 to 64", "single limb directions", np.sum, limbs != "", ""),
         (
-            "ranks 11 to 64",
-            "mean ratio of neighbouring eigenvalues",
-            ratios[10:].mean(),
-            "nearly degenerate",
+            *("ranks 11 to 64", "mean ratio of neighbouring eigenvalues"),
+            *(np.mean, ratios[10:], "nearly degenerate"),
         ),
         (
-            "ranks 11 to 64",
-            "directions that halves of the contexts agree on",
-            determined[10:].sum(),
-            "nearly degenerate",
+            *("ranks 11 to 64", "directions that halves of the contexts agree on"),
+            *(np.sum, determined[10:], "nearly degenerate"),
         ),
-        ("ranks 1 to 10", "share of the effect that is common", alike[:10].mean(), ""),
-        ("ranks 41 to 64", "share of the effect that is common", alike[40:].mean(), ""),
+        ("ranks 1 to 10", common, np.mean, alike[:10], ""),
+        ("ranks 41 to 64", common, np.mean, alike[40:], ""),
     ]
     gains = {r: directions.gains[chosen][r - 1] for r in RANKS if r <= len(chosen)}
     spectrum = "Skill space: predicted gain by rank"
     return [
-        *(_statement(label, *s, directions.contexts) for s in statements),
+        *(
+            _statement(label, row, metric, of(values), paper, directions.contexts)
+            for row, metric, of, values, paper in statements
+            if len(values)
+        ),
         *(
             Result(spectrum, label, f"{rank}", float(gain), n=directions.contexts)
             for rank, gain in gains.items()

@@ -76,6 +76,11 @@ def from_responses(
 ) -> Directions:
     """All directions from the responses of two halves of the contexts."""
     both = first + second
+    if not both.effects.contexts:
+        raise ValueError(
+            f"the robot is upright in none of {both.contexts} contexts, so there is no "
+            "effect to find directions by; take more contexts, or clips that stand"
+        )
     families = (_spectral, _parts, _targets)
     whole, *halves = [[family(r) for family in families] for r in (both, first, second)]
     vectors = torch.cat([found.vectors for found in whole])

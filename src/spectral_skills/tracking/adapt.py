@@ -14,6 +14,7 @@ Nothing is added to skills while it learns: a network that brings disturbed skil
 brings steered ones back too, and directions no longer move the robot.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -57,7 +58,8 @@ class Adapted:
 
     controller: Controller
     explained: float
-    """Share of the variance of the old skills of clips held out: 1 is all of it."""
+    """Share of the variance of the old skills of clips held out: 1 is all of it. Not a
+    number where they have none, as of clips that stand still."""
     commands: int
     """That it learned from."""
 
@@ -89,10 +91,12 @@ def adapt(
     with torch.no_grad():
         error = (network(before[held]) - after[held]).square().sum()
     spread = (after[held] - after[held].mean(0)).square().sum()
+    varies = spread > 1e-9 * after[held].square().sum()  # and not by rounding alone
+    explained = float(1 - error / spread) if varies else math.nan
     weights = {f"adapter.{k}": v for k, v in network.state_dict().items()}
     kept = {k: v for k, v in controller.state_dict().items() if "adapter." not in k}
     moved.load_state_dict(moved.state_dict() | kept | weights)
-    return Adapted(moved, float(1 - error / spread), int((~held).sum()))
+    return Adapted(moved, explained, int((~held).sum()))
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """Verbs that make controllers of controllers, without training."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,10 @@ def adapt(
         parents | {"controller": parent.weights_hash},
         frames=parent.frames,
     )
-    print(f"explained {found.explained:.1%} of the old skills of clips held out")
+    told = f"{found.explained:.1%} of the old skills of clips held out"
+    if math.isnan(found.explained):
+        told = "not measured: the clips held out stand still"
+    print(f"explained {told}")
     moved = found.controller
     critic = None if moved.config.released else Critic.load(controller, where)
     _save(moved, provenance, critic, out, release)

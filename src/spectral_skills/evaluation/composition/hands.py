@@ -79,8 +79,11 @@ def limited(changes: np.ndarray, limit: float) -> np.ndarray:
 
 
 def damped(linear: np.ndarray, damping: float) -> np.ndarray:
-    """Inverse of a map (3, 3) that leaves alone what the map hardly moves."""
+    """Inverse of a map (3, 3) that leaves alone what the map hardly moves, if at
+    all."""
     u, sizes, v = np.linalg.svd(linear)
+    if not sizes[0] > 0:
+        return np.zeros_like(linear)
     return (v.T * (sizes / (sizes**2 + (damping * sizes[0]) ** 2))) @ u.T
 
 
