@@ -222,17 +222,22 @@ def test_the_temperature_rises_while_the_entropy_is_below_its_target(std, rises)
     assert (learner.log_temperature.item() > before) == rises
 
 
-@pytest.mark.parametrize("rate", [1.0, 0.25])
-def test_what_is_kept_comes_after_what_learns(rate):
-    """All the way, or a quarter of it; with the same statistics."""
+@pytest.mark.parametrize(
+    ("rate", "iterations", "moves"),
+    [(1.0, 90, 1.0), (0.25, 90, 0.25), (0.01, 89, 0.1), (0.01, 9989, 0.01)],
+)
+def test_what_is_kept_comes_after_what_learns(rate, iterations, moves):
+    """All the way, or a part of it that is larger at first; with the same
+    statistics."""
     learner, env = _learner(keep_rate=rate), Reach(8)
     learner.update(learner.collect(env), 0.0)
     learner.update(learner.collect(env), 0.0)
     before = learner.kept.network.first.weight.clone()
+    learner.iterations = iterations
     learner.update(learner.collect(env), 0.0)
     aim, found = (m.network.first.weight for m in (learner.controller, learner.kept))
     assert not torch.equal(before, aim)
-    torch.testing.assert_close(found, before + rate * (aim - before))
+    torch.testing.assert_close(found, before + moves * (aim - before))
     means = [m.proprio.mean for m in (learner.controller, learner.kept)]
     assert torch.equal(*means) and means[0].abs().sum() > 0
 

@@ -95,7 +95,7 @@ class SACConfig:
     there yet."""
     keep_rate: float = 1.0
     """How far the controller that a run keeps moves in an iteration towards the one
-    that learns; below 1 it is a slow average of it."""
+    that learns; below 1 it is a slow average of it, at first over fewer iterations."""
 
     def __post_init__(self):
         counts = ("steps", "warmup", "updates", "actor_every", "batch", "n_step")
@@ -281,7 +281,7 @@ class SACLearner(ActorCritic):
                 found = dict(zip(FIGURES, self._last.clone().unbind(), strict=False))
             self.iterations += 1
             self._lately += 1
-        self._follow(config.keep_rate)
+        self._follow()
         return found | {
             "actor_lr": self.rate.clone(),
             "std": self.controller.std.detach().mean(),
@@ -305,9 +305,12 @@ class SACLearner(ActorCritic):
         return grown * (last + share * (first - last))
 
     @torch.no_grad()
-    def _follow(self, keep_rate: float) -> None:
+    def _follow(self) -> None:
         """Let what is kept, and a copy that acts, come after what learns."""
-        followers = [(self.kept, keep_rate)]
+        # About the last tenth of all iterations, until that is as many as the rate
+        # says: what was learned first is not worth keeping.
+        rate = max(self.config.keep_rate, 10 / (10 + self.iterations))
+        followers = [(self.kept, rate)]
         if self._overlaps:
             followers.append((self._acting, 1.0))
         for model, rate in followers:
