@@ -11,9 +11,10 @@ from reach import Reach
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import AffineTransform, TanhTransform
 
-from spectral_skills.tracking import sac
+from spectral_skills.tracking import launcher
 from spectral_skills.tracking.equations import squash
 from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.launcher import Launcher
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, ControllerConfig
 from spectral_skills.tracking.replay import Replay
@@ -313,9 +314,9 @@ class Lane:
 def test_updates_are_captured_once_and_again_when_the_actor_begins(monkeypatch):
     """As on a GPU: one graph for the critics alone, then one for both."""
     captured = []
-    monkeypatch.setattr(sac, "_captured", lambda f: captured.append(f) or f)
+    monkeypatch.setattr(launcher, "captured", lambda f: captured.append(f) or f)
     learner, env = _learner(critic_warmup=2), Reach(8)
-    monkeypatch.setattr(learner, "_captures", True)
+    monkeypatch.setattr(learner.launcher, "captures", True)
     weights, counts = [], []
     for _ in range(5):
         learner.update(learner.collect(env), 0.0)
@@ -330,11 +331,11 @@ def test_updates_run_beside_the_next_steps(monkeypatch):
     collected, from what was there before, with robots that act as they did then."""
     monkeypatch.setattr(torch.cuda, "current_stream", Lane)
     monkeypatch.setattr(torch.cuda, "stream", lambda lane: nullcontext())
-    monkeypatch.setattr(sac, "_captured", lambda function: function)
+    monkeypatch.setattr(torch.cuda, "Stream", Lane)
+    monkeypatch.setattr(launcher, "captured", lambda function: function)
     learner, env = _learner(critic_warmup=1), Reach(8)
-    on_gpu = {"captures": True, "overlaps": True, "acting": deepcopy(learner.kept)}
-    for name, value in (on_gpu | {"beside": Lane(), "robots": Lane()}).items():
-        monkeypatch.setattr(learner, f"_{name}", value, raising=False)
+    learner._acting = deepcopy(learner.kept)
+    learner.launcher = Launcher(learner._updates, learner.device, True, True)
     weights, acts, figures = [], [], []
     for _ in range(4):
         steps = learner.collect(env)
@@ -349,7 +350,8 @@ def test_updates_run_beside_the_next_steps(monkeypatch):
     assert "value" not in figures[0] and "entropy" not in figures[1]
     assert "value" in figures[1] and "entropy" in figures[2]
     # Both lanes wait for what came before, and what follows for both.
-    lanes, waited = [learner._beside, learner._robots], Lane.waited[-4:]
+    lanes = [learner.launcher._aside, learner.launcher._robots]
+    waited = Lane.waited[-4:]
     assert [first for first, _ in waited[:2]] == lanes
     assert [second for _, second in waited[2:]] == lanes
 

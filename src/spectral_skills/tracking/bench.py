@@ -32,13 +32,14 @@ from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking import recipes, start
 from spectral_skills.tracking.config import TrackConfig
 from spectral_skills.tracking.env import TrackingEnv
+from spectral_skills.tracking.launcher import captured
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic
 from spectral_skills.tracking.ppo import Learner, PPOConfig
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.replay import Batch
 from spectral_skills.tracking.rollouts import Environment, precision
-from spectral_skills.tracking.sac import SACConfig, SACLearner, _captured
+from spectral_skills.tracking.sac import SACConfig, SACLearner
 from spectral_skills.tracking.values import TwinCritic
 
 
@@ -249,7 +250,7 @@ def _update_parts(learner: SACLearner, times: int) -> dict[str, float]:
     }
     found = {}
     for name, (count, piece) in pieces.items():
-        run = _captured(piece) if learner._captures else piece
+        run = captured(piece) if learner.launcher.captures else piece
         time = count * _alone(learner.device, run, times)
         found[f"updates of a control step, alone{name}"] = time
     return found

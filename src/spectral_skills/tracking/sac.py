@@ -14,16 +14,13 @@ controller's bounds; a temperature holds their entropy near that of a chosen dev
 Several processes have a memory each, of their own robots. Every update takes its share
 of rows from each of them and averages gradients, so that weights stay the same in all.
 
-On a GPU all updates of a control step are one captured graph, which the host launches
-at once. With `overlap` those of an iteration run while the robots take their next
-steps, on a stream of their own: physics is a chain of many small kernels. Robots then
+On a GPU all updates of a control step are one captured graph (`launcher.py`). With
+`overlap` those of an iteration run while the robots take their next steps. Robots then
 act by a copy of the actor, which changes only between iterations, and rows are drawn
 from what was there when the iteration began.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal
@@ -35,6 +32,7 @@ from torch.nn.utils import clip_grad_norm_
 from spectral_skills.skill import distributed
 from spectral_skills.tracking.equations import squash
 from spectral_skills.tracking.inputs import Inputs
+from spectral_skills.tracking.launcher import Launcher
 from spectral_skills.tracking.learner import ActorCritic
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller
@@ -174,21 +172,14 @@ class SACLearner(ActorCritic):
         self._tie_rates()
         self.replay: Replay | None = None
         self._inputs = Inputs(controller, critic, self.device)
-        self._captures = compiled and cuda and distributed.world_size() == 1
-        self._overlaps = self._captures and config.overlap
-        self._acting = deepcopy(self.kept) if self._overlaps else controller
+        captures = compiled and cuda and distributed.world_size() == 1
+        overlaps = captures and config.overlap
+        self.launcher = Launcher(self._updates, self.device, captures, overlaps)
+        self._acting = deepcopy(self.kept) if overlaps else controller
         """What robots act by."""
         self._lately = 0
         """Iterations of learning since this start."""
-        self._graph: Callable[[], Tensor] | None = None
         self._actor_learns = True
-        self._due = 0
-        """Control steps whose updates will run beside the next ones."""
-        if self._overlaps:
-            self._beside = torch.cuda.Stream(self.device)
-            # First come the robots, whose kernels are many, small and wait for each
-            # other; updates fill what they leave.
-            self._robots = torch.cuda.Stream(self.device, priority=-1)
         self._act, self._sample = self._choose, self._draw
         self._critic_loss, self._actor_loss = self.critic_loss, self.actor_loss
         if compiled:
@@ -205,13 +196,15 @@ class SACLearner(ActorCritic):
         if self.replay is None or self.replay.robots != robots:
             self._allocate(robots)
         assert self.replay is not None
-        with self._updates_beside(), torch.no_grad():
+        with self.launcher.beside() as figures, torch.no_grad():
             for _ in range(self.config.steps):
                 with precision(self.device):
                     inputs, states, action, moments = self._act(env.observation)
                 self.replay.before(inputs, states, action)
                 self._inputs.note(moments, robots)
                 self.replay.after(*env.step(action))
+        if figures is not None:
+            self._last = figures
         self._inputs.learn()
         return self.config.steps
 
@@ -235,27 +228,7 @@ class SACLearner(ActorCritic):
             *(self.config.memory, self.config.steps, robots),
             *(widths, self.device, self._inputs.dtype),
         )
-        self._graph, self._due = None, 0
-
-    @contextmanager
-    def _updates_beside(self) -> Iterator[None]:
-        """Meanwhile run the updates that are due, if any."""
-        if not self._overlaps:
-            yield
-            return
-        now = torch.cuda.current_stream(self.device)
-        learn = self._learning() if self._due else None
-        for stream in (self._beside, self._robots):
-            stream.wait_stream(now)
-        with torch.cuda.stream(self._beside):
-            for _ in range(self._due):
-                assert learn is not None
-                self._last = learn()
-        self._due = 0
-        with torch.cuda.stream(self._robots):
-            yield
-        for stream in (self._beside, self._robots):
-            now.wait_stream(stream)
+        self.launcher.forget()
 
     # Learning.
 
@@ -270,13 +243,12 @@ class SACLearner(ActorCritic):
             self.replay.show()
             learns = self.iterations >= config.critic_warmup
             if learns != self._actor_learns:
-                self._actor_learns, self._graph = learns, None
-            if self._overlaps:
-                self._due = steps
+                self._actor_learns = learns
+                self.launcher.forget()
+            if self.launcher.overlaps:
+                self.launcher.due = steps
             else:
-                learn = self._learning()
-                figures = [learn() for _ in range(steps)][-1]
-                self._last = distributed.mean_over_ranks(figures)
+                self._last = distributed.mean_over_ranks(self.launcher.run(steps))
             if self._last.dim():
                 found = dict(zip(FIGURES, self._last.clone().unbind(), strict=False))
             self.iterations += 1
@@ -287,14 +259,6 @@ class SACLearner(ActorCritic):
             "std": self.controller.std.detach().mean(),
             "temperature": self.log_temperature.detach().exp(),
         }
-
-    def _learning(self) -> Callable[[], Tensor]:
-        """All updates that belong to a control step; captured at the first call."""
-        if not self._captures:
-            return self._updates
-        if self._graph is None:
-            self._graph = _captured(self._updates)
-        return self._graph
 
     def _rate(self, progress: float) -> float:
         """What all optimizers step by."""
@@ -311,7 +275,7 @@ class SACLearner(ActorCritic):
         # says: what was learned first is not worth keeping.
         rate = max(self.config.keep_rate, 10 / (10 + self.iterations))
         followers = [(self.kept, rate)]
-        if self._overlaps:
+        if self.launcher.overlaps:
             followers.append((self._acting, 1.0))
         for model, rate in followers:
             ours, theirs = model.parameters(), self.controller.parameters()
@@ -426,8 +390,8 @@ class SACLearner(ActorCritic):
         with torch.no_grad():
             self.log_temperature.copy_(tensors["log_temperature"])
             self._acting.load_state_dict(self.controller.state_dict())
-        # What was captured knows other optimizer states.
-        self._graph, self._due, self._lately = None, 0, 0
+        self.launcher.forget()  # what was captured knows other optimizer states
+        self._lately = 0
 
     def _tie_rates(self) -> None:
         for optimizer in self._optimizers.values():
@@ -438,22 +402,3 @@ class SACLearner(ActorCritic):
 CRITIC_FIGURES = ("value_loss", "value", "end_atoms", "critic_gradient_norm")
 ACTOR_FIGURES = ("actor_loss", "entropy", "actor_gradient_norm")
 FIGURES = CRITIC_FIGURES + ACTOR_FIGURES
-
-
-def _captured(function: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """The function as one graph on the GPU; its result is overwritten by each call."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):  # compiles, lets libraries take their memory, and learns
-            function()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = function()
-
-    def replay() -> Tensor:
-        graph.replay()
-        return result
-
-    return replay
