@@ -76,10 +76,15 @@ def pretrain_hub() -> PretrainConfig:
 
 
 def pretrain_lafan1_all() -> PretrainConfig:
-    """All of LAFAN1 and its mirror image, seen by robots that have drifted."""
+    """All of LAFAN1 and its mirror image, seen by robots that have drifted, with the
+    authors' balance of losses."""
+    authors = pretrain_authors()
     return replace(
         pretrain_paper(),
-        updates=2000,
+        updates=3000,
+        reduction=authors.reduction,
+        sigreg=authors.sigreg,
+        regularizer=authors.regularizer,
         held_out=0,
         mirror=True,
         anchor_noise=(0.1, 0.1),

@@ -18,6 +18,7 @@ from spectral_skills.tracking.terminations import (
     evaluation,
     failures,
     thresholds,
+    thresholds_of,
 )
 
 EPSILON = 1e-3
@@ -140,6 +141,28 @@ def test_thresholds_go_from_loose_to_final():
     assert thresholds(config) == final
     assert thresholds(TerminationConfig(), 0) == final
     assert thresholds(evaluation(), 0)[3] == math.inf
+
+
+def test_some_robots_keep_loose_thresholds():
+    """The first quarter of them, at any time; the others' tighten."""
+    config = TerminationConfig(
+        anneal_frames=(5_000_000, 30_000_000), loose_share=0.25, foot_position_m=None
+    )
+    loose, final = thresholds(config, 0), thresholds(config)
+    assert loose != final
+    for frames, others in ((0, loose), (30_000_000, final)):
+        each = thresholds_of(config, frames, 8)
+        expected = torch.tensor([loose] * 2 + [others] * 6).T
+        assert torch.equal(each, expected)
+    assert (
+        thresholds_of(TerminationConfig(), 0, 4).T.tolist()
+        == [pytest.approx(thresholds(TerminationConfig()))] * 4
+    )
+    # Of three robots that are 0.2 m too high, the first is loose.
+    each = thresholds_of(replace(config, loose_share=0.34), 10**9, 3)
+    assert failures(lifted(0.2), config, each).any(1).tolist() == [False, True, True]
+    with pytest.raises(ValueError, match="loose_share is 1.5"):
+        TerminationConfig(loose_share=1.5)
 
 
 def test_failures_take_thresholds_of_now():

@@ -321,7 +321,7 @@ def test_loose_thresholds_are_for_new_controllers(corpus, tmp_path, monkeypatch)
 
     def refresh(self, frames):
         figures = true(self, frames)
-        limits.append(float(self._limits[CAUSES.index("foot_position")]))
+        limits.append(float(self._limits[CAUSES.index("foot_position"), -1]))
         return figures
 
     monkeypatch.setattr(TrackingEnv, "refresh", refresh)

@@ -121,9 +121,10 @@ class TrackingEnv:
         self.body = Body(device)
         self.kinematics = Kinematics(g1.TRACKED_LINKS, device)
         self.sampler = AdaptiveSampler(config.sampler, references.lengths, device)
-        final = terminations.thresholds(config.terminations)
-        self._limits = torch.tensor(final, device=device)
-        """Thresholds of failures now. Compiled code reads this very tensor."""
+        first = terminations.thresholds_of(config.terminations, 0, count)
+        self._limits = first.to(device)
+        """Thresholds (causes, n) of failures now. Compiled code reads this very
+        tensor."""
         self.refresh(0)
         random = config.randomization
         physics.vary(randomization.variation(random, count, device, generator))
@@ -168,8 +169,8 @@ class TrackingEnv:
         """What changes with the frames done so far, on all processes: thresholds of
         failures and where episodes start. Gives the sampler's figures, and waits for
         the device."""
-        limits = terminations.thresholds(self.config.terminations, frames)
-        self._limits.copy_(torch.tensor(limits))
+        rules = self.config.terminations
+        self._limits.copy_(terminations.thresholds_of(rules, frames, self.count))
         return self.sampler.refresh(frames)
 
     @torch.no_grad()

@@ -64,11 +64,6 @@ class SamplerConfig:
             raise ValueError(f"half_life = {self.half_life}: must be 1 or more")
 
 
-def everywhere() -> SamplerConfig:
-    """Uniform over clips and their frames, whatever fails: for few, long clips."""
-    return SamplerConfig(uniform=((0, 1.0),), lead=0)
-
-
 class AdaptiveSampler:
     """Draws (clip, frame) to start from, and learns from what became of it."""
 

@@ -50,8 +50,13 @@ class TerminationConfig:
     anneal_frames: tuple[int, int] | None = None
     """Frames of all robots at which the thresholds leave `LOOSE` and at which they are
     the ones above; None begins with these. The angle goes linearly in its square."""
+    loose_share: float = 0.0
+    """Share of the robots for which they stay `LOOSE`: they practise how to come back
+    from where the others have failed."""
 
     def __post_init__(self):
+        if not 0 <= self.loose_share <= 1:
+            raise ValueError(f"loose_share is {self.loose_share}, must be 0 to 1")
         if self.anneal_frames is not None:
             first, last = self.anneal_frames
             if not 0 <= first < last:
@@ -77,10 +82,23 @@ def evaluation() -> TerminationConfig:
 
 def thresholds(config: TerminationConfig, frames: int | None = None) -> list[float]:
     """Of each of `CAUSES` after so many frames, None being all; inf never fails."""
-    share = 1.0  # of the way to the last
+    share = 1.0
     if frames is not None and config.anneal_frames is not None:
         first, last = config.anneal_frames
         share = min(max((frames - first) / (last - first), 0.0), 1.0)
+    return _tightened(config, share)
+
+
+def thresholds_of(config: TerminationConfig, frames: int, robots: int) -> Tensor:
+    """(causes, robots) of each robot; the loose ones come first."""
+    loose = round(config.loose_share * robots)
+    each = torch.tensor(thresholds(config, frames))[:, None].repeat(1, robots)
+    each[:, :loose] = torch.tensor(_tightened(config, 0.0))[:, None]
+    return each
+
+
+def _tightened(config: TerminationConfig, share: float) -> list[float]:
+    """Thresholds after that share of the way from `LOOSE` to the last."""
     found = []
     for name in _THRESHOLDS:
         limit = getattr(config, name)
@@ -99,8 +117,8 @@ def failures(
 ) -> Tensor:
     """(n, causes) bool: by which of `CAUSES` each robot has failed.
 
-    Thresholds of another moment than the last may be given: `thresholds`, or a tensor
-    of them.
+    Other thresholds than the last may be given: `thresholds` of some moment, a tensor
+    of them, or one of every robot's.
     """
     limits = thresholds(config) if limits is None else limits
     never = torch.zeros_like(moment.low)
