@@ -114,6 +114,17 @@ def test_other_links_may_be_anywhere():
     assert found == set()
 
 
+def test_place_is_off_by_default():
+    """0.3, 0.4 is 0.5 m along the floor; heights do not count."""
+    config = replace(TerminationConfig(), place_m=0.5)
+    shift = torch.tensor([0.3, 0.4, 0.1])
+    for scale, expected in ((1 - EPSILON, set()), (1 + EPSILON, {"place"})):
+        reference = links()
+        moved = reference._replace(position=reference.position + scale * shift)
+        assert causes(pair(moved, reference), config) == expected
+        assert causes(pair(moved, reference), TerminationConfig()) == set()
+
+
 def test_joint_limit_is_between_soft_limit_and_stop():
     """Off by default; 0.5 is half the way from the soft limit to the stop."""
     knee = g1.joint_index("left_knee")
@@ -130,9 +141,10 @@ def test_joint_limit_is_between_soft_limit_and_stop():
 def test_thresholds_go_from_loose_to_final():
     """Linear in frames; the angle in its square, from 1.0 to 0.2 rad^2."""
     config = TerminationConfig(anneal_frames=(5_000_000, 30_000_000))
-    loose, final = [0.25, 1.0, 0.25, 0.3, math.inf], thresholds(TerminationConfig())
-    assert final == [0.15, math.sqrt(0.2), 0.15, 0.2, math.inf]
-    middle = [0.2, math.sqrt(0.6), 0.2, 0.25, math.inf]
+    never = [math.inf, math.inf]
+    loose, final = [0.25, 1.0, 0.25, 0.3, *never], thresholds(TerminationConfig())
+    assert final == [0.15, math.sqrt(0.2), 0.15, 0.2, *never]
+    middle = [0.2, math.sqrt(0.6), 0.2, 0.25, *never]
     for millions, expected in (
         *((0, loose), (5, loose), (17.5, middle), (30, final), (50_000, final)),
     ):
@@ -141,6 +153,10 @@ def test_thresholds_go_from_loose_to_final():
     assert thresholds(config) == final
     assert thresholds(TerminationConfig(), 0) == final
     assert thresholds(evaluation(), 0)[3] == math.inf
+    # Of the place there is no loose rule: it counts when the others are tight.
+    config = replace(config, place_m=0.5)
+    for millions, limit in ((0, math.inf), (29, math.inf), (30, 0.5)):
+        assert thresholds(config, int(millions * 1e6))[4] == limit
 
 
 def test_some_robots_keep_loose_thresholds():

@@ -9,8 +9,8 @@ controller's. A new actor sees, chooses, is stored and learns as in training, an
 it is timed; but the robots do what the released controller says, or they would only
 fall. Its time is measured too, and taken away.
 
-On a GPU it is timed once more with updates that run beside the robots' next steps
-(`overlap`), where parts of a step cannot be told apart.
+In training on a GPU updates run beside the robots' next steps (`overlap`), where parts
+of a step cannot be told apart. So it is timed both without and with that.
 """
 
 import time
@@ -124,7 +124,8 @@ def track(device: str, kind: Literal["ppo", "sac"] = "ppo") -> list[Result]:
         acting, beside = learner._collector, "values, storage and the rest"
     else:
         settings = start.commanded(config.controller, encoder)
-        learner = _off_policy(replace(config, controller=settings), where)
+        apart = replace(config.sac, overlap=False)
+        learner = _off_policy(replace(config, controller=settings, sac=apart), where)
         stage = Driven(env, released, cuda)
         acting, beside = learner, "storage and the rest"
     # Where thresholds change with the frames, those of most of a run.
@@ -187,9 +188,8 @@ def track(device: str, kind: Literal["ppo", "sac"] = "ppo") -> list[Result]:
         pieces = _update_parts(learner, 20 if cuda else 2)
         rows += [(name, "time", value, "ms") for name, value in pieces.items()]
         if cuda:
-            overlap = replace(config.sac, overlap=True)
             learner = SACLearner(
-                overlap, learner.controller, learner.critic, where, True
+                config.sac, learner.controller, learner.critic, where, True
             )
             iterate(learner.collect, learner.update, 72 // config.steps)
             rate, _ = measured(learner.collect, learner.update)

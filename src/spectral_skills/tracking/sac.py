@@ -14,10 +14,10 @@ controller's bounds; a temperature holds their entropy near that of a chosen dev
 Several processes have a memory each, of their own robots. Every update takes its share
 of rows from each of them and averages gradients, so that weights stay the same in all.
 
-On a GPU all updates of a control step are one captured graph (`launcher.py`). With
-`overlap` those of an iteration run while the robots take their next steps. Robots then
-act by a copy of the actor, which changes only between iterations, and rows are drawn
-from what was there when the iteration began.
+On a GPU all updates of a control step are one captured graph (`launcher.py`), and those
+of an iteration run while the robots take their next steps. Robots then act by a copy of
+the actor, which changes only between iterations, and rows are drawn from what was there
+when the iteration began.
 """
 
 import math
@@ -88,9 +88,8 @@ class SACConfig:
     """Worth of entropy, at the start."""
     temperature_limits: tuple[float, float] = (1e-5, 5e-3)
     """Between which it is kept."""
-    overlap: bool = False
-    """Let updates run while robots take their next steps: on one GPU; not measured
-    there yet."""
+    overlap: bool = True
+    """On one GPU, let updates run while robots take their next steps."""
     keep_rate: float = 1.0
     """How far the controller that a run keeps moves in an iteration towards the one
     that learns; below 1 it is a slow average of it, at first over fewer iterations."""

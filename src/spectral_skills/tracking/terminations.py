@@ -24,8 +24,10 @@ LOOSE = {
     "anchor_angle_rad": 1.0,
     "end_effector_height_m": 0.25,
     "foot_position_m": 0.3,
+    "place_m": math.inf,
 }
-"""Thresholds before the anneal; those of the paper's authors."""
+"""Thresholds before the anneal; those of the paper's authors, who have no rule on the
+place."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class TerminationConfig:
     """Difference in height of any foot or wrist."""
     foot_position_m: float | None = 0.2
     """Distance of a foot from where it should be, seen from the pelvis."""
+    place_m: float | None = None
+    """Horizontal distance of the two pelvises."""
     joint_limit: float | None = None
     """How far a joint is past its soft limit, in ways from there to its stop."""
     low_height_m: float | None = 0.75
@@ -105,7 +109,7 @@ def _tightened(config: TerminationConfig, share: float) -> list[float]:
         if limit is not None and share < 1.0 and name in LOOSE:
             power = 2 if name == "anchor_angle_rad" else 1
             loose, tight = LOOSE[name] ** power, limit**power
-            limit = (loose + share * (tight - loose)) ** (1 / power)
+            limit = ((1 - share) * loose + share * tight) ** (1 / power)
         found.append(math.inf if limit is None else limit)
     return found
 
@@ -141,6 +145,7 @@ CAUSES = (
     "anchor_orientation",
     "end_effector_height",
     "foot_position",
+    "place",
     "joint_limit",
 )
 
@@ -169,6 +174,12 @@ def foot_position(moment: Moment) -> Tensor:
     return pick(error, FEET).norm(dim=-1).amax(-1)
 
 
+def place(moment: Moment) -> Tensor:
+    """Horizontal distance of the pelvises, m."""
+    error = moment.robot.position[:, 0, :2] - moment.reference.position[:, 0, :2]
+    return error.norm(dim=-1)
+
+
 def joint_limit(moment: Moment) -> Tensor:
     """How far the worst joint is past its soft limit, in ways from there to its stop;
     negative when all are within."""
@@ -180,12 +191,12 @@ def joint_limit(moment: Moment) -> Tensor:
 
 _THRESHOLDS = (
     *("anchor_height_m", "anchor_angle_rad", "end_effector_height_m"),
-    *("foot_position_m", "joint_limit"),
+    *("foot_position_m", "place_m", "joint_limit"),
 )
 """Fields of the config, cause by cause."""
 _ERRORS = (
     *((anchor_height, True), (anchor_angle, False), (end_effector_height, True)),
-    *((foot_position, False), (joint_limit, False)),
+    *((foot_position, False), (place, False), (joint_limit, False)),
 )
 """What is compared with them, and whether a low reference eases it."""
 
