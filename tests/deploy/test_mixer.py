@@ -1,5 +1,7 @@
 """Decks, queue, faders: what is commanded at every step."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -190,3 +192,16 @@ def test_a_base_stream_loops_where_it_may():
     stream = BaseStream(base)
     found = [int(stream.next(HISTORY).skill[0]) for _ in range(10)]
     assert found == [0, 1, 2, 3, 4, 5, 2, 3, 4, 5]
+
+
+def test_what_a_robot_plays_needs_no_simulation(bundle_folder):
+    """`spectral drive --dds` makes it on a computer without torch and MuJoCo."""
+    code = (
+        "import sys; sys.modules.update(torch=None, mujoco=None)\n"
+        "from spectral_skills.deploy.bundle import Bundle\n"
+        "from spectral_skills.verbs.driving import _program\n"
+        f"bundle = Bundle.open({str(bundle_folder)!r})\n"
+        "print(_program(bundle, ['jog'], 4.0, 10, ['turn'], [2.0], None).knobs)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.stdout.strip() == "(('turn', 2.0),)", out.stdout + out.stderr

@@ -5,6 +5,7 @@ import sys
 import time
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -166,3 +167,24 @@ def test_without_a_planner_the_nearest_base_is_found(bundle):
     cues, told = listener.hear("do a backflip")
     assert len(cues) == 1 and "nearest described skill" in told[0]
     assert not listener.hear("don't walk")[0]
+
+
+@needs_weights
+@pytest.mark.parametrize("plans", [True, False])
+def test_without_a_language_model_it_is_named(bundle, plans):
+    """Whether the bundle has a planner's sentences or not."""
+    from spectral_skills.desk.listener import Listener, answer
+
+    class Missing:
+        def encode(self, texts):
+            raise ModuleNotFoundError("the language model is not installed")
+
+    files = bundle.manifest.files
+    if not plans:
+        files = {n: h for n, h in files.items() if n not in (PLANNER, SENTENCES)}
+    known = replace(bundle, manifest=replace(bundle.manifest, files=files))
+    encoder: Any = Missing()
+    listener = Listener(known, encoder)
+    for number in (1, 2):
+        found = answer(listener, {"id": number, "text": "go jogging"})
+        assert found["id"] == number and "not installed" in found["missing"]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spectral_skills.deploy.gantry import Gantry
-from spectral_skills.deploy.mixer import Cue, Mixer
 from spectral_skills.deploy.runtime import Event, Robot, Runtime, Timing, drive
 from spectral_skills.deploy.simulated import SimulatedRobot
 
@@ -33,23 +32,6 @@ class Journey:
         """Length of the root's path on the floor."""
         steps = np.diff(np.array(self.rows)[:, :2], axis=0)
         return float(np.linalg.norm(steps, axis=1).sum())
-
-
-@dataclass(frozen=True)
-class Program:
-    """Cues one after the other, and faders that are up all the while."""
-
-    cues: tuple[Cue, ...]
-    knobs: tuple[tuple[str, float], ...] = ()
-    loop: bool = True
-
-    def __call__(self, mixer: Mixer) -> None:
-        mixer.loop = self.loop
-        first, *others = self.cues
-        mixer.play(first)
-        mixer.enqueue(others)
-        for name, amplitude in self.knobs:
-            mixer.move(name, amplitude)
 
 
 def simulate(

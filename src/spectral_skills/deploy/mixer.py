@@ -266,3 +266,20 @@ class Mixer:
             target = 0.0 if silent else channel.position
             if target != channel.fader.target:
                 channel.fader.move(target)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Cues one after the other, and faders that are up all the while."""
+
+    cues: tuple[Cue, ...]
+    knobs: tuple[tuple[str, float], ...] = ()
+    loop: bool = True
+
+    def __call__(self, mixer: Mixer) -> None:
+        mixer.loop = self.loop
+        first, *others = self.cues
+        mixer.play(first)
+        mixer.enqueue(others)
+        for name, amplitude in self.knobs:
+            mixer.move(name, amplitude)

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -38,11 +39,15 @@ class Listener:
     def __init__(self, bundle: Bundle, encoder: TextEncoder):
         self._bundle, self._encoder = bundle, encoder
         self.plans = SENTENCES in bundle.manifest.files
+
+    @cached_property
+    def _known(self) -> Known:
+        """Made when the first text comes: it may need a language model, and whoever
+        asked is told if there is none."""
         if self.plans:
-            self._known = _learned(bundle, encoder)
-        else:
-            texts = {base.name: [base.text] for base in bundle.bases.values()}
-            self._known = Known.of(texts, encoder)
+            return _learned(self._bundle, self._encoder)
+        texts = {base.name: [base.text] for base in self._bundle.bases.values()}
+        return Known.of(texts, self._encoder)
 
     def hear(self, text: str) -> tuple[list[Cue], list[str]]:
         """What to play, and what each part of a text was taken for."""

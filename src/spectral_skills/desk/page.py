@@ -36,7 +36,8 @@ so: factors of the time between them, from one to the next, and the largest in a
 _LEFT_PX, _RIGHT_PX = 320, 360
 _BRAND = (34, 94, 206)
 _WELCOME = (
-    "Move a fader on the right. Grey is the robot, blue is what it would do without."
+    "Move a fader on the right. Grey is the robot, blue is the motion it plays, as it "
+    "is without faders."
 )
 
 

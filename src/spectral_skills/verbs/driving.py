@@ -84,8 +84,7 @@ def _program(
     say: str | None,
 ):
     """What to play; refused now if it cannot be."""
-    from spectral_skills.deploy.journey import Program
-    from spectral_skills.deploy.mixer import Cue, Mixer
+    from spectral_skills.deploy.mixer import Cue, Mixer, Program
     from spectral_skills.deploy.planning import PlanHere
 
     knobs = list(zip(direction or (), amplitude or (), strict=False))
