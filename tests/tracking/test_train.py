@@ -3,6 +3,7 @@
 import json
 import math
 import signal
+import time
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,7 @@ from spectral_skills.tracking.ppo import Learner
 from spectral_skills.tracking.rewards import weighted
 from spectral_skills.tracking.sac import SACLearner
 from spectral_skills.tracking.terminations import CAUSES
-from spectral_skills.tracking.train import train
+from spectral_skills.tracking.train import Training, train
 
 BATCH = 4 * 4
 
@@ -313,6 +314,23 @@ def test_init_begins_with_old_weights(corpus, tmp_path, monkeypatch):
     assert torch.equal(
         weight, Controller.load(tmp_path / "small").network.project.weight
     )
+
+
+def test_compiling_is_no_progress(corpus, tmp_path, monkeypatch):
+    """Rates fall with the minutes that are used, but not before anything is learned."""
+    seen, true = [], Training.iterate
+
+    def iterate(self, progress):
+        seen.append(progress)
+        if len(seen) == 1:
+            time.sleep(1.0)
+        return true(self, progress)
+
+    monkeypatch.setattr(Training, "iterate", iterate)
+    config = replace(_config(10**9), minutes=0.05)
+    train(config, [corpus], _encoder(), tmp_path / "run", "cpu")
+    assert seen[0] == 0.0 and seen[1] < 0.1 and seen == sorted(seen)
+    assert 0.5 < seen[-1] <= 1.0
 
 
 def test_loose_thresholds_are_for_new_controllers(corpus, tmp_path, monkeypatch):

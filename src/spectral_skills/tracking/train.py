@@ -219,11 +219,16 @@ def train(
             if done():
                 bar.write(f"nothing left to do: {state['frames']:,} frames are done")
             iteration, ended = 0, done()
+            # Until something was learned twice, time goes into compiling.
+            learner, before, slow = training.learner, state["seconds"], 0.0
+            compiles = learner.iterations + 2
             while not ended:
-                spent = state["seconds"] / until if until < math.inf else 0.0
+                spent = (state["seconds"] - slow) / max(until - slow, 1e-9)
                 progress = max(spent, state["frames"] / config.frames)
                 learned = training.iterate(min(progress, 1.0))
                 state["seconds"], iteration = clock(), iteration + 1
+                if learner.iterations <= compiles:
+                    slow = state["seconds"] - before
                 bar.show(state)
                 ended = done()
                 probed = probe is not None and (
