@@ -70,6 +70,15 @@ def test_each_learner_has_its_panels(tmp_path, figures):
     assert sac - ppo == {"what actions are believed to be worth"}
 
 
+def test_times_of_compiling_are_not_written_over_each_other(tmp_path, figures):
+    """No frames pass in the first 90 seconds, in which two times would be told."""
+    rows = [_row(i, False) for i in range(1, 81)]
+    _draw(tmp_path, [row | {"seconds": row["seconds"] + 90} for row in rows])
+    times = [axes for axes in figures[0].axes if not axes.get_title("left")]
+    told = [[label.get_text() for label in axes.get_xticklabels()] for axes in times]
+    assert told and all(labels == ["0 s", "150 s"] for labels in told)
+
+
 def test_causes_that_never_happened_are_left_away(tmp_path, figures):
     """And those that did have their name at the end of the curve."""
     _draw(tmp_path, [_row(i, False) for i in range(1, 4)])

@@ -14,6 +14,8 @@ from spectral_skills.tracking.run_log import short
 _MANY = 60
 """Points from which on a smoothed line is drawn over the measured one."""
 _FAINT, _LABELS_PX = "#b4bdc7", 13
+_APART = 0.15
+"""Least distance of two times along the upper edge, in widths of a panel."""
 Rows = list[dict]
 
 
@@ -205,8 +207,14 @@ def _time_axis(axes: Axes, rows: Rows) -> None:
     ticks = ticks[(ticks >= 0) & (ticks * unit <= seconds[-1])]
     top = axes.twiny()
     top.set_xlim(axes.get_xlim())
-    top.set_xticks(np.interp(ticks * unit, seconds, frames))
-    top.set_xticklabels([f"{tick:g} {name}" for tick in ticks])
+    # No frames pass while a run compiles: times that would be written over each other
+    # are left away.
+    shown: list[tuple[float, float]] = []
+    for tick, at in zip(ticks, np.interp(ticks * unit, seconds, frames), strict=True):
+        if not shown or at - shown[-1][1] >= _APART * frames[-1]:
+            shown.append((tick, at))
+    top.set_xticks([at for _, at in shown])
+    top.set_xticklabels([f"{tick:g} {name}" for tick, _ in shown])
     top.spines[["top", "right", "left", "bottom"]].set_visible(False)
     top.tick_params(colors=ink.MUTED, labelsize=8.5, length=3, pad=1)
     axes.set_title(axes.get_title("left"), loc="left", pad=20, size=11.5, weight="bold")

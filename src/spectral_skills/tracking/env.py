@@ -121,10 +121,8 @@ class TrackingEnv:
         self.body = Body(device)
         self.kinematics = Kinematics(g1.TRACKED_LINKS, device)
         self.sampler = AdaptiveSampler(config.sampler, references.lengths, device)
-        first = terminations.thresholds_of(config.terminations, 0, count)
-        self._limits = first.to(device)
-        """Thresholds (causes, n) of failures now. Compiled code reads this very
-        tensor."""
+        self._limits = torch.empty((len(terminations.CAUSES), count), device=device)
+        """Thresholds of failures now. Compiled code reads this very tensor."""
         self.refresh(0)
         random = config.randomization
         physics.vary(randomization.variation(random, count, device, generator))

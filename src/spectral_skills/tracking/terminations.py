@@ -86,7 +86,7 @@ def evaluation() -> TerminationConfig:
 
 def thresholds(config: TerminationConfig, frames: int | None = None) -> list[float]:
     """Of each of `CAUSES` after so many frames, None being all; inf never fails."""
-    share = 1.0
+    share = 1.0  # of the way from `LOOSE` to the last
     if frames is not None and config.anneal_frames is not None:
         first, last = config.anneal_frames
         share = min(max((frames - first) / (last - first), 0.0), 1.0)
@@ -102,7 +102,7 @@ def thresholds_of(config: TerminationConfig, frames: int, robots: int) -> Tensor
 
 
 def _tightened(config: TerminationConfig, share: float) -> list[float]:
-    """Thresholds after that share of the way from `LOOSE` to the last."""
+    """Thresholds after that share of the way."""
     found = []
     for name in _THRESHOLDS:
         limit = getattr(config, name)
