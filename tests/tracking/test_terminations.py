@@ -142,9 +142,9 @@ def test_thresholds_go_from_loose_to_final():
     """Linear in frames; the angle in its square, from 1.0 to 0.2 rad^2."""
     config = TerminationConfig(anneal_frames=(5_000_000, 30_000_000))
     never = [math.inf, math.inf]
-    loose, final = [0.25, 1.0, 0.25, 0.3, *never], thresholds(TerminationConfig())
-    assert final == [0.15, math.sqrt(0.2), 0.15, 0.2, *never]
-    middle = [0.2, math.sqrt(0.6), 0.2, 0.25, *never]
+    loose, final = [0.25, 1.0, 0.25, 0.3, *never, 0.75], thresholds(TerminationConfig())
+    assert final == [0.15, math.sqrt(0.2), 0.15, 0.2, *never, 0.75]
+    middle = [0.2, math.sqrt(0.6), 0.2, 0.25, *never, 0.75]
     for millions, expected in (
         *((0, loose), (5, loose), (17.5, middle), (30, final), (50_000, final)),
     ):
@@ -157,6 +157,10 @@ def test_thresholds_go_from_loose_to_final():
     config = replace(config, place_m=0.5)
     for millions, limit in ((0, math.inf), (29, math.inf), (30, 0.5)):
         assert thresholds(config, int(millions * 1e6))[4] == limit
+    # Heights of low references tighten only where the last is another.
+    config = replace(config, low_height_m=0.35)
+    for millions, limit in ((5, 0.75), (17.5, 0.55), (30, 0.35)):
+        assert thresholds(config, int(millions * 1e6))[-1] == pytest.approx(limit)
 
 
 def test_some_robots_keep_loose_thresholds():
@@ -177,12 +181,18 @@ def test_some_robots_keep_loose_thresholds():
     # Of three robots that are 0.2 m too high, the first is loose.
     each = thresholds_of(replace(config, loose_share=0.34), 10**9, 3)
     assert failures(lifted(0.2), config, each).any(1).tolist() == [False, True, True]
+    # The same near the floor, where the first may be 0.75 m off.
+    config = replace(config, loose_share=0.34, low_height_m=0.3)
+    each = thresholds_of(config, 10**9, 3)
+    for height, expected in ((0.2, [False] * 3), (0.4, [False, True, True])):
+        found = failures(lifted(height, low=True), config, each)
+        assert found.any(1).tolist() == expected
     with pytest.raises(ValueError, match="loose_share is 1.5"):
         TerminationConfig(loose_share=1.5)
 
 
 def test_failures_take_thresholds_of_now():
-    """As numbers and as a tensor; the height allowed near the floor stays."""
+    """As numbers and as a tensor, near the floor and above it."""
     config = TerminationConfig(anneal_frames=(0, 10), foot_position_m=None)
     both = {"anchor_height", "end_effector_height"}
     assert causes(lifted(0.2), config) == both

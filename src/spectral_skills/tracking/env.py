@@ -121,7 +121,8 @@ class TrackingEnv:
         self.body = Body(device)
         self.kinematics = Kinematics(g1.TRACKED_LINKS, device)
         self.sampler = AdaptiveSampler(config.sampler, references.lengths, device)
-        self._limits = torch.empty((len(terminations.CAUSES), count), device=device)
+        rules = config.terminations
+        self._limits = terminations.thresholds_of(rules, 0, count).to(device)
         """Thresholds of failures now. Compiled code reads this very tensor."""
         self.refresh(0)
         random = config.randomization

@@ -25,9 +25,10 @@ LOOSE = {
     "end_effector_height_m": 0.25,
     "foot_position_m": 0.3,
     "place_m": math.inf,
+    "low_height_m": 0.75,
 }
 """Thresholds before the anneal; those of the paper's authors, who have no rule on the
-place."""
+place and never tighten the heights of low references."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ def evaluation() -> TerminationConfig:
 
 
 def thresholds(config: TerminationConfig, frames: int | None = None) -> list[float]:
-    """Of each of `CAUSES` after so many frames, None being all; inf never fails."""
+    """Of each of `CAUSES` after so many frames, None being all, and last the heights
+    of low references; inf never fails."""
     share = 1.0  # of the way from `LOOSE` to the last
     if frames is not None and config.anneal_frames is not None:
         first, last = config.anneal_frames
@@ -94,7 +96,7 @@ def thresholds(config: TerminationConfig, frames: int | None = None) -> list[flo
 
 
 def thresholds_of(config: TerminationConfig, frames: int, robots: int) -> Tensor:
-    """(causes, robots) of each robot; the loose ones come first."""
+    """(causes + 1, robots) of each robot; the loose ones come first."""
     loose = round(config.loose_share * robots)
     each = torch.tensor(thresholds(config, frames))[:, None].repeat(1, robots)
     each[:, :loose] = torch.tensor(_tightened(config, 0.0))[:, None]
@@ -104,7 +106,7 @@ def thresholds_of(config: TerminationConfig, frames: int, robots: int) -> Tensor
 def _tightened(config: TerminationConfig, share: float) -> list[float]:
     """Thresholds after that share of the way."""
     found = []
-    for name in _THRESHOLDS:
+    for name in (*_THRESHOLDS, "low_height_m"):
         limit = getattr(config, name)
         if limit is not None and share < 1.0 and name in LOOSE:
             power = 2 if name == "anchor_angle_rad" else 1
@@ -135,7 +137,7 @@ def failures(
         # Not `>`: a robot whose state is not a number fails.
         far = ~(distance <= limits[i])
         if eased and config.low_height_m is not None:
-            far = torch.where(moment.low, ~(distance <= config.low_height_m), far)
+            far = torch.where(moment.low, ~(distance <= limits[-1]), far)
         found.append(far)
     return torch.stack(found, dim=1)
 
