@@ -21,7 +21,7 @@ from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.skill.run_folder import read_log
 from spectral_skills.tracking import recipes, rewards
-from spectral_skills.tracking.policy import Controller, Critic
+from spectral_skills.tracking.policy import Controller, Critic, critic_weights
 from spectral_skills.tracking.randomization import RandomizationConfig
 from spectral_skills.tracking.terminations import TerminationConfig
 
@@ -326,16 +326,42 @@ def test_the_released_controller_can_be_trained_further(places, tmp_path, capsys
     assert torch.equal(new.network.project.weight, old.network.project.weight)
 
 
-def test_average_keeps_the_critic_and_names_its_parents(places, tmp_path, capsys):
-    out, run = tmp_path / "mean", str(places["run"])
-    words = ["average", run, run, "--share", "0.25", "--out", out]
-    assert _spectral(*words, "--release", tmp_path / "small") == 0
-    assert Critic.load(out) and Controller.load(tmp_path / "small").config.released
-    made = load_provenance(out)
-    assert made.parents["first"] == made.parents["second"]
-    assert made.frames == load_provenance(places["run"] / "model").frames > 0
-    assert _spectral(*words) == 1
-    assert "there already" in capsys.readouterr().err
+@pytest.fixture(scope="module")
+def off_policy(places) -> Path:
+    """A small run of the other learner."""
+    out = places["run"].with_name("off_policy")
+    words = ["track", "smoke-sac", "--corpus", places["corpus"], "--out", out]
+    words += ["--skill", places["skill"], "--device", "cpu", "--probe-clips", "0"]
+    assert _spectral(*words, "--robots", "4", "--frames", "128") == 0
+    return out
+
+
+def test_average_keeps_the_critic_and_names_its_parents(
+    places, off_policy, tmp_path, capsys
+):
+    """Whichever learner it is of."""
+    for run in (places["run"], off_policy):
+        out, small = (tmp_path / run.name / name for name in ("mean", "small"))
+        words = ["average", str(run), str(run), "--share", "0.25", "--out", out]
+        assert _spectral(*words, "--release", small) == 0
+        kept, before = critic_weights(out), critic_weights(run)
+        assert kept and all(torch.equal(kept[k], v) for k, v in before.items())
+        assert Controller.load(small).config.released and not critic_weights(small)
+        made = load_provenance(out)
+        assert made.parents["first"] == made.parents["second"]
+        assert made.frames == load_provenance(run / "model").frames > 0
+        assert _spectral(*words) == 1
+        assert "there already" in capsys.readouterr().err
+
+
+def test_a_controller_moves_without_its_critic(places, off_policy, tmp_path):
+    """Which may have seen the old skills; a new one learns when it is trained on."""
+    for run in (places["run"], off_policy):
+        words = ["adapt", "--controller", run, "--old-skill", places["skill"]]
+        words += ["--skill", places["other"], "--corpus", places["corpus"]]
+        out = tmp_path / run.name
+        assert _spectral(*words, "--out", out, "--updates", "2", "--device", "cpu") == 0
+        assert not Controller.load(out).config.released and not critic_weights(out)
 
 
 def test_adapting_needs_one_goal(places, tmp_path, capsys):

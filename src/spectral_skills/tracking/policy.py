@@ -12,7 +12,6 @@ of poses that an encoder inside the controller turns into a skill.
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +26,6 @@ from spectral_skills.tracking.joint import CommandConfig, JointEncoder
 from spectral_skills.tracking.networks import Network, Normalizer
 from spectral_skills.tracking.observations import CRITIC, HISTORY, PROPRIO
 
-T = TypeVar("T", bound=nn.Module)
 KIND = "controller"
 PHASE = 2
 
@@ -171,12 +169,13 @@ class Controller(nn.Module):
         """Mean actions (n, 29), as at run time."""
         return self(self.inputs(history, source, phase))
 
-    def weights(self, critic: nn.Module) -> dict[str, Tensor]:
+    def weights(self, critic: dict[str, Tensor]) -> dict[str, Tensor]:
         """All that a folder holds."""
-        beside = {f"critic.{k}": v for k, v in critic.state_dict().items()}
-        return self.state_dict() | beside
+        return self.state_dict() | {f"critic.{k}": v for k, v in critic.items()}
 
-    def save(self, folder: Path, provenance: Provenance, critic: nn.Module) -> None:
+    def save(
+        self, folder: Path, provenance: Provenance, critic: dict[str, Tensor]
+    ) -> None:
         """Write controller, critic, statistics and config."""
         artifact.save(folder, self.config, self.weights(critic), provenance)
 
@@ -227,17 +226,6 @@ class Critic(nn.Module):
         """Values (n,)."""
         return self.network(inputs).squeeze(-1)
 
-    @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> "Critic":
-        """Read the critic from the folder of a controller, to train further."""
-        config, _ = _read(folder)
-        if config.released:
-            raise ValueError(
-                f"{folder}: this controller was released without its critic; training "
-                "further needs the model as `spectral track` wrote it"
-            )
-        return _filled(cls(config), critic_weights(folder), folder).to(device)
-
 
 def critic_weights(folder: Path | str) -> dict[str, Tensor]:
     """The critic beside a controller; none where it was released without."""
@@ -261,7 +249,9 @@ def _read(folder: Path | str) -> tuple[ControllerConfig, dict[str, Tensor]]:
     return config, weights
 
 
-def _filled(model: T, weights: dict[str, Tensor], folder: Path | str) -> T:
+def _filled(
+    model: "Controller", weights: dict[str, Tensor], folder: Path | str
+) -> "Controller":
     floats = {k: v.float() if v.is_floating_point() else v for k, v in weights.items()}
     try:
         model.load_state_dict(floats)

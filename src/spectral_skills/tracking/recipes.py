@@ -123,14 +123,18 @@ def track_lafan1_ppo() -> TrackConfig:
 
 def track_lafan1() -> TrackConfig:
     """LAFAN1, learned off-policy: the authors' rewards and annealed thresholds, which
-    stay loose for a quarter of the robots, and half of the randomisation. Starts are
-    everywhere at first, then mostly where robots have failed lately. Small networks
-    that see one frame of history: more updates in the same time. What is kept is a
-    slow average of the actor, which is steadier and completes more."""
+    stay loose for a quarter of the robots, and half of the randomisation. Unlike the
+    authors' rules, these also end an episode that has left its place, and those near
+    the floor before they are 0.75 m off. Starts are everywhere at first, then mostly
+    where robots have failed lately. Small networks that see one frame of history: more
+    updates in the same time. What is kept is a slow average of the actor, which is
+    steadier and completes more."""
     return TrackConfig(
         env=EnvConfig(
             rewards=rewards.final(),
             terminations=TerminationConfig(
+                place_m=0.5,
+                low_height_m=0.3,
                 low_average=False,
                 anneal_frames=(5_000_000, 30_000_000),
                 loose_share=0.25,

@@ -164,7 +164,7 @@ class Training:
 
     def save(self) -> None:
         """Model first: the checkpoint says that everything before it is there."""
-        weights = self.learner.kept.weights(self.critic)
+        weights = self.learner.kept.weights(self.critic.state_dict())
         frames = self.state.get("before", 0) + self.state["frames"]
         parents = self.provenance.parents | self.state.get("parents", {})
         provenance = replace(self.provenance, parents=parents, frames=frames)

@@ -12,8 +12,10 @@ from spectral_skills.verbs.shared import (
 )
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from spectral_skills.artifact import Provenance
-    from spectral_skills.tracking.policy import Controller, Critic
+    from spectral_skills.tracking.policy import Controller
 
 
 def adapt(
@@ -49,7 +51,7 @@ def adapt(
     from spectral_skills.artifact import Provenance, load_provenance
     from spectral_skills.skill.model import SkillModel, place
     from spectral_skills.tracking import adapt as adapting
-    from spectral_skills.tracking.policy import KIND, Critic
+    from spectral_skills.tracking.policy import KIND
 
     if (skill is None) != explicit:
         raise ValueError("give either --skill DIR or --explicit: what it shall follow")
@@ -77,9 +79,8 @@ def adapt(
     if math.isnan(found.explained):
         told = "not measured: the clips held out stand still"
     print(f"explained {told}")
-    moved = found.controller
-    critic = None if moved.config.released else Critic.load(controller, where)
-    _save(moved, provenance, critic, out, release)
+    # The old critic may know the old commands alone: a new one must learn.
+    _save(found.controller, provenance, {}, out, release)
 
 
 def average(
@@ -105,7 +106,7 @@ def average(
     from spectral_skills.artifact import Provenance, load_provenance
     from spectral_skills.skill.model import place
     from spectral_skills.tracking import average as averaging
-    from spectral_skills.tracking.policy import KIND, Controller, Critic
+    from spectral_skills.tracking.policy import KIND, Controller, critic_weights
 
     _check_new(out, release)
     mean = averaging.average(Controller.load(first), Controller.load(second), share)
@@ -119,8 +120,7 @@ def average(
         last.parents | {"first": parents[0].weights_hash, "second": last.weights_hash},
         frames=max(parent.frames for parent in parents),
     )
-    critic = None if mean.config.released else Critic.load(second)
-    _save(mean, provenance, critic, out, release)
+    _save(mean, provenance, critic_weights(second), out, release)
 
 
 def _check_new(*folders: Path | None) -> None:
@@ -133,12 +133,13 @@ def _check_new(*folders: Path | None) -> None:
 def _save(
     controller: "Controller",
     provenance: "Provenance",
-    critic: "Critic | None",
+    critic: "dict[str, Tensor]",
     out: Path,
     release: Path | None,
 ) -> None:
-    """Write a controller that was not trained, with a critic if there is one."""
-    if critic is None:
+    """Write a controller that was not trained, with its critic unless a part of it was
+    released without."""
+    if controller.config.released:
         controller.release(out, provenance)
     else:
         controller.save(out, provenance, critic)
