@@ -124,7 +124,6 @@ class TrackingEnv:
         rules = config.terminations
         self._limits = terminations.thresholds_of(rules, 0, count).to(device)
         """Thresholds of failures now. Compiled code reads this very tensor."""
-        self.refresh(0)
         random = config.randomization
         physics.vary(randomization.variation(random, count, device, generator))
         self.offset = randomization.joint_offsets(random, count, device, generator)

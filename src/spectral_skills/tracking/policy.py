@@ -197,8 +197,19 @@ class Controller(nn.Module):
         """Read a controller: a released one by its name, else from its folder or the
         run folder it lies in."""
         config, weights = _read(folder)
-        ours = {k: v for k, v in weights.items() if not k.startswith("critic.")}
-        return _filled(cls(config), ours, folder).to(device).eval()
+        ours = {
+            name: value.float() if value.is_floating_point() else value
+            for name, value in weights.items()
+            if not name.startswith("critic.")
+        }
+        controller = cls(config)
+        try:
+            controller.load_state_dict(ours)
+        except RuntimeError as error:
+            raise ValueError(
+                f"{folder}: weights do not fit config.json: {error}"
+            ) from None
+        return controller.to(device).eval()
 
 
 class Critic(nn.Module):
@@ -247,14 +258,3 @@ def _read(folder: Path | str) -> tuple[ControllerConfig, dict[str, Tensor]]:
                 f"numbers; this robot's have {known}"
             )
     return config, weights
-
-
-def _filled(
-    model: "Controller", weights: dict[str, Tensor], folder: Path | str
-) -> "Controller":
-    floats = {k: v.float() if v.is_floating_point() else v for k, v in weights.items()}
-    try:
-        model.load_state_dict(floats)
-    except RuntimeError as error:
-        raise ValueError(f"{folder}: weights do not fit config.json: {error}") from None
-    return model

@@ -277,8 +277,7 @@ class SACLearner(ActorCritic):
         if self.launcher.overlaps:
             followers.append((self._acting, 1.0))
         for model, rate in followers:
-            ours, theirs = model.parameters(), self.controller.parameters()
-            torch._foreach_lerp_([*ours], [*theirs], rate)  # pyright: ignore
+            _approach(model, self.controller, rate)
             # Statistics are of what was seen, whoever acts.
             ours, theirs = model.buffers(), self.controller.buffers()
             for mine, known in zip(ours, theirs, strict=True):
@@ -297,11 +296,7 @@ class SACLearner(ActorCritic):
             figures.append(self._critic_step(batch))
             if self._actor_learns and (number + 1) % config.actor_every == 0:
                 actor_figures.append(self._actor_step(batch))
-            slow, fast = self.slow_critic.parameters(), self.critic.parameters()
-            with torch.no_grad():
-                torch._foreach_lerp_(  # pyright: ignore
-                    [*slow], [*fast], config.target_rate
-                )
+            _approach(self.slow_critic, self.critic, config.target_rate)
         means = [torch.stack(x).mean(0) for x in (figures, actor_figures) if x]
         return torch.cat(means)
 
@@ -396,6 +391,13 @@ class SACLearner(ActorCritic):
         for optimizer in self._optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = self.rate
+
+
+@torch.no_grad()
+def _approach(model: nn.Module, goal: nn.Module, rate: float) -> None:
+    """Move a model's weights towards another's, by that share of the way."""
+    ours, theirs = [*model.parameters()], [*goal.parameters()]
+    torch._foreach_lerp_(ours, theirs, rate)  # pyright: ignore
 
 
 CRITIC_FIGURES = ("value_loss", "value", "end_atoms", "critic_gradient_norm")

@@ -106,7 +106,7 @@ def thresholds_of(config: TerminationConfig, frames: int, robots: int) -> Tensor
 def _tightened(config: TerminationConfig, share: float) -> list[float]:
     """Thresholds after that share of the way."""
     found = []
-    for name in (*_THRESHOLDS, "low_height_m"):
+    for name in _THRESHOLDS:
         limit = getattr(config, name)
         if limit is not None and share < 1.0 and name in LOOSE:
             power = 2 if name == "anchor_angle_rad" else 1
@@ -193,9 +193,9 @@ def joint_limit(moment: Moment) -> Tensor:
 
 _THRESHOLDS = (
     *("anchor_height_m", "anchor_angle_rad", "end_effector_height_m"),
-    *("foot_position_m", "place_m", "joint_limit"),
+    *("foot_position_m", "place_m", "joint_limit", "low_height_m"),
 )
-"""Fields of the config, cause by cause."""
+"""Fields of the config, cause by cause, and last what eases the heights."""
 _ERRORS = (
     *((anchor_height, True), (anchor_angle, False), (end_effector_height, True)),
     *((foot_position, False), (place, False), (joint_limit, False)),
