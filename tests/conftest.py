@@ -152,7 +152,7 @@ def kill_run():
     """Start a verb, kill it soon after its first checkpoint; gives the exit code."""
 
     def kill(arguments: list[str], out: Path, how: signal.Signals) -> int:
-        code = "from spectral_skills.cli import main; main()"
+        code = "from spectral_skills.cli.main import main; main()"
         run = subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
             stdout=subprocess.DEVNULL,

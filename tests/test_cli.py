@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spectral_skills.cli import VERBS, main
+from spectral_skills.cli.main import VERBS, main
 from spectral_skills.motion.synthetic import generate
 
 
 def spectral(*arguments: str) -> subprocess.CompletedProcess:
-    code = "from spectral_skills.cli import main; main()"
+    code = "from spectral_skills.cli.main import main; main()"
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spectral_skills import cli
+from spectral_skills.cli import main as cli
+from spectral_skills.plots.tables import load, page
 from spectral_skills.recipes import PRETRAIN
-from spectral_skills.report.tables import load, page
 from spectral_skills.tracking.recipes import TRACK
 
 ROOT = Path(__file__).parents[1]

@@ -19,16 +19,14 @@ RANKS = {
     "spectral": 4,
     "physics": 4,
     "tracking": 5,
-    "rollout": 6,
+    "control": 6,
     "planner": 7,
-    "baselines": 7,
-    "evaluation": 8,
-    "report": 9,
-    "deploy": 10,
+    "experiments": 8,
+    "plots": 9,
+    "runtime": 10,
     "desk": 11,
     "recipes": 12,
     "doctor": 13,
-    "verbs": 14,
     "cli": 15,
 }
 FORBIDDEN = {"mjlab", "rsl_rl", "torchvision"}
@@ -130,16 +128,16 @@ def test_init_files_are_empty():
     ("module", "heavy"),
     [
         # Help is instant because the command line needs the standard library alone.
-        ("spectral_skills.cli", ("numpy", "torch", "tyro", "mujoco")),
+        ("spectral_skills.cli.main", ("numpy", "torch", "tyro", "mujoco")),
         # What the robot's runtime uses needs NumPy.
         ("spectral_skills.spectral.steering", ("torch", "mujoco")),
         ("spectral_skills.spectral.direction_file", ("torch", "mujoco")),
-        ("spectral_skills.deploy.runtime", ("torch", "mujoco")),
+        ("spectral_skills.runtime.runtime", ("torch", "mujoco")),
         # Nor does what drives a robot, simulates one or shows one need torch.
-        ("spectral_skills.deploy.brain", ("torch", "mujoco")),
-        ("spectral_skills.deploy.journey", ("torch",)),
-        ("spectral_skills.deploy.robot_sim", ("torch",)),
-        ("spectral_skills.deploy.faults", ("torch",)),
+        ("spectral_skills.runtime.brain", ("torch", "mujoco")),
+        ("spectral_skills.runtime.journey", ("torch",)),
+        ("spectral_skills.runtime.robot_sim", ("torch",)),
+        ("spectral_skills.runtime.faults", ("torch",)),
         ("spectral_skills.desk.page", ("torch",)),
     ],
 )

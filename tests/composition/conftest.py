@@ -3,7 +3,7 @@
 import pytest
 from released import released
 
-from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.experiments.composition.lab import Lab
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from released import released
 
-from spectral_skills.evaluation.composition.batch import Run
-from spectral_skills.evaluation.composition.lab import Executed, Lab
+from spectral_skills.experiments.composition.batch import Run
+from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions
 

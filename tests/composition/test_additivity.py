@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectral_skills.evaluation.composition import additivity, overlap
-from spectral_skills.evaluation.composition.additivity import Sum, compare, cosine
-from spectral_skills.evaluation.composition.effects import UNITS, Effect
+from spectral_skills.experiments.composition import additivity, overlap
+from spectral_skills.experiments.composition.additivity import Sum, compare, cosine
+from spectral_skills.experiments.composition.effects import UNITS, Effect
 
 PAIR = ("right arm", "turn left")
 

@@ -5,15 +5,15 @@ import pytest
 from obedient import Obedient, follow
 from released import released
 
-from spectral_skills.baselines.token_directions import Described
-from spectral_skills.evaluation.composition import skill_arithmetic, waving
-from spectral_skills.evaluation.composition.lab import Lab
-from spectral_skills.evaluation.composition.triples import (
+from spectral_skills.experiments.composition import skill_arithmetic, waving
+from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.experiments.composition.triples import (
     matched,
     offsets,
     reseeded,
     summary,
 )
+from spectral_skills.experiments.token_directions import Described
 from spectral_skills.robot import g1
 from spectral_skills.spectral.attributes import NAMES
 

@@ -7,11 +7,11 @@ import pytest
 from puppets import STEPS, Puppets
 from released import released
 
-from spectral_skills.evaluation.composition import catalogue
-from spectral_skills.evaluation.composition.effects import NOTICED, UNITS, Effect
-from spectral_skills.evaluation.composition.knob_table import KNOBS, choose, serves
-from spectral_skills.evaluation.composition.lab import Lab
-from spectral_skills.evaluation.composition.survey import (
+from spectral_skills.experiments.composition import catalogue
+from spectral_skills.experiments.composition.effects import NOTICED, UNITS, Effect
+from spectral_skills.experiments.composition.knob_table import KNOBS, choose, serves
+from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.experiments.composition.survey import (
     MOST,
     brief,
     matched,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from untrained import explicit, tokens
 
-from spectral_skills.evaluation import chained, chaining
-from spectral_skills.evaluation.chained import Chained, Outcome, Smoothness
-from spectral_skills.evaluation.composition.bases import SQUAT_FALL_M, Base
-from spectral_skills.evaluation.composition.batch import Run
-from spectral_skills.evaluation.composition.lab import Executed, Lab
-from spectral_skills.evaluation.spliced import Explicit, spliced
+from spectral_skills.experiments import chained, chaining
+from spectral_skills.experiments.chained import Chained, Outcome, Smoothness
+from spectral_skills.experiments.composition.bases import SQUAT_FALL_M, Base
+from spectral_skills.experiments.composition.batch import Run
+from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.experiments.spliced import Explicit, spliced
 from spectral_skills.robot import g1
 
 

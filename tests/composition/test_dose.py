@@ -8,14 +8,14 @@ import pytest
 from puppets import FALL_STEP, STEPS, Puppets
 from released import released
 
-from spectral_skills.evaluation.composition import dose
-from spectral_skills.evaluation.composition.foretold import (
+from spectral_skills.experiments.composition import dose
+from spectral_skills.experiments.composition.foretold import (
     compare,
     correlation,
     foretold,
     through_origin,
 )
-from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.experiments.composition.lab import Lab
 
 
 def test_a_line_through_the_origin():

@@ -5,7 +5,7 @@ import pytest
 from obedient import turned
 from released import released
 
-from spectral_skills.evaluation.composition.hands import (
+from spectral_skills.experiments.composition.hands import (
     CENTRE,
     RADIUS,
     RIGHT,
@@ -16,7 +16,7 @@ from spectral_skills.evaluation.composition.hands import (
     linear_map,
     tour,
 )
-from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.robot import g1
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from untrained import explicit, tokens
 
-from spectral_skills.evaluation.composition import runner as rooms
-from spectral_skills.evaluation.composition.bases import Base, generate
-from spectral_skills.evaluation.composition.lab import Lab
+from spectral_skills.experiments.composition import runner as rooms
+from spectral_skills.experiments.composition.bases import Base, generate
+from spectral_skills.experiments.composition.lab import Lab
 
 STEPS = 40
 

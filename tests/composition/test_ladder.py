@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectral_skills.evaluation.composition import ladder, ladder_charts, ladder_map
-from spectral_skills.evaluation.composition.bases import Base
-from spectral_skills.evaluation.composition.batch import Run
-from spectral_skills.evaluation.composition.lab import Executed
-from spectral_skills.evaluation.composition.neighbours import Neighbours
+from spectral_skills.experiments.composition import ladder, ladder_charts, ladder_map
+from spectral_skills.experiments.composition.bases import Base
+from spectral_skills.experiments.composition.batch import Run
+from spectral_skills.experiments.composition.lab import Executed
+from spectral_skills.experiments.composition.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.robot import g1
 from spectral_skills.skill.model import SkillModel

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from spectral_skills.baselines.offsets import OffsetTracker
+from spectral_skills.control.controller import Tracker
+from spectral_skills.experiments.offsets import OffsetTracker
 from spectral_skills.robot import g1
-from spectral_skills.rollout.controller import Tracker
 from spectral_skills.tracking.joint import CommandConfig
 
 STEPS, ROBOTS = 4, 2

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from spectral_skills.cli import main
-from spectral_skills.evaluation.composition.one_run import _full, knobs
-from spectral_skills.report import steered_run
+from spectral_skills.cli.main import main
+from spectral_skills.experiments.composition.one_run import _full, knobs
+from spectral_skills.plots import steered_run
 from spectral_skills.spectral.steering import Knob
 
 

@@ -6,13 +6,13 @@ import pytest
 from untrained import explicit, tokens
 
 from spectral_skills.artifact import Provenance
-from spectral_skills.evaluation import chaining
-from spectral_skills.evaluation.composition import pass_rates
-from spectral_skills.evaluation.composition.findings import Findings
-from spectral_skills.evaluation.composition.lab import Lab
-from spectral_skills.evaluation.spliced import Explicit
+from spectral_skills.cli.composition import evaluate_chaining, evaluate_composition
+from spectral_skills.experiments import chaining
+from spectral_skills.experiments.composition import pass_rates
+from spectral_skills.experiments.composition.findings import Findings
+from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.experiments.spliced import Explicit
 from spectral_skills.skill.model import SkillConfig, SkillModel
-from spectral_skills.verbs.composition import evaluate_chaining, evaluate_composition
 
 BASE = Path("base")
 

@@ -7,11 +7,11 @@ from obedient import turned
 from untrained import controller, explicit
 
 from spectral_skills import rotation
-from spectral_skills.evaluation import chained, spliced
-from spectral_skills.evaluation.composition.batch import following
-from spectral_skills.evaluation.spliced import Explicit, put, splice
+from spectral_skills.control.source import chain
+from spectral_skills.experiments import chained, spliced
+from spectral_skills.experiments.composition.batch import following
+from spectral_skills.experiments.spliced import Explicit, put, splice
 from spectral_skills.robot import g1
-from spectral_skills.rollout.source import chain
 
 
 def walk(steps: int, speed: float = 0.8, turn: float = 0.5) -> torch.Tensor:

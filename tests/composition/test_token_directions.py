@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spectral_skills.baselines.token_directions import describe, principal, ridge
+from spectral_skills.experiments.token_directions import describe, principal, ridge
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.robot import g1
 from spectral_skills.skill.codes import SkillBank

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spectral_skills.evaluation.composition import pushes, transfer
+from spectral_skills.experiments.composition import pushes, transfer
 from spectral_skills.spectral.direction_file import Directions
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spectral_skills.deploy.bundle import Bundle
-from spectral_skills.deploy.released import base_bundle
+from spectral_skills.runtime.bundle import Bundle
+from spectral_skills.runtime.released import base_bundle
 
 
 @pytest.fixture(scope="session")

@@ -110,7 +110,7 @@ def test_films_show_the_robot_beside_its_base(take, tmp_path, monkeypatch):
         drawn.append((record, path, more))
         return [path.with_suffix(".gif")]
 
-    monkeypatch.setattr("spectral_skills.report.rollout_film.film", note)
+    monkeypatch.setattr("spectral_skills.plots.rollout_film.film", note)
     take.save(tmp_path / "take.npz")
     monkeypatch.setattr(
         "sys.argv", ["film", f"{tmp_path}/take.npz", f"{tmp_path}/take"]

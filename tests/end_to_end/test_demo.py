@@ -11,8 +11,8 @@ from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.compose import chosen
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.motion.synthetic.generate import SynthConfig, embedded_corpus
-from spectral_skills.report import demo, direction_poses, figures
-from spectral_skills.report.demo import FOLLOWED, GRIDS, SHEETS, build, example
+from spectral_skills.plots import demo, direction_poses, figures
+from spectral_skills.plots.demo import FOLLOWED, GRIDS, SHEETS, build, example
 
 
 def _shortest(corpus: Corpus, wanted: str) -> Clip:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from spectral_skills.deploy.released import base_bundle
+from spectral_skills.runtime.released import base_bundle
 
 pytest.importorskip("cyclonedds", reason="speaks to robots; `pip install cyclonedds`")
 
@@ -19,7 +19,7 @@ TRIES = 3
 
 
 def spectral(*words: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "spectral_skills.cli", *words]
+    command = [sys.executable, "-m", "spectral_skills.cli.main", *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 

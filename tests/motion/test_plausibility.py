@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from spectral_skills.cli import main
+from spectral_skills.cli.main import main
 from spectral_skills.motion.inverse_dynamics import (
     _CARRYING,
     _model,
@@ -20,7 +20,7 @@ from spectral_skills.motion.plausibility import (
     measure,
     measure_corpus,
 )
-from spectral_skills.report.plausibility import summarise
+from spectral_skills.plots.plausibility import summarise
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from spectral_skills import rotation
+from spectral_skills.cli.shared import models
 from spectral_skills.motion.synthetic.generate import clip
 from spectral_skills.planner import collect as collecting
 from spectral_skills.planner.collect import (
@@ -16,7 +17,6 @@ from spectral_skills.planner.collect import (
     collect,
 )
 from spectral_skills.tracking.references import References
-from spectral_skills.verbs.shared import models
 
 STAND, WALK = 383, 472
 """Numbers of clips of the embedded corpus."""

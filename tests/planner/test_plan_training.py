@@ -12,8 +12,8 @@ from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
 from spectral_skills.planner.train import train
 from spectral_skills.planner.trainer import Phrases, Trainer
-from spectral_skills.report import ink
-from spectral_skills.report.planner_curves import draw_curves
+from spectral_skills.plots import ink
+from spectral_skills.plots.planner_curves import draw_curves
 from spectral_skills.skill.run_folder import read_log
 
 

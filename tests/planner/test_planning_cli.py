@@ -12,7 +12,7 @@ import torch
 from spoken import needs_weights
 
 from spectral_skills import artifact, recipes
-from spectral_skills.cli import main
+from spectral_skills.cli.main import main
 from spectral_skills.motion.synthetic.generate import clip
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.rows import Rows

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from spectral_skills.control.controller import Tracker
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.planner.routes import (
     InstructedSource,
@@ -12,7 +13,6 @@ from spectral_skills.planner.routes import (
 )
 from spectral_skills.planner.rows import CHUNK
 from spectral_skills.planner.text import TextStates
-from spectral_skills.rollout.controller import Tracker
 
 WIDTH = 5
 

@@ -191,7 +191,7 @@ def launched(folder, tmp_path_factory) -> tuple[subprocess.CompletedProcess, Pat
     """`torchrun --nproc-per-node 2 $(which spectral) pretrain smoke ...`."""
     out = tmp_path_factory.mktemp("torchrun") / "run"
     script = out.parent / "spectral"
-    script.write_text("from spectral_skills.cli import main\n\nmain()\n")
+    script.write_text("from spectral_skills.cli.main import main\n\nmain()\n")
     settings = {
         "--corpus": folder,
         "--out": out,

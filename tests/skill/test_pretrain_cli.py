@@ -10,7 +10,7 @@ import torch
 
 from spectral_skills import config as configs
 from spectral_skills import recipes
-from spectral_skills.cli import main
+from spectral_skills.cli.main import main
 from spectral_skills.motion.windows import WindowSampler
 from spectral_skills.skill import pretrain as training
 from spectral_skills.skill.bottleneck import Continuous
@@ -244,7 +244,7 @@ def _fail_at(call: int):
 
 def test_a_release_is_never_written_over_something_else(tmp_path, monkeypatch, capsys):
     """Not over the run, around it, or over a folder of other things; asked first."""
-    from spectral_skills.cli import main
+    from spectral_skills.cli.main import main
 
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("precious")

@@ -116,7 +116,7 @@ def test_a_clip_is_encoded_and_steered(model, directions, bank):
 
 def test_pictures_of_directions_stand_on_the_floor(directions):
     """The pose in the middle is the default one; all are within limits."""
-    from spectral_skills.report.direction_poses import PANELS, amplitude, poses
+    from spectral_skills.plots.direction_poses import PANELS, amplitude, poses
 
     index = directions.index("stance_height")
     far = amplitude(directions, index)
@@ -133,7 +133,7 @@ def test_weak_directions_are_not_drawn(directions, tmp_path):
     """Who hardly moves a joint, or not always the same way, has no picture."""
     from dataclasses import replace
 
-    from spectral_skills.report.direction_poses import amplitude, draw_poses
+    from spectral_skills.plots.direction_poses import amplitude, draw_poses
 
     index = directions.index("right_arm")
     assert amplitude(directions, index) == pytest.approx(4.83, abs=0.1)

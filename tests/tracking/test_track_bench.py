@@ -5,8 +5,8 @@ import time
 import pytest
 import torch
 
-from spectral_skills.cli import main
-from spectral_skills.report.tables import load
+from spectral_skills.cli.main import main
+from spectral_skills.plots.tables import load
 from spectral_skills.results import Result
 from spectral_skills.tracking import recipes
 from spectral_skills.tracking.bench import Driven, Stopwatch, track

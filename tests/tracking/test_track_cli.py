@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from spectral_skills.artifact import Provenance, load_provenance
-from spectral_skills.cli import _counted, main
+from spectral_skills.cli.main import _counted, main
 from spectral_skills.config import from_dict
-from spectral_skills.evaluation import lafan1
+from spectral_skills.control.record import Rollout
+from spectral_skills.experiments import lafan1
 from spectral_skills.motion.kinds import LAFAN1_CLIPS
-from spectral_skills.report import rollout_film
+from spectral_skills.plots import rollout_film
 from spectral_skills.results import Result
-from spectral_skills.rollout.record import Rollout
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig

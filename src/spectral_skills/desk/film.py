@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
+from spectral_skills.control.record import Rollout
 from spectral_skills.desk.takes import Take
-from spectral_skills.report import rollout_film
-from spectral_skills.rollout.record import Rollout
+from spectral_skills.plots import rollout_film
 
 LONGEST_S = 30.0
 """Of a longer take the film shows the beginning."""

@@ -15,9 +15,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from spectral_skills.deploy.bundle import SENTENCES, Bundle
-from spectral_skills.deploy.mixer import REST, Cue
-from spectral_skills.evaluation.spoken import LONGEST_S, SHORTEST_S
+from spectral_skills.experiments.spoken import LONGEST_S, SHORTEST_S
 from spectral_skills.planner.knobs import Choice
 from spectral_skills.planner.known import Known
 from spectral_skills.planner.opposites import denies
@@ -28,6 +26,8 @@ from spectral_skills.planner.text import (
     text_encoder,
 )
 from spectral_skills.planner.understand import FarFromKnown, Step, listen
+from spectral_skills.runtime.bundle import SENTENCES, Bundle
+from spectral_skills.runtime.mixer import REST, Cue
 
 _NICER = 5
 """Control steps come first."""

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
+from spectral_skills.control.controller import Tracker
+from spectral_skills.control.record import Track
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.rows import CHUNK
 from spectral_skills.planner.text import TextStates
 from spectral_skills.robot import g1
-from spectral_skills.rollout.controller import Tracker
-from spectral_skills.rollout.record import Track
 from spectral_skills.skill.encoder import SkillEncoder
 
 Route = Literal["skills", "re-encode", "explicit"]

@@ -1,0 +1,213 @@
+"""Verbs that drive a robot. Each imports what it needs when it runs."""
+
+from pathlib import Path
+
+_DEFAULT = ("walk",)
+
+
+def drive(
+    bundle: Path | None = None,
+    /,
+    *,
+    play: list[str] | None = None,
+    each: float = 6.0,
+    switch: int = 10,
+    direction: list[str] | None = None,
+    amplitude: list[float] | None = None,
+    say: str | None = None,
+    seconds: float | None = None,
+    noise: float = 0.0,
+    fast: bool = False,
+    track: bool = False,
+    dds: str | None = None,
+    domain: int = 0,
+    out: Path | None = None,
+    film: bool = True,
+    json: bool = False,
+) -> int:
+    """Drive a robot with a bundle: in MuJoCo here, or over DDS a simulated or real G1.
+
+    Begins as a robot does: to the default pose in 3 s, standing under control for 1 s,
+    then what is asked for. The exit code is 1 if the robot fell or was stopped.
+
+    Args:
+        bundle: Folder of `spectral export`; by default the released models.
+        play: Bases of the bundle, one after the other.
+        each: How long each of several is played, s.
+        switch: Control steps of a cross-fade, 2 to 30.
+        direction: Directions to add.
+        amplitude: How much of each, in skill units.
+        say: What to do, in words; the bundle needs a planner.
+        seconds: Length of the drive, with the start: 20 in simulation; over DDS until
+            the operator stops it. It ends with a damped stop.
+        noise: Of the simulated sensors; 1 is usual for a G1.
+        fast: Do not keep to real time.
+        track: Follow each base as a reference instead, and measure how well.
+        dds: Network interface of the robot; `lo` reaches `spectral robot-sim`. The
+            operator starts by remote (start) and holds its dead-man key (R1).
+        domain: DDS domain.
+        out: Folder for the record (.npz), the log and the film.
+        film: Draw a film too; it takes longer than the simulation.
+        json: Print everything as JSON and nothing else.
+    """
+    from spectral_skills.runtime.bundle import Bundle
+
+    if out is not None and out.is_file():
+        raise ValueError(f"{out}: a file; name a folder")
+    opened = Bundle.open(bundle or released())
+    if track:
+        return _track(opened, play or list(opened.bases), json)
+    program = _program(opened, play, each, switch, direction, amplitude, say)
+    if dds is not None:
+        from spectral_skills.runtime.brain import drive_robot
+        from spectral_skills.runtime.safety import Fault
+
+        runtime, _ = drive_robot(opened, program, dds, domain, seconds, out)
+        return int(runtime.fault not in (Fault.OVER, Fault.OPERATOR))
+    return _simulate(opened, program, seconds or 20.0, noise, fast, out, film, json)
+
+
+def released() -> Path:
+    """The bundle of the released models, made when first asked for."""
+    from spectral_skills.runtime.released import base_bundle
+
+    return base_bundle()
+
+
+def _program(
+    bundle,
+    play: list[str] | None,
+    each: float,
+    switch: int,
+    direction: list[str] | None,
+    amplitude: list[float] | None,
+    say: str | None,
+):
+    """What to play; refused now if it cannot be."""
+    from spectral_skills.runtime.mixer import Cue, Mixer, Program
+    from spectral_skills.runtime.planning import PlanHere
+
+    knobs = list(zip(direction or (), amplitude or (), strict=False))
+    if len(direction or ()) != len(amplitude or ()):
+        raise ValueError("give one --amplitude for each --direction")
+    if say is not None:
+        if play:
+            raise ValueError("--say or --play, not both")
+        cues = _said(bundle, say)
+    else:
+        names = play or list(_DEFAULT)
+        seconds = each if len(names) > 1 else None
+        cues = [Cue(name, seconds, switch) for name in names]
+    program = Program(tuple(cues), tuple(knobs), loop=say is None)
+    planner = bundle.planner() if say is not None else None
+    program(Mixer(bundle, None if planner is None else PlanHere(planner)))
+    return program
+
+
+def _said(bundle, text: str) -> list:
+    """Cues of a sentence; other sentences than learned ones need the language model."""
+    from spectral_skills.runtime.mixer import Cue
+
+    manifest = bundle.manifest
+    if not manifest.sentences:
+        raise ValueError(f"{bundle.folder}: a bundle without a planner")
+    learned = {sentence: motion for motion, sentence in manifest.sentences}
+    if (plain := " ".join(text.lower().split())) in learned:
+        return [Cue(plain, manifest.takes_s[learned[plain]], planned=True)]
+    from spectral_skills.desk.listener import Listener
+    from spectral_skills.planner.text import text_encoder
+
+    cues, told = Listener(bundle, text_encoder()).hear(text)
+    if not cues:
+        raise ValueError("; ".join(told))
+    return cues
+
+
+def _simulate(
+    bundle,
+    program,
+    seconds: float,
+    noise: float,
+    fast: bool,
+    out: Path | None,
+    film: bool,
+    json: bool,
+) -> int:
+    import numpy as np
+
+    from spectral_skills.runtime.journey import simulate
+    from spectral_skills.runtime.mixer import Mixer
+    from spectral_skills.runtime.planning import PlanBeside, PlanHere
+    from spectral_skills.runtime.runtime import Runtime, State
+    from spectral_skills.runtime.simulated import SimulatedRobot
+
+    planner = bundle.planner()
+    beside = PlanHere if fast else PlanBeside
+    mixer = Mixer(bundle, None if planner is None else beside(planner))
+
+    def show(event) -> None:
+        if not json:
+            print(f"{event.time_s:7.2f} s  {event.state:8s}{event.what}")
+
+    runtime = Runtime(mixer, begin=program, log=show)
+    journey = simulate(runtime, SimulatedRobot(noise), seconds, paced=not fast)
+    compute = 1000 * np.array(journey.timing.compute)
+    told = {
+        "fell_at_s": journey.fell_at_s,
+        "stopped": None if runtime.fault is None else str(runtime.fault),
+        "walked_m": round(journey.walked_m, 2),
+        "distance_to_corpus": round(float(np.median(journey.distance or [0.0])), 2),
+        "compute_ms": round(float(np.median(compute)), 2),
+        "compute_p99_ms": round(float(np.quantile(compute, 0.99)), 2),
+    }
+    if json:
+        import json as text
+
+        print(text.dumps(told, indent=1))
+    else:
+        for name, value in told.items():
+            label = name.replace("_", " ")
+            print(f"{label:20s}{'no' if value is None else value}")
+    if out is not None:
+        _keep(journey, out, film, silent=json)
+    return int(journey.fell_at_s is not None or runtime.state is State.STOPPED)
+
+
+def _keep(journey, out: Path, film: bool, silent: bool) -> None:
+    """Write the record and a film."""
+    import numpy as np
+
+    from spectral_skills.control.record import Rollout
+    from spectral_skills.plots import rollout_film
+
+    both = zip(journey.rows, journey.reference, strict=True)
+    ghost = [row if reference is None else reference for row, reference in both]
+    record = Rollout.of_rows("drive", np.array(journey.rows), np.array(ghost))
+    out.mkdir(parents=True, exist_ok=True)
+    record.save(out / "drive.npz")
+    paths = [("record", out / "drive.npz")]
+    if film:
+        told = "blue: the base, where the robot is"
+        made = rollout_film.film(record, out / "drive", most_s=20.0, told=told)
+        paths += [("film", path) for path in made]
+    for what, path in [] if silent else paths:
+        print(f"{what:20s}{path}")
+
+
+def _track(bundle, names: list[str], json: bool) -> int:
+    """Follow bases as references, and print how well."""
+    import json as text
+
+    from spectral_skills.runtime.measured import tracked
+
+    found = tracked(bundle, names)
+    if json:
+        print(text.dumps(found, indent=1))
+    else:
+        print(f"{'base':14s}{'success':>8s}{'MPJPE-L mm':>12s}{'MPJPE-G mm':>12s}")
+        for name, one in found.items():
+            done = "yes" if one["success"] else "no"
+            print(
+                f"{name:14s}{done:>8s}{one['local_mm']:12.1f}{one['global_mm']:12.1f}"
+            )
+    return int(not all(one["success"] for one in found.values()))

@@ -1,0 +1,183 @@
+"""The command line. Verbs import what they need when they run, so help is instant."""
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+from spectral_skills.cli import (
+    bundles,
+    composition,
+    controllers,
+    driving,
+    machine,
+    mixing,
+    motions,
+    planning,
+    robots,
+    skills,
+    speech,
+    tracking,
+)
+from spectral_skills.cli.shared import INTERRUPTED
+
+VERBS: dict[str, Callable] = {
+    "doctor": machine.doctor,
+    "ingest": motions.ingest,
+    "synth": motions.synth,
+    "corpus info": motions.corpus_info,
+    "corpus list": motions.corpus_list,
+    "corpus show": motions.corpus_show,
+    "corpus check": motions.corpus_check,
+    "pretrain": skills.pretrain,
+    "directions": skills.directions,
+    "skills encode": skills.skills_encode,
+    "skills map": skills.skills_map,
+    "track": tracking.track,
+    "adapt": controllers.adapt,
+    "average": controllers.average,
+    "rollout": tracking.rollout,
+    "steer": composition.steer,
+    "chain": composition.chain,
+    "collect": planning.collect,
+    "plan": planning.plan,
+    "say": speech.say,
+    "desk": mixing.desk,
+    "export": bundles.export,
+    "drive": driving.drive,
+    "robot-sim": robots.robot_sim,
+    "evaluate readout": skills.evaluate_readout,
+    "evaluate tracking": tracking.evaluate_tracking,
+    "evaluate composition": composition.evaluate_composition,
+    "evaluate chaining": composition.evaluate_chaining,
+    "evaluate planning": planning.evaluate_planning,
+    "report": composition.report,
+    "report skill": skills.report_skill,
+    "report tracking": tracking.report_tracking,
+    "demo": motions.demo,
+    "bench": machine.bench,
+}
+
+
+COUNTS = ("--frames", "--robots", "--probe-every", "--checkpoint-every")
+"""Options that take 200M, 1.5B or 2e9 for a number."""
+
+
+def usage(verbs: Iterable[str] = VERBS) -> str:
+    """What `spectral --help` prints."""
+    width = max(map(len, verbs))
+    lines = [
+        "Spectral Skills: a skill space for humanoids, with knobs that add.",
+        "",
+        "usage: spectral VERB [options]        spectral VERB --help",
+        "",
+    ]
+    for verb in verbs:
+        summary = (inspect.getdoc(VERBS[verb]) or "").splitlines()[0]
+        lines.append(f"  {verb:<{width}}  {summary}")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a verb."""
+    # Threads that wait should sleep: spinning, they take the core that another
+    # program's thread, or their own, needs to go on. Read when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return
+    if arguments[0] == "--version":
+        from importlib.metadata import version
+
+        print(version("spectral-skills"))
+        return
+    for words in (2, 1):
+        verb = " ".join(arguments[:words])
+        if verb in VERBS:
+            sys.exit(_run(verb, arguments[words:]))
+    inner = [v for v in VERBS if v.startswith(f"{arguments[0]} ")]
+    asked = f"unknown verb {arguments[0]!r}"
+    if inner:
+        asked = f"{arguments[0]} needs one of: {', '.join(v.split()[1] for v in inner)}"
+        if {"-h", "--help"} & set(arguments):
+            print(usage(inner))
+            return
+    print(f"{asked}\n\n{usage()}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _with_recipe(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
+    """A verb's function and arguments; every field of a named recipe is an option."""
+    import tyro
+
+    function = VERBS[verb]
+    parameters = dict(inspect.signature(function).parameters)
+    if "config" not in parameters:
+        return function, arguments
+    given = {}
+    settings, default = Annotated[Any, tyro.conf.Suppress], None
+    if arguments and not arguments[0].startswith("-"):
+        from spectral_skills import recipes
+
+        given["recipe"], *arguments = arguments
+        del parameters["recipe"]
+        default = getattr(recipes, verb)(given["recipe"])
+        settings = Annotated[type(default), tyro.conf.arg(name="")]
+    parameters["config"] = parameters["config"].replace(
+        default=default, annotation=settings
+    )
+
+    def run(*args, **kwargs):
+        return function(*given.values(), *args, **kwargs)
+
+    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore
+    run.__annotations__ = {p.name: p.annotation for p in parameters.values()}
+    run.__doc__ = function.__doc__
+    return run, arguments
+
+
+def _counted(arguments: list[str]) -> list[str]:
+    """Arguments with large numbers in full."""
+    found = []
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        option, equals, value = word.rpartition("=")
+        number = re.fullmatch(r"([\d.]+)(?:([kMB])|e(\d+))", value)
+        if number and (option if equals else before) in COUNTS:
+            power = int(number[3] or {"k": 3, "M": 6, "B": 9}[number[2]])
+            word = f"{option}{equals}{round(float(number[1]) * 10**power)}"
+        found.append(word)
+    return found
+
+
+def _run(verb: str, arguments: list[str]) -> int:
+    import tyro
+
+    try:
+        function, rest = _with_recipe(verb, _counted(arguments))
+        named = arguments[: len(arguments) - len(rest)]
+        prog = " ".join(["spectral", verb, *named])
+        code = tyro.cli(function, args=rest, prog=prog)
+    except SystemExit as stop:
+        # 2 means that nothing was usable; a mistyped option is another matter.
+        return 1 if stop.code == 2 else int(stop.code or 0)
+    except BrokenPipeError:
+        # The reader of our output, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, OSError, ModuleNotFoundError) as error:
+        # These are written for users; anything else is a bug and shows its trace.
+        if os.environ.get("SPECTRAL_DEBUG"):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return INTERRUPTED
+    return code or 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Verbs about motions. Each imports what it needs when it runs."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Literal
+
+from spectral_skills.cli.shared import INTERRUPTED, NOTHING_USABLE, or_embedded
+
+
+def ingest(
+    paths: list[Path],
+    /,
+    *,
+    out: Path,
+    fps: float | None = None,
+    strict: bool = False,
+    pad_wrists: bool = False,
+    workers: int | None = None,
+) -> int:
+    """Read motion files of any known format into a corpus.
+
+    Folders are searched; formats are told apart by content. What is broken is
+    refused with a reason, the rest is taken. A corpus already at OUT is replaced.
+    Exit code 2 if nothing was usable.
+
+    Args:
+        paths: Files and folders of motions.
+        out: Folder of the corpus.
+        fps: Frame rate of the files, where they do not say or say it wrong.
+        strict: Stop at the first file that is refused.
+        pad_wrists: Take 23-joint clips and hold their wrists at zero.
+        workers: Reading processes; all cores by default.
+    """
+    from spectral_skills.motion.clip import ClipError
+    from spectral_skills.motion.ingest import ingest as run
+
+    try:
+        summary = run(
+            paths,
+            out,
+            fps=fps,
+            strict=strict,
+            pad_wrists=pad_wrists,
+            workers=workers,
+        )
+    except ClipError as error:
+        raise ValueError(f"stopped by --strict: {error}") from None
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    if not summary.files:
+        print("no motion files there: csv, npz, pkl, joblib", file=sys.stderr)
+        return NOTHING_USABLE
+    print("\n".join(summary.lines()))
+    if not summary.clips:
+        print("nothing was usable; no corpus was written", file=sys.stderr)
+        return NOTHING_USABLE
+    print(f"corpus    {out}")
+    return 0
+
+
+def corpus_info(corpus: Path | None = None, /, *, json: bool = False) -> None:
+    """Count clips, frames and hours, by source, licence and kind.
+
+    Args:
+        corpus: Folder of the corpus; by default the embedded one, made on first use.
+        json: Print one JSON object instead of a table.
+    """
+    from spectral_skills.plots.corpus import print_info
+
+    print_info(or_embedded(corpus), as_json=json)
+
+
+def corpus_list(
+    corpus: Path | None = None,
+    /,
+    *,
+    match: str = "",
+    limit: int | None = None,
+    notes: bool = False,
+) -> None:
+    """List clips: name, seconds, source, text.
+
+    Args:
+        corpus: Folder of the corpus; by default the embedded one, made on first use.
+        match: Only clips with this in their name or text.
+        limit: At most so many.
+        notes: Also print what is remarkable about each clip.
+    """
+    from spectral_skills.plots.corpus import print_list
+
+    print_list(or_embedded(corpus), match=match, limit=limit, notes=notes)
+
+
+def corpus_show(
+    name: str, corpus: Path | None = None, /, *, out: Path | None = None
+) -> None:
+    """Draw a clip: contact sheet, foot heights, root and joint curves.
+
+    Args:
+        name: Name of the clip, as `corpus list` prints it.
+        corpus: Folder of the corpus; by default the embedded one, made on first use.
+        out: Picture to write; NAME.png here by default.
+    """
+    from spectral_skills.plots.corpus import draw_clip
+
+    file_name = re.sub(r"[^\w.~ +-]", "_", name)
+    draw_clip(or_embedded(corpus), name, out or Path(f"{file_name}.png"))
+
+
+def corpus_check(
+    corpus: Path | None = None,
+    /,
+    *,
+    against: Path | None = None,
+    record: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Measure how plausible the motions are: soles, balance, forces, motors, gait.
+
+    Args:
+        corpus: Folder of the corpus; by default the embedded one, made on first use.
+        against: Folder of another corpus, to show the same of it.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+        json: Print one JSON object, with every clip, instead of tables.
+    """
+    from spectral_skills.plots.plausibility import print_check
+
+    print_check(
+        or_embedded(corpus),
+        as_json=json,
+        label="Embedded corpus" if corpus is None else "",
+        against=against,
+        record=record,
+    )
+
+
+def synth(
+    recipe: Literal["base", "smoke"] = "base",
+    /,
+    *,
+    out: Path,
+    clips: int | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+) -> int:
+    """Generate a corpus of G1 motion with text; nothing is downloaded.
+
+    The same recipe, size and seed give the same bytes. A killed run goes on where
+    it was. A corpus already at OUT is replaced.
+
+    Args:
+        recipe: base is the embedded corpus, about an hour; smoke takes seconds.
+        out: Folder of the corpus.
+        clips: Number of clips instead of the recipe's.
+        seed: Seed instead of the recipe's.
+        workers: Working processes; all cores by default.
+    """
+    import time
+    from dataclasses import replace
+
+    from spectral_skills import recipes
+    from spectral_skills.motion.corpus import Corpus
+    from spectral_skills.motion.synthetic.generate import synthesise
+
+    config = getattr(recipes, f"synth_{recipe}")()
+    asked = {"clips": clips, "seed": seed}
+    config = replace(config, **{k: v for k, v in asked.items() if v is not None})
+    start = time.perf_counter()
+    try:
+        synthesise(out, config, workers)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    corpus = Corpus.open(out)
+    print(
+        f"{len(corpus):,} clips, {corpus.frames:,} frames, {corpus.hours:.2f} h "
+        f"in {time.perf_counter() - start:.0f} s"
+    )
+    print(f"corpus    {out}")
+    print(f"look      spectral corpus show {corpus.names[0]} {out}")
+    return 0
+
+
+def demo(*, out: Path = Path("demo")) -> None:
+    """Draw the embedded corpus, read motion files, write a page with pictures.
+
+    Args:
+        out: Folder for the page and everything it shows.
+    """
+    from spectral_skills.plots.demo import build
+
+    print(f"open {build(or_embedded(None), out)}")

@@ -1,0 +1,113 @@
+"""What several verbs need; heavy imports happen inside."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+NOTHING_USABLE = 2
+INTERRUPTED = 130
+
+
+def or_embedded(corpus: Path | None) -> Path:
+    """The given corpus, or the one that is made when first asked for."""
+    if corpus is not None:
+        return corpus
+    from spectral_skills.motion.synthetic.generate import embedded_corpus
+
+    return embedded_corpus()
+
+
+def open_corpora(folders: list[Path]) -> list:
+    """Corpora by their folders; `embedded` is made when first asked for."""
+    from spectral_skills.motion.corpus import Corpus
+
+    names = [None if str(folder) == "embedded" else folder for folder in folders]
+    return [Corpus.open(or_embedded(name)) for name in names]
+
+
+def device_or_best(name: str | None) -> str:
+    """The device asked for, or the best there is."""
+    import torch
+
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.split(":")[0] not in ("cpu", "cuda"):
+        raise ValueError(f"no device {name!r}; there are cpu and cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("no CUDA device here; run it with --device cpu")
+    return name
+
+
+def check_file(out: Path, suffix: str) -> None:
+    """Say so now if a result could not be written later."""
+    if out.suffix != suffix:
+        raise ValueError(f"{out}: name a file that ends in {suffix}")
+    if out.is_dir():
+        raise ValueError(f"{out}: a folder; name a file in it")
+    if (above := next(p for p in out.absolute().parents if p.exists())).is_file():
+        raise ValueError(f"{out}: {above} is a file, not a folder")
+
+
+def apart(target: Path, other: Path) -> None:
+    """Refuse to write a folder over, into or around another."""
+    one, two = target.resolve(), other.resolve()
+    if one == two or one in two.parents or two in one.parents:
+        raise ValueError(f"{target}: inside or around {other}; choose another folder")
+
+
+def check_training(corpus: list[Path], out: Path, release: Path | None) -> None:
+    """Refuse what a training verb could not read or write in the end."""
+    from spectral_skills.artifact import refuse_foreign
+
+    if not corpus:
+        raise ValueError("--corpus needs a folder; `embedded` is made on first use")
+    if release is not None:
+        for folder in (out, *corpus):
+            apart(release, folder)
+        refuse_foreign(release)
+
+
+def command_of(words: list[str], settings: Any, recipe: Any) -> str:
+    """A command line without folders: words, and what differs from a recipe."""
+    from spectral_skills.config import differences
+
+    changes = differences(settings, recipe)
+    options = [f"--{name.replace('_', '-')} {v}" for name, v in changes.items()]
+    return " ".join([*words, *options])
+
+
+def trained(train: Callable[[], Any], out: Path, release: Path | None) -> int:
+    """Train to the end or to an interrupt, and say where everything is."""
+    from spectral_skills.artifact import load_provenance
+    from spectral_skills.skill import distributed
+
+    try:
+        model = train()
+    except KeyboardInterrupt:
+        saved = (out / "checkpoint").exists()
+        told = "the same command goes on from here" if saved else "nothing was saved"
+        print(f"stopped; {told}", file=sys.stderr)
+        return INTERRUPTED
+    if distributed.rank() == 0:
+        print(f"model     {out / 'model'}")
+        print(f"curves    {out / 'curves.png'}")
+        if release is not None:
+            model.release(release, load_provenance(out / "model"))
+            print(f"release   {release}")
+    distributed.leave()
+    return 0
+
+
+def models(controller: Path, skill: Path, device: str) -> tuple:
+    """A controller and, if its commands are skills, the encoder that makes them."""
+    from spectral_skills.control.controller import check_match
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.tracking.policy import Controller
+
+    actor = Controller.load(controller, device)
+    if actor.config.command.kind != "skill":
+        return actor, None
+    encoder = SkillModel.load(skill, device).encoder
+    check_match(actor, encoder)
+    return actor, encoder

@@ -1,0 +1,46 @@
+"""`spectral bench evaluate`: how long it takes to measure a controller."""
+
+import time
+
+import numpy as np
+
+from spectral_skills.experiments.course import Course
+from spectral_skills.experiments.tracking import evaluate as scores
+from spectral_skills.motion.bench import hardware
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.synthetic.generate import embedded_corpus
+from spectral_skills.results import Result
+from spectral_skills.skill.model import SkillModel
+from spectral_skills.tracking.policy import Controller
+
+_GPU = ((4096, "120", ""),)
+_CPU = ((1, "", "1"), (16, "", ""))
+"""Clips, and goals of time and speed."""
+
+
+def evaluate(device: str) -> list[Result]:
+    """Seconds for clips of the embedded corpus, from models on the device to scores;
+    physics is built in that time."""
+    corpus = Corpus.open(embedded_corpus())
+    cuda = device.startswith("cuda")
+    encoder = SkillModel.load("base", device).encoder
+    controller = Controller.load("base", device)
+    results = []
+    for count, *goals in _GPU if cuda else _CPU:
+        clips = corpus.select(np.resize(np.arange(len(corpus)), count))
+        began = time.perf_counter()
+        scores(controller, Course(clips, encoder, device))
+        seconds = time.perf_counter() - began
+        played = float(clips.lengths.sum()) / FPS / seconds
+        cells = ("time", seconds, "s"), ("speed", played, "x real time")
+        results += [
+            Result(
+                *("Tracking: evaluation", f"{count:,} clip{'s' * (count > 1)}", *cell),
+                n=count,
+                paper=goal,
+                command=f"spectral bench evaluate{' --device cuda' if cuda else ''}",
+                hardware=hardware(device),
+            )
+            for cell, goal in zip(cells, goals, strict=True)
+        ]
+    return results

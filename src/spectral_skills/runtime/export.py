@@ -1,0 +1,248 @@
+"""`spectral export`: from trained models to a bundle that runs without torch.
+
+A bundle is put in its place only when every graph gives what its model gives, on what
+robots observe that execute two of its bases.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from safetensors.numpy import save
+from tqdm import tqdm
+
+from spectral_skills import config as configs
+from spectral_skills.atomic import replacing_folder, write_file
+from spectral_skills.experiments.spoken import EVERY
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.synthetic.generate import embedded_corpus
+from spectral_skills.planner import export as planner_export
+from spectral_skills.planner.model import Planner, check_text
+from spectral_skills.planner.text import TextEncoder, TextStates, text_encoder
+from spectral_skills.robot import g1
+from spectral_skills.runtime import bundle, graphs, parity
+from spectral_skills.runtime.base_clips import NAMES, BaseClip, base_clips
+from spectral_skills.runtime.bundle import JointOrder, Layout, Manifest
+from spectral_skills.runtime.corpus_bank import RELEASED_FILE, CorpusBank
+from spectral_skills.runtime.models import Models
+from spectral_skills.runtime.parity import Observed
+from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.tracking.observations import ACTION_LIMIT, HISTORY
+from spectral_skills.tracking.policy import PHASE
+
+FOLLOWED = 2
+"""Bases that robots execute."""
+_PLANS = 20
+_BLOCKS = ("joints", "joint_velocities", "last_action")
+_PROPRIO = (
+    *(("gravity", 3), ("angular_velocity", 3)),
+    *((block, g1.NUM_JOINTS) for block in _BLOCKS),
+)
+
+
+class Exported(NamedTuple):
+    """What was written, and how far graphs are from their models."""
+
+    manifest: Manifest
+    differences: dict[str, float]
+
+
+def export(
+    models: Models,
+    out: Path,
+    bases: Sequence[str] = NAMES,
+    corpus: Corpus | None = None,
+    joint_order: JointOrder = "mujoco",
+    words: TextEncoder | None = None,
+) -> Exported:
+    """Write a bundle to a folder: a new one, or in place of another bundle.
+
+    Clips that are no generated bases, and the skills that distances are measured to,
+    are of `corpus`: the embedded one by default. `words` reads sentences for the
+    planner: the language model that planners are trained with by default.
+    """
+    refuse_foreign(out)
+    wanted = base_clips(models.encoder, bases, corpus)
+    with stages(5 + len(bases)) as stage, replacing_folder(out) as folder:
+        clips = []
+        for name in bases:
+            stage(name)
+            clips.append(next(wanted))
+        stage("corpus")
+        bank = _bank(models.encoder, corpus)
+        stage("controller")
+        graph = graphs.controller_onnx(models.controller, joint_order)
+        write_file(folder / bundle.CONTROLLER, graph)
+        stage("encoder")
+        write_file(folder / bundle.ENCODER, graphs.encoder_onnx(models.encoder))
+        stage("planner")
+        text = _write_planner(models, words, folder)
+        stage("comparison")
+        rows = [clip.motion.rows for clip in clips[:FOLLOWED]]
+        observed = parity.observe(models.controller, models.encoder, rows)
+        differences = _differences(models, folder, joint_order, observed, text)
+        parity.check(differences)
+        write_file(folder / bundle.BASES, save(_arrays(clips)))
+        bank.save(folder / bundle.SUPPORT)
+        if models.directions is not None:
+            models.directions.save(folder / bundle.DIRECTIONS)
+        manifest = _manifest(models, folder, clips, bank, joint_order)
+        write_file(folder / bundle.MANIFEST, configs.dumps(manifest))
+        bundle.Bundle.open(folder)  # what cannot be read is not put in place
+    return Exported(manifest, differences)
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Say so if a folder holds anything but a bundle: it would be lost."""
+    if folder.is_file():
+        raise ValueError(f"{folder}: a file; a bundle is a folder")
+    found = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if not found:
+        return
+    known: set[str] = set()
+    if bundle.MANIFEST in found:
+        path = folder / bundle.MANIFEST
+        values = configs.parse(path.read_text(), str(path))
+        files = values.get("files") if isinstance(values, dict) else None
+        known = {bundle.MANIFEST, *(files if isinstance(files, dict) else ())}
+    if foreign := sorted(found - known):
+        raise ValueError(
+            f"{folder}: holds {foreign[0]!r}, which is not part of a bundle and would "
+            "be lost; choose another folder"
+        )
+
+
+@contextmanager
+def stages(count: int) -> Iterator:
+    """A bar that shows what is being made: `stage(name)` before each."""
+    # disable=None: silent when the output is no terminal.
+    with tqdm(total=count, unit="part", disable=None) as bar:
+        begun = False
+
+        def stage(name: str) -> None:
+            nonlocal begun
+            bar.update(int(begun))
+            bar.set_description(name)
+            begun = True
+
+        yield stage
+        bar.update()
+
+
+def _bank(encoder: SkillEncoder, corpus: Corpus | None) -> CorpusBank:
+    """Skills of the corpus; those of the released models are there already."""
+    if corpus is None:
+        released = CorpusBank.load(RELEASED_FILE)
+        if released.encoder == encoder.fingerprint():
+            return released
+        corpus = Corpus.open(embedded_corpus())
+    return CorpusBank.build(encoder, corpus)
+
+
+def _write_planner(
+    models: Models, words: TextEncoder | None, folder: Path
+) -> TextStates | None:
+    """The graph, and every sentence that it has learned, which are given back."""
+    planner = models.planner
+    if planner is None:
+        return None
+    words = words or text_encoder()
+    check_text(planner, words)
+    text = words.encode(planner.config.about.sentences)
+    planner_export.export(planner, folder / bundle.PLANNER)
+    arrays = {"states": text.states.numpy(), "mask": text.mask.numpy()}
+    write_file(folder / bundle.SENTENCES, save(arrays))
+    return text
+
+
+def _differences(
+    models: Models,
+    folder: Path,
+    order: JointOrder,
+    seen: Observed,
+    text: TextStates | None,
+) -> dict[str, float]:
+    """Of each graph, as run time reads it."""
+    controller = bundle.Controller(folder / bundle.CONTROLLER, order)
+    encoder = bundle.Encoder(folder / bundle.ENCODER)
+    largest = parity.largest_difference
+    senses = zip(seen.history, seen.command, strict=True)
+    places = zip(seen.rows, seen.robot, strict=True)
+    found = {
+        bundle.CONTROLLER: largest(controller, senses, seen.action),
+        bundle.ENCODER: largest(encoder, places, seen.skill),
+    }
+    if models.planner is not None and text is not None:
+        spread = np.linspace(0, len(seen.history) - 1, _PLANS).astype(int)
+        told = models.planner, folder, text, seen.history[spread]
+        found[bundle.PLANNER] = _planner_difference(*told)
+    return found
+
+
+def _planner_difference(
+    planner: Planner, folder: Path, text: TextStates, histories: np.ndarray
+) -> float:
+    """The same for plans, of as many sentences as there are histories."""
+    graph = bundle.Planner(folder, _sentences(planner))
+    random, head = torch.Generator().manual_seed(0), planner.config.head
+    spread = np.linspace(0, len(graph.sentences) - 1, len(histories)).astype(int)
+    found = []
+    for history, at in zip(histories, spread, strict=True):
+        noise = torch.randn(1, head.chunk, head.action, generator=random)
+        one = TextStates(text.states[at : at + 1], text.mask[at : at + 1])
+        right = planner.plan(torch.from_numpy(history)[None], one, noise)[0].numpy()
+        plan = graph.plan(history, graph.sentences[at][1], noise[0].numpy())
+        found.append(np.abs(plan - right).max())
+    return float(np.max(found))
+
+
+def _sentences(planner: Planner) -> tuple[tuple[str, str], ...]:
+    motions = planner.config.about.motions
+    return tuple((motion.name, s) for motion in motions for s in motion.sentences)
+
+
+def _arrays(clips: Sequence[BaseClip]) -> dict[str, np.ndarray]:
+    found = {}
+    for clip in clips:
+        found[f"{clip.facts.name}.skills"] = clip.motion.skills.numpy()
+        found[f"{clip.facts.name}.rows"] = clip.motion.rows.numpy()
+    return found
+
+
+def _manifest(
+    models: Models,
+    folder: Path,
+    clips: Sequence[BaseClip],
+    bank: CorpusBank,
+    joint_order: JointOrder,
+) -> Manifest:
+    command, planner = models.controller.config.command, models.planner
+    motions = () if planner is None else planner.config.about.motions
+    return Manifest(
+        version=bundle.VERSION,
+        made_with=f"spectral-skills {version('spectral-skills')}",
+        robot=bundle.robot_facts(ACTION_LIMIT),
+        layout=Layout(
+            history=HISTORY,
+            proprio=_PROPRIO,
+            skill=command.width,
+            phase=PHASE,
+            hold=command.hold,
+            window=(models.encoder.first, models.encoder.last),
+            joint_order=joint_order,
+        ),
+        controller=models.controller_hash,
+        encoder=models.encoder.fingerprint(),
+        planner=models.planner_hash,
+        bases=tuple(clip.facts for clip in clips),
+        typical=bank.typical,
+        far=bank.far,
+        plan_every=EVERY,
+        sentences=() if planner is None else _sentences(planner),
+        takes_s={motion.name: motion.frames / FPS for motion in motions},
+        files={p.name: bundle.file_hash(p) for p in sorted(folder.iterdir())},
+    )

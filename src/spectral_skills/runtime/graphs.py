@@ -1,0 +1,92 @@
+"""Controllers and encoders as ONNX graphs, with all inside that run time would repeat:
+the normaliser, the anchor, another order of the joints."""
+
+import torch
+from torch import Tensor, nn
+
+from spectral_skills.motion.windows import anchor_poses
+from spectral_skills.planner.export import to_onnx
+from spectral_skills.robot import g1
+from spectral_skills.runtime.bundle import JointOrder
+from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.tracking.observations import HISTORY, PROPRIO
+from spectral_skills.tracking.policy import PHASE, Controller
+
+SENSES = PROPRIO - 3 * g1.NUM_JOINTS
+"""Numbers of a frame before its three blocks of joints."""
+
+
+class ControllerGraph(nn.Module):
+    """History (n, 10, 93) and command (n, d + 2) to an action (n, 29)."""
+
+    frame: Tensor
+    action: Tensor
+
+    def __init__(self, controller: Controller, order: JointOrder = "mujoco"):
+        super().__init__()
+        self.controller = controller
+        self.skill = controller.config.command.width
+        there, back = (torch.arange(g1.NUM_JOINTS) for _ in range(2))
+        if order == "isaaclab":
+            there = torch.from_numpy(g1.ISAACLAB_TO_MUJOCO)
+            back = torch.from_numpy(g1.MUJOCO_TO_ISAACLAB)
+        blocks = [SENSES + i * g1.NUM_JOINTS + there for i in range(3)]
+        self.reordered = order == "isaaclab"
+        self.register_buffer("frame", torch.cat((torch.arange(SENSES), *blocks)))
+        self.register_buffer("action", back)
+
+    def forward(self, history: Tensor, command: Tensor) -> Tensor:
+        if self.reordered:
+            history = history.index_select(-1, self.frame)
+        skill, phase = command[:, : self.skill], command[:, self.skill :]
+        controller = self.controller
+        action = controller(controller.inputs(history, skill, phase))
+        return action.index_select(-1, self.action) if self.reordered else action
+
+
+class EncoderGraph(nn.Module):
+    """Reference frames (n, k, 36) in the world, from the first that the encoder sees
+    to the last, and the robot's root (n, 7), to a skill (n, d)."""
+
+    seen: Tensor
+
+    def __init__(self, encoder: SkillEncoder):
+        super().__init__()
+        self.encoder = encoder
+        self.frames = encoder.last - encoder.first + 1
+        self.register_buffer("seen", encoder.steps - encoder.first)
+
+    def forward(self, rows: Tensor, robot: Tensor) -> Tensor:
+        if self.encoder.poses != self.frames:
+            rows = rows.index_select(1, self.seen)
+        anchor = self.encoder.windows.anchor
+        poses = anchor_poses(rows, robot[:, :3], robot[:, 3:7], anchor)
+        return self.encoder(poses).skill
+
+
+def check_exportable(controller: Controller) -> None:
+    """Refuse a controller that cannot follow a stream of skills."""
+    if (kind := controller.config.command.kind) != "skill":
+        raise ValueError(
+            f"this controller's commands are of the kind {kind!r}; only controllers of "
+            "skills can be exported: give one that was trained with a skill model"
+        )
+
+
+def controller_onnx(controller: Controller, order: JointOrder = "mujoco") -> bytes:
+    """The graph `history`, `command` to `action`."""
+    check_exportable(controller)
+    example = (
+        torch.zeros(1, HISTORY, PROPRIO),
+        torch.zeros(1, controller.config.command.width + PHASE),
+    )
+    graph = ControllerGraph(controller, order)
+    return to_onnx(graph, example, ("history", "command"), "action")
+
+
+def encoder_onnx(encoder: SkillEncoder) -> bytes:
+    """The graph `rows`, `robot` to `skill`."""
+    graph = EncoderGraph(encoder)
+    root = torch.eye(g1.QPOS_SIZE)[3][:7]
+    rows = torch.eye(g1.QPOS_SIZE)[3].expand(1, graph.frames, -1)
+    return to_onnx(graph, (rows.contiguous(), root[None]), ("rows", "robot"), "skill")

@@ -1,0 +1,235 @@
+"""A simulated G1 that speaks the real one's protocol, in a process of its own.
+
+It hangs in a gantry until an operator starts the program that drives it, as a real G1
+would; its motors go by the last command that arrived, whatever becomes of the sender.
+"""
+
+import dataclasses
+import signal
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal, NamedTuple
+
+import mujoco
+import numpy as np
+
+from spectral_skills.robot import g1
+from spectral_skills.runtime import unitree
+from spectral_skills.runtime.dds import RobotLink
+from spectral_skills.runtime.gantry import Gantry, Operator
+from spectral_skills.runtime.safety import sendable
+from spectral_skills.runtime.signals import Order, damped_stop
+from spectral_skills.runtime.simulated import SimulatedRobot
+
+PERIOD_S = g1.PHYSICS_DT_S
+MODE_MACHINE = 5
+"""What a G1 with 29 motors calls itself."""
+FALLEN_M, FALLEN_RAD = 0.45, 0.8
+WALKING_M_S = 0.15
+_STRIDE_M = 0.2
+_BEHIND_S = 0.01
+"""Later than this, time stands still instead: steps in a burst would go without new
+commands."""
+
+
+class Kind(IntEnum):
+    """What the last command wanted."""
+
+    NONE = 0
+    DAMPED = 1
+    POSE = 2
+
+
+class Moment(NamedTuple):
+    """What was recorded of one step."""
+
+    time_s: float
+    qpos: np.ndarray
+    kind: Kind
+    keys: int
+
+
+@dataclass
+class Tally:
+    """What has happened so far."""
+
+    seconds: float = 0.0
+    states: int = 0
+    commands: int = 0
+    wrong_crc: int = 0
+    out_of_limits: int = 0
+    """Commands that no robot should get; they were not obeyed."""
+    stood_still_s: float = 0.0
+    """So long the machine was too busy for the simulation."""
+    walked_m: float = 0.0
+    """Way of the pelvis over the ground, free of the gantry and not yet braked."""
+    fell: bool = False
+    """On that way."""
+    lowest_m: float = Gantry.STANDING_M
+    """Height of the pelvis on it at the least."""
+    ended: str = "hanging"
+    """Hanging, standing, walking or fallen."""
+    braked_s: float | None = None
+    """When a command first wanted motors to brake after they had held a pose."""
+
+
+class RobotSim:
+    """A G1 in its gantry, and what it has been told."""
+
+    def __init__(
+        self,
+        link: RobotLink,
+        *,
+        noise: float = 1.0,
+        operator: Literal["auto", "none"] = "auto",
+        stop_after_s: float | None = None,
+        record: bool = True,
+        seed: int = 0,
+    ):
+        self.robot, self._link = SimulatedRobot(noise, seed), link
+        self.gantry = Gantry(self.robot)
+        hanging = np.zeros(g1.NUM_JOINTS)
+        self.robot.reset(np.array((0, 0, Gantry.HANGING_M, 1, 0, 0, 0, *hanging)))
+        self.robot.apply(damped_stop(hanging))
+        self._operator = (
+            Operator(self.gantry, stop_after_s) if operator == "auto" else None
+        )
+        self.order: Order | None = None
+        self.kind, self.keys = Kind.NONE, 0
+        self.tally, self._record = Tally(), record
+        self.moments: list[Moment] = []
+        self._trail: deque[np.ndarray] = deque(maxlen=round(1 / PERIOD_S))
+        """Where it was in the last second."""
+        self._place: np.ndarray | None = None
+        """Where the way was last counted."""
+
+    def step(self) -> None:
+        """Five milliseconds: commands in, physics, state out."""
+        robot = self.robot
+        self._obey()
+        if self._operator is not None:
+            self.keys = self._operator.keys(robot.time_s, self.order)
+        self.gantry.pull()
+        robot.step(PERIOD_S)
+        sensed = dataclasses.replace(
+            robot.read(),
+            tick=round(robot.time_s / unitree.TICK_S),
+            keys=self.keys,
+        )
+        self._link.send(unitree.state(sensed, MODE_MACHINE))
+        self._link.send_torso(self._torso())
+        self._count()
+
+    def _obey(self) -> None:
+        for command in self._link.commands():
+            if not unitree.intact(command):
+                self.tally.wrong_crc += 1
+                continue
+            order = unitree.ordered(command)
+            if not sendable(order):
+                self.tally.out_of_limits += 1
+                continue
+            self.tally.commands, self.order = self.tally.commands + 1, order
+            kind = Kind.DAMPED if self.order.damped else Kind.POSE
+            if (self.kind, kind) == (Kind.POSE, Kind.DAMPED):
+                if self.tally.braked_s is None:
+                    self.tally.braked_s = self.robot.time_s
+            self.kind = kind
+        if self.order is not None:
+            self.robot.apply(self.order)
+
+    def _torso(self) -> np.ndarray:
+        data = self.robot.data
+        torso = self.robot.model.body("torso_link").id
+        velocity = np.empty(6)
+        mujoco.mj_objectVelocity(
+            self.robot.model, data, mujoco.mjtObj.mjOBJ_BODY, torso, velocity, 1
+        )
+        return unitree.imu(data.xquat[torso], velocity[:3])
+
+    def _count(self) -> None:
+        robot, tally = self.robot, self.tally
+        qpos = robot.qpos.copy()
+        tally.seconds, tally.states = robot.time_s, tally.states + 1
+        self._trail.append(qpos[:2])
+        if self._record:
+            self.moments.append(Moment(robot.time_s, qpos, self.kind, self.keys))
+        if self.gantry.height_m is None and self.kind is Kind.POSE:
+            if self._place is None:
+                self._place = qpos[:2]
+            way = float(np.linalg.norm(qpos[:2] - self._place))
+            if way > _STRIDE_M:  # swaying in place is no way
+                tally.walked_m, self._place = tally.walked_m + way, qpos[:2]
+            tally.lowest_m = min(tally.lowest_m, float(qpos[2]))
+            tally.fell |= self.lies
+        tally.ended = self.doing
+
+    @property
+    def speed_m_s(self) -> float:
+        """Over the ground, in the last second."""
+        way = self._trail[-1] - self._trail[0]
+        return float(np.linalg.norm(way)) / (len(self._trail) * PERIOD_S)
+
+    @property
+    def lies(self) -> bool:
+        tilt_rad = self.robot.sense().tilt_rad
+        return bool(self.robot.qpos[2] < FALLEN_M or tilt_rad > FALLEN_RAD)
+
+    @property
+    def doing(self) -> str:
+        if self.gantry.height_m is not None:
+            return "hanging"
+        if self.lies:
+            return "fallen"
+        return "walking" if self.speed_m_s > WALKING_M_S else "standing"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The record: one row for each step."""
+        times, qpos, kinds, keys = zip(*self.moments, strict=True)
+        return {
+            "time_s": np.array(times),
+            "qpos": np.array(qpos, np.float32),
+            "kind": np.array(kinds, np.uint8),
+            "keys": np.array(keys, np.uint16),
+        }
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def run(
+    sim: RobotSim, seconds: float | None, say: Callable[[str], None] = _say
+) -> None:
+    """Simulate in real time until it is over or interrupted; a line every second."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    second = round(1 / PERIOD_S)
+    due, since, tally = time.monotonic(), time.monotonic(), sim.tally
+    commands = 0
+    try:
+        while seconds is None or tally.states * PERIOD_S < seconds:
+            if (wait := due - time.monotonic()) > 0:
+                time.sleep(wait)
+            sim.step()
+            due += PERIOD_S
+            if (behind := time.monotonic() - due) > _BEHIND_S:
+                due, tally.stood_still_s = due + behind, tally.stood_still_s + behind
+            if tally.states % second == 0:
+                took = time.monotonic() - since
+                rates = second / took, (tally.commands - commands) / took
+                since, commands = time.monotonic(), tally.commands
+                say(_line(sim, *rates))
+    except KeyboardInterrupt:
+        pass
+
+
+def _line(sim: RobotSim, states_hz: float, commands_hz: float) -> str:
+    told = {Kind.NONE: "nothing", Kind.DAMPED: "brake", Kind.POSE: "hold"}[sim.kind]
+    return (
+        f"{sim.tally.seconds:6.1f} s  {sim.doing:8}  height {sim.robot.qpos[2]:.2f} m  "
+        f"speed {sim.speed_m_s:.2f} m/s  walked {sim.tally.walked_m:5.1f} m  "
+        f"states {states_hz:3.0f} Hz  commands {commands_hz:3.0f} Hz ({told})"
+    )

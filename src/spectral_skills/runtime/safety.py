@@ -1,0 +1,155 @@
+"""What a robot may be told, and what it may tell: pure checks, no clocks of their own.
+
+Two places use them: the control loop, and the guard between it and the motors.
+"""
+
+from dataclasses import dataclass
+from enum import IntFlag, StrEnum
+
+import numpy as np
+
+from spectral_skills.robot import g1
+from spectral_skills.runtime.signals import Order, Sensed
+
+_TICKS = 1 << 32
+
+
+class Fault(StrEnum):
+    """Why a state was not taken, or a robot was stopped."""
+
+    LOST = "no state"
+    NOT_FINITE = "a sensor is not a number"
+    OUT_OF_RANGE = "a sensor is out of range"
+    REPEATED = "a state again"
+    REORDERED = "a state older than the last"
+    WRONG_CRC = "wrong checksum"
+    TILT = "tilted too far"
+    JOINT_LIMIT = "a joint past its limit"
+    TOO_FAST = "a joint too fast"
+    SOURCE = "the skill source failed"
+    ACTION = "an action is not a number"
+    ORDER = "an order out of limits"
+    SILENT = "no order"
+    GONE = "the control loop is gone"
+    CLOCK = "the clock jumped or the machine stood still"
+    KEY = "the dead-man key was let go"
+    OPERATOR = "stopped by the operator"
+    GUARD = "the guard is gone"
+    OVER = "the drive is over"
+
+
+class Key(IntFlag):
+    """Buttons of the G1's remote, as bytes 2 and 3 of `wireless_remote` have them."""
+
+    R1, L1, START, SELECT = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+    R2, L2, F1, F2 = 1 << 4, 1 << 5, 1 << 6, 1 << 7
+    A, B, X, Y = 1 << 8, 1 << 9, 1 << 10, 1 << 11
+    UP, RIGHT, DOWN, LEFT = 1 << 12, 1 << 13, 1 << 14, 1 << 15
+
+
+HOLD_KEY, START_KEY, STOP_KEY = Key.R1, Key.START, Key.SELECT
+"""Dead man's key, start, and stop."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Beyond these a robot is stopped, or what it tells is not believed."""
+
+    tilt_rad: float = 1.0
+    velocity_rad_s: float = 35.0
+    joint_rad: float = 0.1
+    """Past the limit of a joint, which is somewhat soft."""
+    absurd_rad: float = 0.6
+    """So far past it is a broken sensor, not a joint."""
+    absurd_rad_s: float = 100.0
+    hold_s: float = 0.015
+    """A state older than this is not acted upon: the last safe order counts on."""
+    lost_s: float = 0.060
+    """A state older than this stops the robot."""
+    silent_s: float = 0.050
+    """So long the guard goes on with the last order of a control loop."""
+
+
+LIMITS = Limits()
+
+
+class Gate:
+    """Lets those states pass that are new, in order and possible."""
+
+    def __init__(self, limits: Limits = LIMITS):
+        self.limits, self.last = limits, None
+        self.last: Sensed | None
+        """The newest that passed."""
+
+    def refuse(self, sensed: Sensed) -> Fault | None:
+        """Why a state must not pass; otherwise it is the newest."""
+        fault = self._fault(sensed)
+        if fault is None:
+            self.last = sensed
+        return fault
+
+    def age_s(self, now: float) -> float:
+        """How long ago the newest arrived."""
+        return float("inf") if self.last is None else now - self.last.time_s
+
+    def _fault(self, sensed: Sensed) -> Fault | None:
+        parts = sensed.quaternion, sensed.gyro, sensed.joints, sensed.velocities
+        if not all(np.isfinite(part).all() for part in parts):
+            return Fault.NOT_FINITE
+        if self.last is not None:
+            ahead = (sensed.tick - self.last.tick) % _TICKS
+            if ahead == 0:
+                return Fault.REPEATED
+            if ahead > _TICKS // 2:
+                return Fault.REORDERED
+        low, high = g1.JOINT_LIMITS.T
+        margin, most = self.limits.absurd_rad, self.limits.absurd_rad_s
+        possible = (
+            abs(float(sensed.quaternion @ sensed.quaternion) - 1.0) < 0.1
+            and (sensed.joints > low - margin).all()
+            and (sensed.joints < high + margin).all()
+            and (abs(sensed.velocities) < most).all()
+            and (abs(sensed.gyro) < most).all()
+        )
+        return None if possible else Fault.OUT_OF_RANGE
+
+
+def danger(sensed: Sensed, limits: Limits = LIMITS) -> Fault | None:
+    """Why a robot in a possible state must be stopped."""
+    if sensed.tilt_rad > limits.tilt_rad:
+        return Fault.TILT
+    low, high = g1.JOINT_LIMITS.T
+    past = np.maximum(low - sensed.joints, sensed.joints - high).max()
+    if past > limits.joint_rad:
+        return Fault.JOINT_LIMIT
+    if abs(sensed.velocities).max() > limits.velocity_rad_s:
+        return Fault.TOO_FAST
+    return None
+
+
+def stopped_by_hand(sensed: Sensed, must_hold: bool) -> Fault | None:
+    """Whether the operator wants the robot to stop."""
+    if sensed.keys & STOP_KEY:
+        return Fault.OPERATOR
+    if must_hold and not sensed.keys & HOLD_KEY:
+        return Fault.KEY
+    return None
+
+
+def sendable(order: Order) -> bool:
+    """Whether an order is finite and within limits."""
+    parts = order.targets, order.stiffness, order.damping
+    if not all(part.shape == (29,) and np.isfinite(part).all() for part in parts):
+        return False
+    if order.damped:
+        return bool((order.damping >= 0).all())
+    low, high = g1.JOINT_LIMITS.T
+    eps = 1e-6  # as float32 has them
+    return bool(
+        (order.targets >= low - eps).all()
+        and (order.targets <= high + eps).all()
+        and (order.stiffness >= 0).all()
+        and (order.stiffness <= g1.STIFFNESS.max() * 1.01).all()
+        and (order.damping >= 0).all()
+        and (order.damping <= g1.DAMPING.max() * 1.3).all()
+    )

@@ -1,0 +1,113 @@
+"""One G1 in MuJoCo that takes orders as the real one does, without torch."""
+
+import mujoco
+import numpy as np
+
+from spectral_skills.physics.settings import PhysicsConfig, tracking_model
+from spectral_skills.robot import g1
+from spectral_skills.runtime.signals import Order, Sensed
+
+NOISE = {"joints": 0.003, "velocities": 0.1, "gyro": 0.03, "tilt": 0.005}
+"""Deviations of what is sensed: rad, rad/s, rad/s, rad."""
+
+
+class SimulatedRobot:
+    """The training environment's own physics, for one robot."""
+
+    def __init__(self, noise: float = 0.0, seed: int = 0):
+        """`noise` scales the usual deviations of what is sensed."""
+        self.noise = noise
+        self.model = tracking_model(PhysicsConfig())
+        # MuJoCo would write a file of warnings wherever one works,
+        mujoco.set_mju_user_warning(lambda text: None)
+        # and a broken robot must show, not restart unseen in the zero pose.
+        self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
+        self.data = mujoco.MjData(self.model)
+        self._random = np.random.default_rng(seed)
+        self._ticks = 0
+        self.reset(g1.DEFAULT_QPOS)
+
+    @property
+    def time_s(self) -> float:
+        return self.data.time
+
+    @property
+    def qpos(self) -> np.ndarray:
+        """(36,) root position, root quaternion, joints."""
+        return self.data.qpos
+
+    @property
+    def qvel(self) -> np.ndarray:
+        """(35,) root velocity in the world, its turn rate in the pelvis, joints."""
+        return self.data.qvel
+
+    def reset(self, row: np.ndarray, velocity: np.ndarray | None = None) -> None:
+        """Put the robot into a state."""
+        mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos = row
+        self.data.qvel = 0.0 if velocity is None else velocity
+        self.data.ctrl = row[7:]
+
+    def state(self) -> np.ndarray:
+        """All that the simulation goes on from, to the last bit."""
+        kind = mujoco.mjtState.mjSTATE_INTEGRATION
+        found = np.empty(mujoco.mj_stateSize(self.model, kind))
+        mujoco.mj_getState(self.model, self.data, found, kind)
+        return found
+
+    def restore(self, state: np.ndarray) -> None:
+        """Go on from a state."""
+        kind = mujoco.mjtState.mjSTATE_INTEGRATION
+        if state.shape != (mujoco.mj_stateSize(self.model, kind),):
+            raise ValueError(f"a state of shape {state.shape} is of another robot")
+        mujoco.mj_resetData(self.model, self.data)
+        mujoco.mj_setState(self.model, self.data, state, kind)
+
+    def apply(self, order: Order) -> None:
+        """Motors go by an order from now on."""
+        self.data.ctrl = order.targets
+        self.model.actuator_gainprm[:, 0] = order.stiffness
+        self.model.actuator_biasprm[:, 1] = -order.stiffness
+        self.model.actuator_biasprm[:, 2] = -order.damping
+
+    def step(self, seconds: float = g1.DECIMATION * g1.PHYSICS_DT_S) -> None:
+        """Let time pass."""
+        mujoco.mj_step(self.model, self.data, round(seconds / g1.PHYSICS_DT_S))
+        self._ticks += 1
+
+    def push(self, velocity: np.ndarray) -> None:
+        """Add to the root's velocity (6,): in the world, and turning."""
+        self.data.qvel[:6] += velocity
+
+    def sense(self, noise: float = 0.0, time_s: float | None = None) -> Sensed:
+        """What its sensors tell; `noise` scales their usual deviations."""
+        quaternion, gyro = self.qpos[3:7].copy(), self.qvel[3:6].copy()
+        joints, velocities = self.qpos[7:].copy(), self.qvel[6:].copy()
+        if noise:
+            joints += self._normal(29, noise * NOISE["joints"])
+            velocities += self._normal(29, noise * NOISE["velocities"])
+            gyro += self._normal(3, noise * NOISE["gyro"])
+            turn = np.empty(4)
+            mujoco.mju_axisAngle2Quat(
+                turn, _unit(self._normal(3, 1.0)), self._normal(1, NOISE["tilt"])[0]
+            )
+            clean = quaternion.copy()
+            mujoco.mju_mulQuat(quaternion, clean, turn)
+        when = self.data.time if time_s is None else time_s
+        return Sensed(when, self._ticks, quaternion, gyro, joints, velocities)
+
+    def _normal(self, count: int, deviation: float) -> np.ndarray:
+        return self._random.normal(0.0, deviation, count)
+
+    def read(self) -> Sensed:
+        """What a control loop reads."""
+        return self.sense(self.noise)
+
+    def write(self, order: Order) -> None:
+        """What a control loop is answered with: a control step passes."""
+        self.apply(order)
+        self.step()
+
+
+def _unit(vector: np.ndarray) -> np.ndarray:
+    return vector / max(float(np.linalg.norm(vector)), 1e-9)

@@ -1,0 +1,136 @@
+"""Streams of skills, one at every control step: a base, or what a planner says."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from spectral_skills.runtime.bundle import Base
+from spectral_skills.runtime.planning import Plan, PlanFor
+
+AHEAD = 2
+"""Steps before the end of a plan at which the next one is asked for."""
+LATE = 10
+"""Steps from which on an answer is late."""
+RETURN = 25
+"""Steps from the last planned skill back to standing, if no plan follows."""
+
+
+class Moment(NamedTuple):
+    """One control step of a stream."""
+
+    skill: np.ndarray
+    """(d,)"""
+    row: np.ndarray | None
+    """(36,) of the reference, where there is one."""
+
+
+class Stream(Protocol):
+    """Gives a skill at every step."""
+
+    name: str
+
+    def next(self, history: np.ndarray) -> Moment:
+        """The next step of a robot that has sensed a history (10, 93)."""
+        ...
+
+    @property
+    def over(self) -> bool:
+        """Whether it only repeats its last skill from now on."""
+        ...
+
+
+class BaseStream:
+    """A base from its first step, in a loop or once."""
+
+    def __init__(self, base: Base, loop: bool = True):
+        self.name, self.loop, self._base, self._at = base.name, loop, base, 0
+
+    @property
+    def over(self) -> bool:
+        return not self.loop and self._at >= len(self._base.skills)
+
+    def next(self, history: np.ndarray) -> Moment:
+        at = min(self._at, len(self._base.skills) - 1)
+        begin, end = self._base.loop
+        self._at += 1
+        if self.loop and self._at >= end:
+            self._at = begin
+        return Moment(self._base.skills[at], self._base.rows[at])
+
+
+class HeldStream:
+    """One skill, again and again."""
+
+    name, over = "held", False
+
+    def __init__(self, skill: np.ndarray):
+        self._moment = Moment(skill, None)
+
+    def next(self, history: np.ndarray) -> Moment:
+        return self._moment
+
+
+class PlannedStream:
+    """What a planner says of a sentence; it stands while there is nothing to do.
+
+    The control loop never waits: it goes on with the last plan to its end, holds its
+    last skill no longer than one step, and is standing half a second later.
+    """
+
+    over = False
+
+    def __init__(self, planner: PlanFor, sentence: str, every: int, rest: Base):
+        self.name, self._planner, self._every = sentence, planner, every
+        self._rest = BaseStream(rest)
+        self._plan: Plan | None = None
+        self._asked: int | None = None
+        self._step = 0
+        self.refused = 0
+        """Plans that were not finite."""
+        self.plans = 0
+        self.took_s = 0.0
+        """Of the last plan."""
+
+    @property
+    def trouble(self) -> str:
+        """Why no plan comes, or nothing."""
+        waits = 0 if self._asked is None else self._step - self._asked
+        late = f"the planner is late by {waits} steps" if waits > LATE else ""
+        return self._planner.trouble or late
+
+    def next(self, history: np.ndarray) -> Moment:
+        if self._due():
+            self._asked = self._step
+            self._planner.ask(self._step, history, self.name)
+        self._take()
+        rest = self._rest.next(history)
+        skill, row = rest
+        if self._plan is not None:
+            age = self._step - self._plan.step
+            chunk = self._plan.chunk
+            planned = chunk[min(age, len(chunk) - 1)]
+            late = min(max(age - len(chunk) + 1, 0) / RETURN, 1.0)
+            skill = planned + late * (rest.skill - planned)
+            row = None
+        self._step += 1
+        return Moment(skill, row)
+
+    def _due(self) -> bool:
+        if self._asked is not None:
+            return False
+        if self._plan is None:
+            return True
+        return self._step - self._plan.step >= self._every - AHEAD
+
+    def _take(self) -> None:
+        found = self._planner.answer()
+        if found is None or found.sentence != self.name or self._asked is None:
+            return
+        if found.step < self._asked:
+            return
+        self._asked = None
+        if not np.isfinite(found.chunk).all():
+            self.refused += 1
+            return
+        self.plans, self.took_s = self.plans + 1, found.took_s
+        self._plan = found

@@ -1,0 +1,199 @@
+"""The G1's low-level messages: layout and checksum; NumPy only.
+
+The layout is Unitree's public IDL (module unitree_hg of unitree_sdk2_python, the same
+in unitree_ros2 and unitree_sdk2): `rt/lowcmd` carries a LowCmd_, `rt/lowstate` a
+LowState_, `rt/secondary_imu` the torso's IMUState_. Motors are in MuJoCo order; the G1
+has 29, the message places for 35. Bytes 2 and 3 of the remote's 40 are its buttons.
+
+A message has two forms. In memory it is a C struct: that is what the checksum is of. On
+the wire it is CDR, where a struct inside another begins without the padding that C puts
+in front of it, so that a few bytes are missing: `pack` and `unpack` go between them.
+"""
+
+import math
+import zlib
+
+import numpy as np
+
+from spectral_skills.robot import g1
+from spectral_skills.runtime.signals import Order, Sensed
+
+LOW_CMD_TOPIC, LOW_STATE_TOPIC = "rt/lowcmd", "rt/lowstate"
+TORSO_TOPIC = "rt/secondary_imu"
+MOTORS = 35
+ENABLED = 1
+"""Mode of a motor that obeys; 0 is off."""
+TICK_S = 0.001
+"""What the counter of a state counts."""
+
+
+def _struct(*fields) -> np.dtype:
+    return np.dtype(list(fields), align=True)
+
+
+MOTOR_CMD = _struct(
+    ("mode", "u1"),
+    ("q", "<f4"),
+    ("dq", "<f4"),
+    ("tau", "<f4"),
+    ("kp", "<f4"),
+    ("kd", "<f4"),
+    ("reserve", "<u4"),
+)
+LOW_CMD = _struct(
+    ("mode_pr", "u1"),
+    ("mode_machine", "u1"),
+    ("motor_cmd", MOTOR_CMD, MOTORS),
+    ("reserve", "<u4", 4),
+    ("crc", "<u4"),
+)
+IMU_STATE = _struct(
+    ("quaternion", "<f4", 4),
+    ("gyroscope", "<f4", 3),
+    ("accelerometer", "<f4", 3),
+    ("rpy", "<f4", 3),
+    ("temperature", "<i2"),
+)
+MOTOR_STATE = _struct(
+    ("mode", "u1"),
+    ("q", "<f4"),
+    ("dq", "<f4"),
+    ("ddq", "<f4"),
+    ("tau_est", "<f4"),
+    ("temperature", "<i2", 2),
+    ("vol", "<f4"),
+    ("sensor", "<u4", 2),
+    ("motorstate", "<u4"),
+    ("reserve", "<u4", 4),
+)
+LOW_STATE = _struct(
+    ("version", "<u4", 2),
+    ("mode_pr", "u1"),
+    ("mode_machine", "u1"),
+    ("tick", "<u4"),
+    ("imu_state", IMU_STATE),
+    ("motor_state", MOTOR_STATE, MOTORS),
+    ("wireless_remote", "u1", 40),
+    ("reserve", "<u4", 4),
+    ("crc", "<u4"),
+)
+
+_WIRE = {IMU_STATE: (54, 54), LOW_CMD: (1000, 2), LOW_STATE: (2088, 70)}
+"""Bytes on the wire, and of them those before the first motor."""
+
+
+def pack(message: np.ndarray) -> bytes:
+    """The wire's form of a message, without the header that tells its encoding."""
+    data = message.tobytes()
+    size, before = _WIRE[message.dtype]
+    if before == size:
+        return data[:size]
+    # The first motor's mode moves up to what precedes it; from its position on, four
+    # bytes after the mode, both forms are the same.
+    mode = -(-before // 4) * 4
+    return data[:before] + data[mode : mode + 1] + b"\0" + data[mode + 4 :]
+
+
+def unpack(data: bytes, dtype: np.dtype) -> np.ndarray:
+    """The message of a wire's bytes; ValueError where their number is wrong."""
+    size, before = _WIRE[dtype]
+    if not size <= len(data) < size + 4:  # senders fill up to a multiple of four
+        raise ValueError(f"a message of {len(data)} bytes; {size} are right")
+    if before == size:
+        memory = data[:size].ljust(dtype.itemsize, b"\0")
+    else:
+        parts = data[:before], data[before : before + 1], data[before + 2 : size]
+        memory = parts[0] + bytes(-before % 4) + parts[1] + bytes(3) + parts[2]
+    return np.frombuffer(memory, dtype).reshape(())
+
+
+_REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+
+def crc(message: np.ndarray) -> int:
+    """Checksum of all words of a message but the last, which is for the checksum.
+
+    CRC-32 with the polynomial 0x04c11db7 from 0xffffffff, each little-endian word from
+    its highest bit down. zlib's goes over the bits of each byte the other way.
+    """
+    words = np.frombuffer(message.tobytes(), "<u4")[:-1]
+    found = zlib.crc32(words.byteswap().tobytes().translate(_REVERSED)) ^ 0xFFFFFFFF
+    return int.from_bytes(found.to_bytes(4, "little").translate(_REVERSED), "big")
+
+
+def sealed(message: np.ndarray) -> np.ndarray:
+    """The message with its checksum written into it."""
+    message["crc"] = crc(message)
+    return message
+
+
+def intact(message: np.ndarray) -> bool:
+    """Whether the checksum is right."""
+    return crc(message) == message["crc"]
+
+
+def command(order: Order, mode_machine: int) -> np.ndarray:
+    """An order for the G1's motors; `mode_machine` is what its last state told."""
+    message = np.zeros((), LOW_CMD)
+    message["mode_machine"] = mode_machine
+    motors = message["motor_cmd"][: g1.NUM_JOINTS]
+    motors["mode"] = ENABLED
+    motors["q"] = order.targets
+    motors["kp"] = order.stiffness
+    motors["kd"] = order.damping
+    return sealed(message)
+
+
+def ordered(message: np.ndarray) -> Order:
+    """What a LowCmd_ tells the motors; one that is off neither holds nor brakes."""
+    motors = message["motor_cmd"][: g1.NUM_JOINTS]
+    on = motors["mode"] == ENABLED
+    targets, stiffness, damping = (
+        motors[name].astype(np.float64) for name in ("q", "kp", "kd")
+    )
+    return Order(targets, stiffness * on, damping * on)
+
+
+def imu(quaternion: np.ndarray, gyro: np.ndarray) -> np.ndarray:
+    """What an inertial unit tells."""
+    message = np.zeros((), IMU_STATE)
+    message["quaternion"], message["gyroscope"] = quaternion, gyro
+    message["rpy"] = _roll_pitch_yaw(quaternion)
+    return message
+
+
+def state(sensed: Sensed, mode_machine: int) -> np.ndarray:
+    """What a robot publishes of itself."""
+    message = np.zeros((), LOW_STATE)
+    message["mode_machine"] = mode_machine
+    message["tick"] = sensed.tick & 0xFFFFFFFF
+    message["imu_state"] = imu(sensed.quaternion, sensed.gyro)
+    motors = message["motor_state"][: g1.NUM_JOINTS]
+    motors["mode"] = ENABLED
+    motors["q"], motors["dq"] = sensed.joints, sensed.velocities
+    message["wireless_remote"][2] = sensed.keys & 0xFF
+    message["wireless_remote"][3] = sensed.keys >> 8
+    return sealed(message)
+
+
+def sensed(message: np.ndarray, time_s: float) -> Sensed:
+    """What a LowState_ that arrived at `time_s` tells."""
+    unit, motors = message["imu_state"], message["motor_state"][: g1.NUM_JOINTS]
+    low, high = message["wireless_remote"][2:4]
+    return Sensed(
+        time_s=time_s,
+        tick=int(message["tick"]),
+        quaternion=unit["quaternion"].astype(np.float64),
+        gyro=unit["gyroscope"].astype(np.float64),
+        joints=motors["q"].astype(np.float64),
+        velocities=motors["dq"].astype(np.float64),
+        keys=int(low) | int(high) << 8,
+    )
+
+
+def _roll_pitch_yaw(quaternion: np.ndarray) -> tuple[float, float, float]:
+    w, x, y, z = (float(part) for part in quaternion)
+    roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
+    pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
+    yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    return roll, pitch, yaw

@@ -1,0 +1,229 @@
+"""Sources: what a robot on its reference sees, replay, chains, steering."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from spectral_skills import rotation
+from spectral_skills.control.source import (
+    ChainedSource,
+    ReferenceSource,
+    ReplaySource,
+    SteeredSource,
+    chain,
+)
+from spectral_skills.motion.windows import anchor_poses
+from spectral_skills.skill.codes import encode_rows
+from spectral_skills.spectral.steering import Automation, Fader, steer
+from spectral_skills.tracking.joint import CommandConfig
+
+ANYWHERE = torch.zeros(1, 36)
+
+
+def test_on_its_reference_a_robot_sees_pretraining_windows(corpus, references, encoder):
+    """Step t encodes frames t to t + 9, for each robot of its own clip and start."""
+    source = ReferenceSource(
+        references, torch.tensor([1, 2]), encoder, torch.tensor([0, 7])
+    )
+    first = encode_rows(encoder, corpus.qpos(1).copy())
+    second = encode_rows(encoder, corpus.qpos(2).copy())
+    for step in (0, 1, 30):
+        rows = [corpus.qpos(1)[step], corpus.qpos(2)[step + 7]]
+        found = source.source(step, torch.tensor(np.array(rows)))
+        expected = torch.stack((first[step], second[step + 7]))
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_replay_is_what_a_robot_on_its_reference_sees(corpus, references, encoder):
+    """Also near the end, where a clip stands still."""
+    clips = [torch.tensor(np.array(corpus.qpos(i))) for i in range(2)]
+    replay = ReplaySource.encode(encoder, clips, corpus.names[:2])
+    live = ReferenceSource(references, torch.arange(2), encoder)
+    last = torch.tensor([39, 49])
+    for step in (0, 25, 38, 45, 70):
+        now = references.rows_at(torch.arange(2), last.clamp_max(step)[:, None])[:, 0]
+        torch.testing.assert_close(
+            replay.source(step, ANYWHERE), live.source(step, now), atol=1e-5, rtol=1e-4
+        )
+    ours, theirs = replay.track(60), live.track(60)
+    assert ours is not None and ours.names == ("walk0", "walk1")
+    torch.testing.assert_close(ours.rows, theirs.rows)
+    assert ours.lengths.tolist() == theirs.lengths.tolist() == [40, 50]
+
+
+def test_the_pose_command_is_the_next_frame_seen_from_the_robot(references):
+    """By hand: a robot at (1, 2), turned left by 90 degrees."""
+    source = ReferenceSource(
+        references, torch.tensor([0]), None, command=CommandConfig(kind="pose")
+    )
+    robot = torch.zeros(1, 36)
+    robot[0, :2] = torch.tensor([1.0, 2.0])
+    robot[:, 3:7] = rotation.from_yaw(torch.tensor([math.pi / 2]))
+    row = references.rows_at(torch.tensor([0]), torch.tensor([[6]]))[0, 0]
+    pose = source.source(5, robot)
+    assert pose.shape == (1, 38)
+    torch.testing.assert_close(pose[0, :29], row[7:])
+    x, y, z = row[:3] - torch.tensor([1.0, 2.0, 0.0])
+    # The robot's forward is the world's y, its left the world's -x.
+    torch.testing.assert_close(pose[0, 29:32], torch.stack((y, -x, z)))
+
+
+def test_the_joint_command_is_the_whole_window(references):
+    command = CommandConfig(kind="joint", poses=10)
+    source = ReferenceSource(references, torch.tensor([0]), None, command=command)
+    rows = references.rows_at(torch.tensor([0]), torch.arange(5, 15)[None])
+    robot = rows[:, 0]
+    window = anchor_poses(rows, robot[:, :3], robot[:, 3:7], "heading").flatten(1)
+    torch.testing.assert_close(source.source(5, robot), window)
+
+
+def test_a_controller_of_skills_needs_an_encoder(references):
+    with pytest.raises(ValueError, match="encoder"):
+        ReferenceSource(references, torch.tensor([0]), None)
+
+
+def test_the_track_begins_at_the_start_frame_and_ends_with_its_clip(references):
+    source = ReferenceSource(
+        references,
+        torch.tensor([0, 2]),
+        None,
+        torch.tensor([30, 0]),
+        CommandConfig(kind="pose"),
+    )
+    track = source.track(20)
+    rows = references.rows_at(torch.tensor([0]), torch.arange(30, 40)[None])[0]
+    torch.testing.assert_close(track.rows[:10, 0], rows)
+    torch.testing.assert_close(track.rows[10:, 0], rows[-1].expand(11, -1))
+    assert track.lengths.tolist() == [10, 21]
+
+
+def test_replay_repeats_the_last_skill_of_each_stream():
+    source = ReplaySource([torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[7.0]])])
+    found = [source.source(t, ANYWHERE).flatten().tolist() for t in range(5)]
+    assert found == [[1, 7], [2, 7], [3, 7], [3, 7], [3, 7]]
+    assert source.track(4) is None
+    with pytest.raises(ValueError, match="must be"):
+        ReplaySource([torch.zeros(0, 4)])
+
+
+def test_chains_blend_linearly_over_the_switch():
+    """Three steps from 0 to 1 pass a quarter, a half, three quarters."""
+    zeros, ones, fours = (torch.full((6, 1), v) for v in (0.0, 1.0, 4.0))
+    stream, switches = chain([zeros, ones], 3)
+    expected = [0, 0, 0, 0.25, 0.5, 0.75, 1, 1, 1]
+    assert stream.flatten().tolist() == expected
+    assert switches == [slice(3, 6)]
+    stream, switches = chain([zeros, ones, fours], 2)
+    expected = [0, 0, 0, 0, 1 / 3, 2 / 3, 1, 1, 2, 3, 4, 4, 4, 4]
+    np.testing.assert_allclose(stream.flatten(), expected, atol=1e-6)
+    assert switches == [slice(4, 6), slice(8, 10)]
+
+
+def test_a_hard_switch_and_a_single_stream_blend_nothing():
+    ramp = torch.arange(4.0)[:, None]
+    assert torch.equal(chain([ramp, ramp], 0)[0], torch.cat((ramp, ramp)))
+    assert torch.equal(chain([ramp], 30)[0], ramp)
+
+
+def test_both_streams_go_on_during_a_switch():
+    """The blend of a stream with itself, shifted, is not a held skill."""
+    ramp = torch.arange(6.0)[:, None]
+    stream, _ = chain([ramp, 10 + ramp], 1)
+    # Step 5 is half of 5 and half of 10.
+    assert stream.flatten().tolist() == [0, 1, 2, 3, 4, 7.5, 11, 12, 13, 14, 15]
+
+
+def test_streams_too_short_for_their_switches_are_refused():
+    ramp = torch.arange(5.0)[:, None]
+    chain([ramp, ramp], 5)
+    with pytest.raises(ValueError, match="stream 1 has 5 steps, too few for 2"):
+        chain([ramp, ramp, ramp], 3)
+    with pytest.raises(ValueError, match="negative"):
+        chain([ramp], -1)
+
+
+def test_chained_robots_have_their_own_chains():
+    a, b = torch.zeros(3, 1), torch.ones(3, 1)
+    source = ChainedSource([[a, b], [b]], 1)
+    found = [source.source(t, ANYWHERE).flatten().tolist() for t in range(6)]
+    assert found == [[0, 1], [0, 1], [0.5, 1], [1, 1], [1, 1], [1, 1]]
+    assert source.switches == ([slice(2, 3)], [])
+
+
+@pytest.fixture
+def base() -> ReplaySource:
+    torch.manual_seed(2)
+    return ReplaySource([torch.randn(20, 4), torch.randn(15, 4)])
+
+
+@pytest.fixture
+def directions() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(3, 4))
+
+
+def run(source, steps: int = 20) -> torch.Tensor:
+    return torch.stack([source.source(t, ANYWHERE) for t in range(steps)])
+
+
+def test_zero_amplitude_is_the_identity(base, directions):
+    for nothing in (
+        np.zeros((20, 3)),
+        np.zeros((20, 2, 3)),
+        [Fader(), Fader(), Fader()],
+    ):
+        assert torch.equal(run(SteeredSource(base, directions, nothing)), run(base))
+
+
+def test_steering_adds_and_is_the_equation(base, directions):
+    random = np.random.default_rng(1)
+    a, b = random.normal(size=(2, 20, 3))
+
+    def change(amplitudes):
+        return run(SteeredSource(base, directions, amplitudes)) - run(base)
+
+    torch.testing.assert_close(change(a + b), change(a) + change(b))
+    torch.testing.assert_close(change(2 * a), 2 * change(a))
+    expected = steer(base.skills[:, 0].numpy(), directions, a)
+    steered = run(SteeredSource(base, directions, a))
+    torch.testing.assert_close(steered[:, 0], torch.from_numpy(expected))
+
+
+def test_every_robot_can_be_steered_otherwise(base, directions):
+    amplitudes = np.zeros((20, 2, 3))
+    amplitudes[:, 1, 2] = 0.5
+    change = run(SteeredSource(base, directions, amplitudes)) - run(base)
+    assert torch.equal(change[:, 0], torch.zeros(20, 4))
+    expected = torch.from_numpy(0.5 * directions[2]).float().expand(20, -1)
+    torch.testing.assert_close(change[:, 1], expected)
+
+
+def test_automation_and_faders_move_amplitudes_over_time(base, directions):
+    """Both go from 0 to 1 in ten steps; past its end an automation holds."""
+    automation = Automation(np.array([0.0, 0.2]), np.array([[0, 0, 0], [0, 1.0, 0]]))
+    by_time = SteeredSource(base, directions, automation, steps=15)
+    faders = [Fader(), Fader(ramp=10), Fader()]
+    live = SteeredSource(base, directions, faders)
+    live.source(0, ANYWHERE)
+    faders[1].move(1.0)
+    wanted = np.clip(np.arange(20) / 10, 0, 1)[:, None] * directions[1]
+    change = run(by_time) - run(base)
+    torch.testing.assert_close(change[:, 0], torch.from_numpy(wanted).float())
+    for step in range(1, 15):
+        moved = live.source(step, ANYWHERE) - base.source(step, ANYWHERE)
+        torch.testing.assert_close(moved[0], torch.from_numpy(wanted[step]).float())
+
+
+def test_steering_of_the_wrong_shape_is_refused(base, directions):
+    with pytest.raises(ValueError, match="amplitudes have shape"):
+        SteeredSource(base, directions, np.zeros((20, 2)))
+
+
+def test_steering_never_encodes_again(corpus, encoder, directions):
+    """Where the robot is makes no difference."""
+    clips = [torch.tensor(np.array(corpus.qpos(0)))]
+    wide = np.random.default_rng(0).normal(size=(1, encoder.width))
+    source = SteeredSource(ReplaySource.encode(encoder, clips), wide, np.ones((40, 1)))
+    away = ANYWHERE + 3.0
+    assert torch.equal(source.source(5, ANYWHERE), source.source(5, away))

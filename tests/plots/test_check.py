@@ -1,0 +1,136 @@
+"""Groups, the table of gaits, and what `corpus check --record` writes."""
+
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+from spectral_skills.motion.gait import Stride
+from spectral_skills.motion.synthetic.compose import repertoire
+from spectral_skills.plots.gait import gait_results, gait_table, medians
+from spectral_skills.plots.groups import (
+    ORDER,
+    corpus_label,
+    factor_group,
+    groups,
+    is_generated,
+    plain_gaits,
+)
+from spectral_skills.plots.plausibility import print_check
+from spectral_skills.plots.tables import load, page, publish
+from spectral_skills.results import Result
+
+STRIDE = Stride(**dict.fromkeys((f.name for f in fields(Stride)), 0.5))
+
+
+def strides() -> list[Stride]:
+    """Three slow walking strides, one run, and a walk too fast for any row."""
+    slow = [replace(STRIDE, speed=0.4, flight_share=0.0, cadence=c) for c in (1, 2, 4)]
+    run = replace(STRIDE, speed=1.8, flight_share=0.2, pelvis_bob=0.06)
+    return [*slow, run, replace(STRIDE, speed=1.8, flight_share=0.0)]
+
+
+def test_every_combination_has_a_group():
+    """All that the generator makes falls into one of the groups, and all are used."""
+    used = {factor_group(factors) for factors in repertoire()}
+    assert used == set(ORDER)
+    assert 12 <= len(ORDER) <= 18
+    assert factor_group(frozenset()) == "stand"
+    assert factor_group(frozenset({"forward"})) == "walk forward"
+    assert factor_group(frozenset({"forward", "carry"})) == "travel + gesture"
+    assert factor_group(frozenset({"turn", "bow"})) == "travel + squat or bow"
+
+
+def test_generated_names_are_grouped_by_factors(make_clip, make_corpus, tmp_path):
+    """Others by their kind; a corpus of both counts as not generated."""
+    names = ["forward+jog_0001", "forward+wave_0002", "stand_0003"]
+    corpus = make_corpus(tmp_path / "ours", [make_clip(n) for n in names])
+    assert is_generated(corpus)
+    assert groups(corpus) == ["travel + travel", "travel + gesture", "stand"]
+    assert plain_gaits(corpus) == [0]
+    assert corpus_label(corpus, "ours") == "ours"
+    names = ["walk1_subject1", "dance1_subject2", "run1_subject2"]
+    corpus = make_corpus(tmp_path / "theirs", [make_clip(n) for n in names])
+    assert groups(corpus) == ["walk", "dance", "run"]
+    assert plain_gaits(corpus) == [0, 2]
+    assert corpus_label(corpus, "theirs") == "LAFAN1 (retargeted)"
+
+
+def test_gaits_are_medians_by_speed():
+    found = medians(strides())
+    assert list(found) == ["walk 0.3 to 0.6 m/s", "run 1.35 to 2.1 m/s"]
+    walk, run = found.values()
+    assert walk["strides"] == 3 and run["strides"] == 1
+    assert walk["cadence"] == 2
+    assert run["pelvis bob"] == pytest.approx(6.0)
+    assert run["knee range"] == pytest.approx(29)  # half a radian
+
+
+def test_gait_table_puts_corpora_side_by_side():
+    both = {"ours": medians(strides()), "theirs": medians(strides()[:3])}
+    title, _, *lines = gait_table(both).splitlines()
+    assert title.endswith("ours | theirs")
+    cells = {line[:32].strip(): line[32:].split("  ") for line in lines}
+    assert [c.strip() for c in cells["strides"] if c] == ["3 | 3", "1 | -"]
+    assert "no clip" in gait_table({"ours": {}})
+    rows = [r.row for r in gait_results(both, "Gait")]
+    assert list(dict.fromkeys(rows)) == [
+        "walk 0.3 to 0.6 m/s",
+        "walk 0.3 to 0.6 m/s, theirs",
+        "run 1.35 to 2.1 m/s",
+    ]
+
+
+def test_check_against_another_corpus(make_clip, make_corpus, tmp_path, capsys):
+    """Tables of both, JSON of both, and results that say whose they are."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    make_corpus(ours, [make_clip(n, 60) for n in ("forward_0001", "wave_0002")])
+    make_corpus(theirs, [make_clip(n, 60) for n in ("walk1_subject1",)])
+    record = tmp_path / "results.jsonl"
+    print_check(ours, label="Embedded corpus", against=theirs, record=record)
+    told = capsys.readouterr().out
+    assert "Embedded corpus: 2 clips" in told and "LAFAN1 (retargeted): 1" in told
+    assert "-0.0 " not in told and "nan" not in told
+    rows = {r.row for r in load(record) if r.table == "Embedded corpus: plausibility"}
+    assert rows == {
+        *("walk forward", "stand + gesture", "all"),
+        "walk, LAFAN1 (retargeted)",
+    }
+    commands = {r.command for r in load(record)}
+    assert commands == {"spectral corpus check --against LAFAN1"}
+    print_check(ours, against=theirs, as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"groups", "gait", "clips", "against"}
+    assert set(found["clips"]) == {"forward_0001", "wave_0002"}
+    assert set(found["against"]["groups"]) == {"walk", "all"}
+
+
+def test_rows_with_the_same_metrics_become_a_wide_table(tmp_path):
+    """Three numbers a row are columns; two kinds of row stay lines of their own."""
+    wide = [
+        Result("Wide", row, metric, value, "m", n=7, command="spectral x")
+        for row in ("a", "b")
+        for metric, value in (("one", 1.5), ("two", 2.0), ("three", 3.0))
+    ]
+    long = [Result("Long", "a", "time", 2.0, "s", paper="under 3")]
+    publish(wide + long, tmp_path / "r.jsonl")
+    text = (tmp_path / "r.md").read_text()
+    assert text == page(load(tmp_path / "r.jsonl"))
+    assert "| what | n | one (m) | two (m) | three (m) |" in text
+    assert "| b | 7 | 1.5 | 2 | 3 |" in text
+    assert "Measured with `spectral x`." in text
+    assert "| a: time | 2 s | under 3 | 1 |" in text
+    goals = [
+        Result("Wide", "c", "two", 4.0, "m", n=7, paper="5", hardware="H"),
+        Result("Wide", "c", "three", 9.0, "mm", n=7, hardware="H"),
+        Result("Wide", "alone", "time", 3.0, "s"),
+    ]
+    publish(goals, tmp_path / "r.jsonl")
+    text = (tmp_path / "r.md").read_text()
+    assert "| what | n | one (m) | two (m) | three |" in text
+    assert "| b |" not in text and "| b,  | 7 | 1.5 | 2 | 3 m |" in text
+    assert "| c, H | 7 |  | 4 (5) | 9 mm |" in text
+    assert "In brackets: the paper or the goal." in text
+    assert "| alone: time | 3 s |  | 1 |" in text  # has nothing in common with them
+    publish([wide[0]], tmp_path / "other.jsonl")
+    assert "| a: one | 1.5 m |" in (tmp_path / "other.md").read_text()

@@ -1,0 +1,166 @@
+"""The map of a skill space: PCA, t-SNE, and labels that can be read."""
+
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
+from threadpoolctl import threadpool_limits
+
+from spectral_skills.motion.kinds import KINDS, OTHER
+from spectral_skills.plots import ink, skill_map
+from spectral_skills.plots.skill_map import common_kinds, draw_map, kind_colours
+from spectral_skills.skill.codes import SkillBank
+from spectral_skills.skill.tsne import pca, place, tsne
+
+
+def blobs(count: int, distance: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Three Gaussian blobs (count, 16), and which one each point is of."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(count) % 3
+    noise = torch.randn((count, 16), generator=generator)
+    return noise + distance * torch.eye(16)[labels], labels
+
+
+def test_pca_is_the_svd():
+    x = torch.randn((50, 8), generator=torch.Generator().manual_seed(1)) * torch.arange(
+        8
+    )
+    places, share = pca(x, 3)
+    u, s, _ = torch.linalg.svd(x - x.mean(dim=0), full_matrices=False)
+    torch.testing.assert_close(places.abs(), (u * s)[:, :3].abs(), atol=1e-4, rtol=0)
+    torch.testing.assert_close(share, (s.square() / s.square().sum())[:3])
+    assert torch.equal(places, pca(x, 3)[0])
+    with pytest.raises(ValueError, match="3 components of 2 points"):
+        pca(x[:2], 3)
+
+
+def test_tsne_keeps_blobs_apart():
+    """The nearest dot is of the same blob, for every dot."""
+    x, labels = blobs(150, distance=20)
+    y = tsne(x)
+    distance = torch.cdist(y, y).fill_diagonal_(torch.inf)
+    assert y.shape == (150, 2)
+    assert torch.equal(labels[distance.argmin(dim=1)], labels)
+
+
+def test_tsne_does_the_same_again():
+    """However many threads there are, and whatever the random numbers before."""
+    x, _ = blobs(60, distance=5)
+    y = tsne(x)
+    torch.manual_seed(1)
+    np.random.seed(1)
+    with threadpool_limits(2):
+        assert torch.equal(tsne(x), y)
+
+
+def test_further_points_lie_among_their_neighbours():
+    """In their own blob, wherever the others are; the map itself does not move."""
+    x, labels = blobs(150, distance=20)
+    y, more = tsne(x), x[:9] + 0.1
+    places = place(x, y, more)
+    assert torch.equal(labels[torch.cdist(places, y).argmin(dim=1)], labels[:9])
+    torch.testing.assert_close(place(x, y, more[4:5]), places[4:5])
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        torch.full((6, 4), 0.1),  # its mean is not 0.1 in floats
+        torch.eye(4),
+        torch.eye(4)[:, :2],
+        1e-30 * torch.eye(4),
+        torch.arange(5.0)[:, None].expand(5, 3),
+    ],
+)
+def test_maps_of_hardly_anything(points):
+    """As few points as there can be, equal ones and those on a line give numbers, and
+    none flies far from the others."""
+    y = tsne(points)
+    assert y.isfinite().all() and y.abs().max() < 300
+    places, share = pca(points, 2)
+    assert places.isfinite().all() and share.isfinite().all()
+    assert place(points, y, points + 0.5).isfinite().all()
+
+
+def test_equal_points_stay_together():
+    """And apart from the others; a further point that is one of them lies on it."""
+    x = torch.eye(6)[[0, 0, 0, 0, 0, 3, 4, 4]]
+    y = tsne(x)
+    distance = torch.cdist(y.double(), y.double())
+    same = (x[:, None] == x).all(dim=-1)
+    assert distance[same].max() < 0.01 * distance[~same].min()
+    torch.testing.assert_close(place(x, y, x[5:6]), y[5:6])
+
+
+def test_tsne_says_what_it_cannot_do():
+    with pytest.raises(ValueError, match="t-SNE of 3 points; 4 to 4,000"):
+        tsne(torch.zeros((3, 5)))
+    with pytest.raises(ValueError, match="not finite"):
+        tsne(torch.full((9, 5), torch.nan))
+
+
+def test_rare_kinds_share_the_grey():
+    kinds = [name for i, name in enumerate(KINDS) for _ in range(i + 1)]
+    merged = common_kinds(kinds)
+    colours = kind_colours(merged)
+    assert len(colours) == len(set(colours.values())) == 10
+    assert list(colours)[0] == KINDS[-2] and list(colours)[-1] == OTHER
+    assert OTHER not in kind_colours(common_kinds(["walk", "run"]))
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 8.0])
+def test_labels_do_not_overlap(spread):
+    """Nine kinds, all in one heap or far apart, on dots or beside them."""
+    random = np.random.default_rng(0)
+    kinds = common_kinds(list(KINDS[:9]) * 30)
+    centres = {name: random.normal(size=2) * spread for name in KINDS[:9]}
+    places = np.array([centres[name] for name in kinds]) + random.normal(
+        size=(len(kinds), 2)
+    )
+    figure = ink.sheet(940)
+    axes = figure.add_axes((0.03, 0.1, 0.455, 0.775))
+    skill_map._dots(axes, "heap", places, kinds)
+    labels = skill_map.label_kinds(axes, places, kinds)
+    assert {label.get_text() for label in labels} == set(KINDS[:9])
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [label.get_window_extent(renderer) for label in labels]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    panel = axes.get_window_extent(renderer)
+    assert all(panel.contains(*corner) for box in boxes for corner in box.corners())
+
+
+def fake_corpus(kinds: list[str]):
+    """Only what a map asks a corpus for."""
+    entries = [SimpleNamespace(name=name, text="") for name in kinds]
+    return SimpleNamespace(entry=entries.__getitem__, hours=0.5)
+
+
+@pytest.mark.parametrize("count", [4, 90])
+def test_the_map_is_written(count, tmp_path):
+    x, labels = blobs(count, distance=9)
+    corpus = fake_corpus([("walk", "jump", "tidy")[i] for i in labels])
+    # Two skills a clip.
+    clips = torch.arange(count).repeat_interleave(2)
+    bank = SkillBank(x.repeat_interleave(2, dim=0), clips, torch.zeros_like(clips))
+    draw_map(corpus, bank, tmp_path / "map.png")  # type: ignore[arg-type]
+    with Image.open(tmp_path / "map.png") as image:
+        image.load()
+        assert image.size == (1600, 940)
+        assert len(np.unique(np.asarray(image.convert("L")))) > 50
+
+
+def test_of_too_many_clips_some_are_drawn(tmp_path, monkeypatch):
+    """And the picture says so."""
+    said = []
+    monkeypatch.setattr(skill_map, "MOST_POINTS", 12)
+    monkeypatch.setattr(ink, "headline", lambda *texts: said.extend(texts[1:]))
+    x, labels = blobs(30, distance=9)
+    corpus = fake_corpus([("walk", "jump", "run")[i] for i in labels])
+    bank = SkillBank(x, torch.arange(30), torch.zeros(30))
+    draw_map(corpus, bank, tmp_path / "map.png")  # type: ignore[arg-type]
+    assert "12 of 30 clips, 30 skills, 0.50 h" in said[1]
+    assert "(paper 0.80)" in said[1]

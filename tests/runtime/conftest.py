@@ -1,0 +1,33 @@
+"""The bundle of the released models, and small models to export."""
+
+from pathlib import Path
+
+import pytest
+
+from spectral_skills.runtime.bundle import Bundle
+from spectral_skills.runtime.models import Models
+from spectral_skills.runtime.released import base_bundle
+
+
+@pytest.fixture(scope="session")
+def bundle_folder() -> Path:
+    """Made once, whichever worker needs it first."""
+    return base_bundle()
+
+
+@pytest.fixture(scope="session")
+def bundle(bundle_folder) -> Bundle:
+    return Bundle.open(bundle_folder)
+
+
+@pytest.fixture(scope="session")
+def clips(make_clip, make_corpus, tmp_path_factory):
+    """A small corpus."""
+    made = [make_clip(f"walk{i}", 80 + 10 * i, seed=i) for i in range(3)]
+    return make_corpus(tmp_path_factory.mktemp("deploy") / "walks", made)
+
+
+@pytest.fixture(scope="session")
+def small_models(encoder, make_controller) -> Models:
+    """A controller that holds commands for two steps, and an encoder; untrained."""
+    return Models(make_controller(hold=2), "the controller", encoder)

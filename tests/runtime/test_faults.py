@@ -1,0 +1,66 @@
+"""Every fault once, at a random time, in made time: what motors get is safe.
+
+`spectral bench faults` does so 1,100 times.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spectral_skills.runtime import faults
+from spectral_skills.runtime.bundle import Bundle
+from spectral_skills.runtime.campaign import results
+from spectral_skills.runtime.faults import CASES, WITHIN_MS, FaultCase
+from spectral_skills.runtime.signals import Order
+
+
+@pytest.fixture(scope="module")
+def bundle(bundle_folder) -> Bundle:
+    return Bundle.open(bundle_folder)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_fault(case, bundle):
+    """Nothing is wrong with what came of it."""
+    if case.planned and bundle.planner() is None:
+        pytest.skip("the language model is not installed")
+    found = faults.run(bundle, case, seed=7)
+    assert not found.wrong, found
+    assert found.safe_ms <= WITHIN_MS
+
+
+def test_a_drive_without_reflexes_is_found_out(bundle, monkeypatch):
+    """The same checks tell when a guard lets everything pass."""
+    monkeypatch.setattr(
+        "spectral_skills.runtime.reflexes.danger", lambda sensed, limits: None
+    )
+    monkeypatch.setattr(
+        "spectral_skills.runtime.runtime.danger", lambda sensed, limits: None
+    )
+    case = next(case for case in CASES if case.name == "tilted too far")
+    assert faults.run(bundle, case, seed=1).wrong
+
+
+def test_orders_beyond_limits_are_found_out(bundle, monkeypatch):
+    """Even if all of the program takes them for sendable."""
+    far = Order(np.full(29, 9.0), np.ones(29), np.ones(29))
+    for room in ("reflexes", "runtime"):
+        monkeypatch.setattr(
+            f"spectral_skills.runtime.{room}.sendable", lambda order: True
+        )
+
+    def inject(case):
+        case.rig.runtime.pilot.order = lambda action: far
+
+    found = faults.run(bundle, FaultCase("far", "goes on", inject), seed=1)
+    assert "out of limits" in found.wrong
+
+
+def test_results_have_a_row_for_every_fault(bundle):
+    """Wrong ones are counted, and times are the largest."""
+    one = faults.run(bundle, CASES[0], seed=2)
+    told = results([one, replace(one, wrong="x", safe_ms=19)], "hash")
+    values = {r.metric: r.value for r in told}
+    assert values["wrong"] == 1 and values["safe within"] == 19.0
+    assert values["braking within"] == one.damped_ms

@@ -1,0 +1,67 @@
+"""A clip is repeated where it comes back to a pose, and is not felt to be."""
+
+import math
+
+import numpy as np
+import torch
+
+from spectral_skills import rotation
+from spectral_skills.robot import g1
+from spectral_skills.runtime.loops import BLEND, blended, find, looped, moved
+from spectral_skills.skill.codes import encode_rows
+
+
+def circling(frames: int, period: int | None = 40) -> torch.Tensor:
+    """A root on a circle; joints that swing, or that never come back."""
+    t = torch.arange(frames) / 50
+    rows = torch.from_numpy(g1.DEFAULT_QPOS).float().repeat(frames, 1)
+    rows[:, 0], rows[:, 1] = t.sin(), 1 - t.cos()
+    rows[:, 3:7] = rotation.from_yaw(t)
+    swing = 0.02 * torch.arange(frames)
+    if period is not None:
+        swing = 1.5 * (2 * math.pi / period * torch.arange(frames)).sin()
+    rows[:, 7] += swing
+    return rows
+
+
+def test_the_longest_loop_is_whole_periods():
+    begin, end = find(circling(200), cut=60) or (0, 0)
+    assert end - begin == 160 and end >= 140
+
+
+def test_a_loop_goes_on_as_if_there_were_no_end(encoder):
+    """Skills of a clip without blemish are those of the clip that goes on."""
+    clip = circling(200)
+    found = looped(encoder, clip, cut=60)
+    begin, end = found.loop
+    assert len(found.rows) == len(found.skills) == end
+    assert end - begin == 160
+    torch.testing.assert_close(found.rows, clip[:end], atol=1e-5, rtol=0)
+    whole = encode_rows(encoder, clip)[:end]
+    torch.testing.assert_close(found.skills, whole, atol=1e-4, rtol=0)
+
+
+def test_what_differs_is_blended():
+    """The last frame before the jump is nearly the one before the loop's first."""
+    clip = circling(200)
+    clip[100:, 8] += 0.1
+    begin, end = find(clip, 60) or (0, 0)
+    assert begin < 100 < end
+    rows = blended(clip, begin, end)
+    step = (rows[1:, 7:] - rows[:-1, 7:]).abs().amax(dim=1)
+    assert float(rows[end - 1, 8] - clip[begin - 1, 8]) < 0.1 / BLEND
+    assert step[end - BLEND - 1 :].max() < step.max() + 0.1 / BLEND
+    aligned = moved(clip[begin : begin + 1], clip[begin], clip[end])
+    np.testing.assert_allclose(aligned[0, :2], clip[end, :2], atol=1e-5)
+    assert (rows[end - 1, :2] - aligned[0, :2]).norm() < 0.03
+
+
+def test_a_clip_that_never_comes_back(encoder):
+    """It is played again from its first frame; from its rest, if it ends in one."""
+    clip = circling(120, period=None)
+    assert looped(encoder, clip, 50).loop == (0, 120)
+    clip = torch.cat((clip, clip[-1:].expand(60, -1)))
+    begin, end = looped(encoder, clip, 50).loop
+    assert begin >= 120 and end > 150
+    found = looped(encoder, torch.cat((clip, clip[-1:].expand(5, -1))), 10)
+    assert found.loop[1] == 185 and found.loop[0] == 135

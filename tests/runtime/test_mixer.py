@@ -1,0 +1,207 @@
+"""Decks, queue, faders: what is commanded at every step."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import made_up
+import numpy as np
+import pytest
+
+from spectral_skills.runtime.mixer import Cue, Mixer
+from spectral_skills.runtime.planning import Plan, PlanBeside
+from spectral_skills.runtime.streams import RETURN, BaseStream, PlannedStream
+
+HISTORY = np.zeros((10, 93))
+
+
+def played(mixer: Mixer, steps: int) -> np.ndarray:
+    """First number of each of the next skills."""
+    return np.array([mixer.step(HISTORY).skill[0] for _ in range(steps)])
+
+
+def test_cross_fade_goes_linearly_and_ends():
+    """Weights are k / (n + 1): neither end is played twice."""
+    mixer = Mixer(made_up.bundle(walk=100))
+    mixer.play(Cue("walk", fade=4))
+    np.testing.assert_allclose(played(mixer, 6), [0.2, 0.4, 0.6, 0.8, 1.0, 1.0])
+
+
+def test_queue_plays_one_after_the_other_and_begins_again():
+    """Every cue lasts as long as it says; a loop puts it at the end again."""
+    mixer = Mixer(made_up.bundle(walk=100, jog=100))
+    mixer.play(Cue("walk", seconds=0.2, fade=2))
+    mixer.enqueue([Cue("jog", seconds=0.2, fade=2)])
+    mixer.loop = True
+    found = played(mixer, 44).round(2)
+    assert found[9] == 1.0 and found[19] == 2.0 and found[30] == 1.0
+    mixer.loop = False
+    assert not played(mixer, 200)[-50:].any()  # it stands when all is over
+
+
+def test_base_without_loop_ends_in_standing():
+    """What is over hands over to the stance."""
+    mixer = Mixer(made_up.bundle(walk=30))
+    mixer.loop = False
+    mixer.play(Cue("walk", fade=2))
+    found = played(mixer, 60)
+    assert found[25] == 1.0 and found[-1] == 0.0
+
+
+def test_faders_add_ramp_mute_and_solo():
+    """Positions are reached over the ramp; muted ones are not heard."""
+    mixer = Mixer(made_up.bundle())
+    mixer.ramp("up", 4)
+    mixer.move("up", 2.0)
+    np.testing.assert_allclose(played(mixer, 5), [0.5, 1.0, 1.5, 2.0, 2.0])
+    mixer.hear("turn", solo=True)
+    assert played(mixer, 5)[-1] == 0.0
+    mixer.hear("turn", solo=False)
+    mixer.hear("up", mute=True)
+    assert played(mixer, 5)[-1] == 0.0
+    mixer.hear("up", mute=False)
+    assert played(mixer, 5)[-1] == 2.0
+    mixer.release()
+    assert played(mixer, 5)[-1] == 0.0
+
+
+def test_knobs_of_a_cue_go_with_it():
+    """They are up while it plays and released after it."""
+    mixer = Mixer(made_up.bundle(walk=100))
+    mixer.play(Cue("walk", knobs=(("up", 1.0),)))
+    assert played(mixer, 40)[-1] == 2.0
+    mixer.play("stand")
+    assert played(mixer, 40)[-1] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (Cue("fly"), "no base 'fly'"),
+        (Cue("stand", fade=1), "2 to 30"),
+        (Cue("stand", seconds=0.0), "above 0"),
+        (Cue("stand", knobs=(("sideways", 1.0),)), "no direction"),
+        (Cue("stand", knobs=(("up", np.nan),)), "nan"),
+        (Cue("walk forward", planned=True), "without a planner"),
+    ],
+)
+def test_what_cannot_be_played_changes_nothing(wrong, told):
+    """It is refused with a reason, and the robot goes on."""
+    mixer = Mixer(made_up.bundle(walk=100))
+    mixer.play(Cue("walk", fade=2))
+    played(mixer, 5)
+    with pytest.raises(ValueError, match=told):
+        mixer.play(wrong)
+    assert mixer.playing == "walk" and played(mixer, 1)[0] == 1.0
+
+
+class Rehearsed:
+    """Answers with a constant, after so many steps, or never."""
+
+    trouble = ""
+
+    def __init__(self, value: float, delay: int):
+        self.value, self.delay, self.asked = value, delay, []
+
+    def ask(self, step, history, sentence):
+        self.asked.append((step, sentence))
+        self._left = self.delay
+
+    def answer(self):
+        if not self.asked or self._left < 0:
+            return None
+        self._left -= 1
+        if self._left >= 0:
+            return None
+        step, sentence = self.asked[-1]
+        chunk = np.full((30, made_up.WIDTH), self.value)
+        return Plan(step, sentence, chunk, 0.01)
+
+
+def test_plans_follow_each_other_without_a_gap():
+    """The next plan is asked for before the last one ends, and counts from then."""
+    planner = Rehearsed(3.0, delay=1)
+    mixer = Mixer(made_up.bundle(), planner)
+    mixer.play(Cue("walk forward", fade=2, planned=True))
+    found = played(mixer, 200)
+    assert (found[5:] == 3.0).all()
+    asked = np.array([step for step, _ in planner.asked])
+    assert (np.diff(asked) <= 30).all() and len(asked) > 5
+
+
+def test_a_planner_that_stops_answering_leaves_a_robot_that_stands():
+    """The last plan is played to its end, then half a second leads to the stance."""
+    planner = Rehearsed(3.0, delay=1)
+    mixer = Mixer(made_up.bundle(), planner)
+    mixer.play(Cue("walk forward", fade=2, planned=True))
+    played(mixer, 20)
+    planner.delay = 10**9
+    found = played(mixer, 30 + 30 + RETURN + 1)
+    assert found[-1] == 0.0
+    assert (np.abs(np.diff(found)) <= 3.0 / RETURN + 1e-9).all()
+
+
+def test_plans_that_are_no_numbers_are_not_followed():
+    """They are counted, and the robot stands."""
+    stream = PlannedStream(
+        Rehearsed(np.nan, delay=0), "walk", 30, made_up.bundle().base("stand")
+    )
+    found = [stream.next(HISTORY).skill[0] for _ in range(50)]
+    assert not np.any(found) and stream.refused > 0
+
+
+class Hanging:
+    """A planner that hangs on its first plan and fails on others."""
+
+    noise_shape = (30, made_up.WIDTH)
+    sentences = ()
+
+    def __init__(self):
+        self.calls, self.go = 0, threading.Event()
+
+    def plan(self, history, sentence, noise):
+        self.calls += 1
+        self.go.wait(5.0)
+        raise RuntimeError("broken")
+
+
+def test_a_hanging_planner_does_not_stop_the_steps():
+    """Asking takes no time; what went wrong is told."""
+    hanging = Hanging()
+    beside = PlanBeside(hanging)  # type: ignore[arg-type]
+    begun = time.perf_counter()
+    for step in range(100):
+        beside.ask(step, HISTORY, "walk")
+        assert beside.answer() is None
+    assert time.perf_counter() - begun < 0.5
+    hanging.go.set()
+    for _ in range(200):
+        if beside.trouble:
+            break
+        time.sleep(0.01)
+    assert "broken" in beside.trouble
+
+
+def test_a_base_stream_loops_where_it_may():
+    """From the end of its loop back to its beginning."""
+    bundle = made_up.bundle(walk=10)
+    base = bundle.base("walk")
+    base.skills[:, 0] = np.arange(10)
+    object.__setattr__(base, "loop", (2, 6))
+    stream = BaseStream(base)
+    found = [int(stream.next(HISTORY).skill[0]) for _ in range(10)]
+    assert found == [0, 1, 2, 3, 4, 5, 2, 3, 4, 5]
+
+
+def test_what_a_robot_plays_needs_no_simulation(bundle_folder):
+    """`spectral drive --dds` makes it on a computer without torch and MuJoCo."""
+    code = (
+        "import sys; sys.modules.update(torch=None, mujoco=None)\n"
+        "from spectral_skills.runtime.bundle import Bundle\n"
+        "from spectral_skills.cli.driving import _program\n"
+        f"bundle = Bundle.open({str(bundle_folder)!r})\n"
+        "print(_program(bundle, ['jog'], 4.0, 10, ['turn'], [2.0], None).knobs)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.stdout.strip() == "(('turn', 2.0),)", out.stdout + out.stderr
