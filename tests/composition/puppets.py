@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from released import released
 
-from spectral_skills.experiments.composition.bases import Base
 from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 
 STEPS = 200

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectral_skills.experiments.composition import additivity, overlap
-from spectral_skills.experiments.composition.additivity import Sum, compare, cosine
-from spectral_skills.experiments.composition.effects import UNITS, Effect
+from spectral_skills.experiments import additivity
+from spectral_skills.experiments.additivity import Sum, compare, cosine
+from spectral_skills.experiments.composition import overlap
+from spectral_skills.experiments.effects import UNITS, Effect
 
 PAIR = ("right arm", "turn left")
 

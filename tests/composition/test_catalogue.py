@@ -7,8 +7,7 @@ import pytest
 from puppets import STEPS, Puppets
 from released import released
 
-from spectral_skills.experiments.composition import catalogue
-from spectral_skills.experiments.composition.effects import NOTICED, UNITS, Effect
+from spectral_skills.experiments import catalogue
 from spectral_skills.experiments.composition.knob_table import KNOBS, choose, serves
 from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.experiments.composition.survey import (
@@ -19,6 +18,7 @@ from spectral_skills.experiments.composition.survey import (
     outcome,
     survey,
 )
+from spectral_skills.experiments.effects import NOTICED, UNITS, Effect
 from spectral_skills.robot import g1
 
 

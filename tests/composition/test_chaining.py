@@ -8,10 +8,10 @@ from untrained import explicit, tokens
 
 from spectral_skills.experiments import chained, chaining
 from spectral_skills.experiments.chained import Chained, Outcome, Smoothness
-from spectral_skills.experiments.composition.bases import SQUAT_FALL_M, Base
 from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.spliced import Explicit, spliced
+from spectral_skills.motion.synthetic.bases import SQUAT_FALL_M, Base
 from spectral_skills.robot import g1
 
 

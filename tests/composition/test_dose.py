@@ -8,7 +8,7 @@ import pytest
 from puppets import FALL_STEP, STEPS, Puppets
 from released import released
 
-from spectral_skills.experiments.composition import dose
+from spectral_skills.experiments import dose
 from spectral_skills.experiments.composition.foretold import (
     compare,
     correlation,

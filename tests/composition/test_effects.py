@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spectral_skills.experiments.composition.effects import (
+from spectral_skills.experiments.effects import (
     NOTICED,
     UNITS,
     Effect,

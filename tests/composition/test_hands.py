@@ -5,7 +5,8 @@ import pytest
 from obedient import turned
 from released import released
 
-from spectral_skills.experiments.composition.hands import (
+from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.experiments.hands import (
     CENTRE,
     RADIUS,
     RIGHT,
@@ -16,7 +17,6 @@ from spectral_skills.experiments.composition.hands import (
     linear_map,
     tour,
 )
-from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.robot import g1
 
 

@@ -7,8 +7,8 @@ import pytest
 from untrained import explicit, tokens
 
 from spectral_skills.experiments.composition import runner as rooms
-from spectral_skills.experiments.composition.bases import Base, generate
 from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.motion.synthetic.bases import Base, generate
 
 STEPS = 40
 

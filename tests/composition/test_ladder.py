@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectral_skills.experiments.composition import ladder, ladder_charts, ladder_map
-from spectral_skills.experiments.composition.bases import Base
+from spectral_skills.experiments import ladder
+from spectral_skills.experiments.composition import ladder_charts, ladder_map
 from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.lab import Executed
 from spectral_skills.experiments.composition.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.steering import schedule

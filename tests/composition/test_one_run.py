@@ -5,7 +5,7 @@ import json
 import pytest
 
 from spectral_skills.cli.main import main
-from spectral_skills.experiments.composition.one_run import _full, knobs
+from spectral_skills.experiments.steer import _full, knobs
 from spectral_skills.plots import steered_run
 from spectral_skills.spectral.steering import Knob
 

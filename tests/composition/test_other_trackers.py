@@ -7,10 +7,9 @@ from untrained import explicit, tokens
 
 from spectral_skills.artifact import Provenance
 from spectral_skills.cli.composition import evaluate_chaining, evaluate_composition
-from spectral_skills.experiments import chaining
-from spectral_skills.experiments.composition import pass_rates
-from spectral_skills.experiments.composition.findings import Findings
+from spectral_skills.experiments import chaining, pass_rates
 from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.experiments.findings import Findings
 from spectral_skills.experiments.spliced import Explicit
 from spectral_skills.skill.model import SkillConfig, SkillModel
 

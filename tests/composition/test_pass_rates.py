@@ -6,12 +6,12 @@ from obedient import Obedient, follow, turned
 from released import released
 from untrained import tokens
 
-from spectral_skills.experiments.composition.bases import Base
 from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.lab import Executed, Lab
-from spectral_skills.experiments.composition.pass_rates import experiment
 from spectral_skills.experiments.composition.pass_rule import TARGETS, judge
+from spectral_skills.experiments.pass_rates import experiment
 from spectral_skills.experiments.token_directions import describe
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 
 STEPS = 400

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from spectral_skills.experiments.composition import pushes, transfer
+from spectral_skills.experiments import transfer
+from spectral_skills.experiments.composition import pushes
 from spectral_skills.spectral.direction_file import Directions
 
 

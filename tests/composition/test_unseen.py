@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from spectral_skills import rotation
-from spectral_skills.experiments.composition import unseen
-from spectral_skills.experiments.composition.unseen_pairs import (
+from spectral_skills.experiments import unseen
+from spectral_skills.experiments.unseen_pairs import (
     ADDED,
     AMPLITUDES,
     BEAT_HZ,

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from spectral_skills.control.source import ReplaySource
-from spectral_skills.experiments.composition import bases
 from spectral_skills.experiments.stage import Actor
+from spectral_skills.motion.synthetic import bases
 from spectral_skills.planner.head import HeadConfig
 from spectral_skills.planner.model import Planner, PlannerConfig
 from spectral_skills.planner.rows import About, Motion

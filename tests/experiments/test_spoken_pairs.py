@@ -10,7 +10,7 @@ from obliging import Letters, actor, directions
 from rehearsed import Rehearsed
 
 from spectral_skills.experiments import pairs as module
-from spectral_skills.experiments.composition import unseen_pairs
+from spectral_skills.experiments import unseen_pairs
 from spectral_skills.experiments.pairs import EPISODES, SAID, STEPS, Pair, found_pairs
 from spectral_skills.experiments.planning import Table
 from spectral_skills.experiments.stage import Stage

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from spectral_skills.experiments.composition.findings import Chart, Series
+from spectral_skills.experiments.findings import Chart, Series
 from spectral_skills.plots import charts
 from spectral_skills.plots.charts import draw
 

@@ -67,7 +67,7 @@ def evaluate_composition(
     ):
         if value is not None and experiment != owner:
             raise ValueError(f"--{option} is for {owner}")
-    room = "spectral_skills.experiments.composition"
+    room = "spectral_skills.experiments"
     lab = _lab(controller, skill, directions, device, out)
     run = import_module(f"{room}.{experiment}").experiment
     given: dict = {} if seeds is None else {"seeds": tuple(seeds)}
@@ -158,7 +158,7 @@ def steer(
         film: Draw a film too; it takes longer than the simulation.
         json: Print everything as JSON and nothing else.
     """
-    from spectral_skills.experiments.composition import one_run
+    from spectral_skills.experiments import steer as one_run
     from spectral_skills.plots import steered_run
 
     if out.is_file():
@@ -279,8 +279,8 @@ def _lab(
     out: Path,
 ):
     """Where runs are made, with records under OUT."""
-    from spectral_skills.experiments.composition.findings import RECORDS
     from spectral_skills.experiments.composition.lab import Lab
+    from spectral_skills.experiments.findings import RECORDS
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.direction_file import Directions
     from spectral_skills.tracking.policy import Controller
@@ -305,7 +305,7 @@ def _token_lab(controller: Path, skill: Path, device: str | None, out: Path):
 
 def _explicit(controller: Path, device: str | None, out: Path):
     """A tracker of poses, with records under OUT."""
-    from spectral_skills.experiments.composition.findings import RECORDS
+    from spectral_skills.experiments.findings import RECORDS
     from spectral_skills.experiments.spliced import Explicit
     from spectral_skills.tracking.policy import Controller
 
@@ -318,7 +318,7 @@ def _attach(directions, out: Path, release: Path) -> None:
     import json
     from dataclasses import replace
 
-    from spectral_skills.experiments.composition.catalogue import FILE
+    from spectral_skills.experiments.catalogue import FILE
     from spectral_skills.experiments.composition.survey import brief
 
     entries = json.loads((out / FILE).read_text())

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from spectral_skills.control.source import chain
-from spectral_skills.experiments.composition import bases
-from spectral_skills.experiments.composition.bases import Base
 from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.experiments.composition.runner import Executed, Runner
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.synthetic import bases
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 
 POOL = (

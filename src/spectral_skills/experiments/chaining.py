@@ -21,14 +21,14 @@ from spectral_skills.experiments.chained import (
     execute,
     smoother,
 )
-from spectral_skills.experiments.composition.findings import (
+from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.experiments.composition.runner import Runner
+from spectral_skills.experiments.findings import (
     Chart,
     Film,
     Findings,
     Series,
 )
-from spectral_skills.experiments.composition.lab import Lab
-from spectral_skills.experiments.composition.runner import Runner
 from spectral_skills.experiments.spliced import Explicit, spliced
 from spectral_skills.results import Result
 

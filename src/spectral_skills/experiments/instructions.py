@@ -12,7 +12,7 @@ from torch import Tensor
 
 from spectral_skills.control.controller import Tracker
 from spectral_skills.control.source import ReplaySource
-from spectral_skills.experiments.composition.findings import Findings
+from spectral_skills.experiments.findings import Findings
 from spectral_skills.experiments.planning import Table, sentences
 from spectral_skills.experiments.stage import Actor, Stage, fell
 from spectral_skills.planner.model import Planner

@@ -12,11 +12,11 @@ import numpy as np
 
 from spectral_skills.control.controller import Tracker
 from spectral_skills.control.source import SteeredSource
-from spectral_skills.experiments.composition import unseen_pairs
-from spectral_skills.experiments.composition.findings import Findings
-from spectral_skills.experiments.composition.unseen_pairs import Judged
+from spectral_skills.experiments import unseen_pairs
+from spectral_skills.experiments.findings import Findings
 from spectral_skills.experiments.planning import Table, sentences
 from spectral_skills.experiments.stage import Actor, Stage, fell
+from spectral_skills.experiments.unseen_pairs import Judged
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.planner import knobs
 from spectral_skills.planner.knobs import Choice

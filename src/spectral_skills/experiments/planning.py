@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.experiments.composition.findings import Chart, Findings, Series
+from spectral_skills.experiments.findings import Chart, Findings, Series
 from spectral_skills.experiments.stage import Actor, Score, Stage
 from spectral_skills.motion.bench import hardware
 from spectral_skills.planner.model import Planner

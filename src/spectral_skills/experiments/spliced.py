@@ -13,9 +13,9 @@ from torch import Tensor
 from spectral_skills import rotation
 from spectral_skills.control.source import chain
 from spectral_skills.experiments.chained import SEGMENT, Chained, segments
-from spectral_skills.experiments.composition.bases import Base
 from spectral_skills.experiments.composition.batch import following
 from spectral_skills.experiments.composition.runner import Runner
+from spectral_skills.motion.synthetic.bases import Base
 
 
 class Explicit(Runner):

@@ -13,9 +13,9 @@ from spectral_skills.control.controller import Tracker
 from spectral_skills.control.record import QVEL_SIZE, Rollout
 from spectral_skills.control.run import run
 from spectral_skills.control.source import SkillSource, SteeredSource
-from spectral_skills.experiments.composition import bases
 from spectral_skills.experiments.stage import FALLEN_M, Actor
 from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.workers import one_torch_thread
 from spectral_skills.physics.build import simulate
 from spectral_skills.planner.knobs import Choice

@@ -13,7 +13,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from spectral_skills.experiments.composition.findings import Chart, Series
+from spectral_skills.experiments.findings import Chart, Series
 from spectral_skills.plots import chart_names, ink
 
 FALL = "fall"

@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from spectral_skills import config as configs
-from spectral_skills.experiments.composition.findings import (
+from spectral_skills.experiments.findings import (
     EXPERIMENTS,
     Film,
     Findings,

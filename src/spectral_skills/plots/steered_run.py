@@ -7,9 +7,9 @@ import numpy as np
 
 from spectral_skills.control.record import Rollout
 from spectral_skills.experiments.chained import Outcome
-from spectral_skills.experiments.composition.effects import NOTICED, UNITS
 from spectral_skills.experiments.composition.lab import Executed
-from spectral_skills.experiments.composition.one_run import Composed
+from spectral_skills.experiments.effects import NOTICED, UNITS
+from spectral_skills.experiments.steer import Composed
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.plots import ink, rollout_film
 from spectral_skills.robot.render import Camera, RobotRenderer

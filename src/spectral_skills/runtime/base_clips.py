@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spectral_skills.experiments.composition import bases as generated
 from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.synthetic import bases as generated
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.runtime.bundle import BaseFacts
 from spectral_skills.runtime.loops import Looped, looped

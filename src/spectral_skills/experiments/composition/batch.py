@@ -15,8 +15,8 @@ from spectral_skills import rotation
 from spectral_skills.control.controller import Tracker
 from spectral_skills.control.run import run
 from spectral_skills.control.source import ReferenceSource, ReplaySource, SkillSource
-from spectral_skills.experiments.composition.bases import Base
 from spectral_skills.experiments.offsets import OffsetTracker
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import Variation
 from spectral_skills.physics.build import simulate

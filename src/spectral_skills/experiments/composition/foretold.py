@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spectral_skills.experiments.composition.effects import NOTICED, SHOULDERS
-from spectral_skills.experiments.composition.findings import Chart, Series
 from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.experiments.composition.survey import AMPLITUDE, attempt
+from spectral_skills.experiments.effects import NOTICED, SHOULDERS
+from spectral_skills.experiments.findings import Chart, Series
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.results import Result
 from spectral_skills.spectral.direction_file import Directions

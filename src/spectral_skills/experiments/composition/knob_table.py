@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.experiments.composition.effects import UNITS, Effect
-from spectral_skills.experiments.composition.findings import Film
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.survey import AMPLITUDE, Entry, attempt
+from spectral_skills.experiments.effects import UNITS, Effect
+from spectral_skills.experiments.findings import Film
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.results import Result
 

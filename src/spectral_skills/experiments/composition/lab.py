@@ -12,10 +12,10 @@ import torch
 
 from spectral_skills.control.controller import check_match
 from spectral_skills.control.source import ReplaySource
-from spectral_skills.experiments.composition.bases import Base
 from spectral_skills.experiments.composition.batch import Run
-from spectral_skills.experiments.composition.effects import Effect, effect
 from spectral_skills.experiments.composition.runner import Executed, Runner
+from spectral_skills.experiments.effects import Effect, effect
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.steering import full_amplitude, standard

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from spectral_skills.experiments.composition.effects import headings, measure
-from spectral_skills.experiments.composition.findings import Chart, Series
 from spectral_skills.experiments.composition.lab import Executed
 from spectral_skills.experiments.composition.neighbours import Neighbours
+from spectral_skills.experiments.effects import headings, measure
+from spectral_skills.experiments.findings import Chart, Series
 from spectral_skills.motion.corpus import FPS
 
 WINDOW = FPS

@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 import torch
 
-from spectral_skills.experiments.composition.findings import Chart, Series
 from spectral_skills.experiments.composition.lab import Executed
 from spectral_skills.experiments.composition.neighbours import Neighbours
+from spectral_skills.experiments.findings import Chart, Series
 from spectral_skills.motion.kinds import OTHER
 from spectral_skills.skill.codes import SkillBank
 from spectral_skills.skill.tsne import MOST_POINTS, place, tsne

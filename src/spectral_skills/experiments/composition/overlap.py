@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.experiments.composition.effects import headings
-from spectral_skills.experiments.composition.findings import Chart, Film, Series
 from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.experiments.effects import headings
+from spectral_skills.experiments.findings import Chart, Film, Series
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.results import Result
 from spectral_skills.spectral.steering import Knob

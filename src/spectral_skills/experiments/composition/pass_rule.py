@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.experiments.composition.effects import NOTICED
 from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.experiments.effects import NOTICED
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.support import ATTRIBUTES, describe_run
 

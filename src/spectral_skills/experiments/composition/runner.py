@@ -15,11 +15,11 @@ import torch
 from tqdm import tqdm
 
 from spectral_skills.atomic import write_file
-from spectral_skills.experiments.composition import bases
-from spectral_skills.experiments.composition.bases import STEPS, Base
 from spectral_skills.experiments.composition.batch import Run, together
-from spectral_skills.experiments.composition.effects import fell
+from spectral_skills.experiments.effects import fell
 from spectral_skills.motion.bench import hardware
+from spectral_skills.motion.synthetic import bases
+from spectral_skills.motion.synthetic.bases import STEPS, Base
 from spectral_skills.results import Result
 from spectral_skills.tracking.policy import Controller
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.experiments.composition.bases import Base
 from spectral_skills.experiments.composition.batch import Run
-from spectral_skills.experiments.composition.effects import measure
-from spectral_skills.experiments.composition.findings import Chart, Series
 from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.experiments.effects import measure
+from spectral_skills.experiments.findings import Chart, Series
 from spectral_skills.experiments.token_directions import Described
 from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.results import Result
 

@@ -17,16 +17,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spectral_skills.experiments.composition.bases import Base
 from spectral_skills.experiments.composition.batch import Run
-from spectral_skills.experiments.composition.effects import (
+from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.experiments.effects import (
     ARM_JOINTS,
     NOTICED,
     SHOULDERS,
     UNITS,
     Effect,
 )
-from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions
 

@@ -11,8 +11,8 @@ from itertools import product
 import numpy as np
 
 from spectral_skills.experiments.composition.batch import Run
-from spectral_skills.experiments.composition.effects import Effect, measure
 from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.experiments.effects import Effect, measure
 from spectral_skills.robot import g1
 from spectral_skills.spectral.steering import standard
 

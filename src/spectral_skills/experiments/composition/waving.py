@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spectral_skills.experiments.composition.effects import measure
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.triples import (
     WAYS,
@@ -16,6 +15,7 @@ from spectral_skills.experiments.composition.triples import (
     offsets,
     triple_of,
 )
+from spectral_skills.experiments.effects import measure
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.results import Result
 from spectral_skills.robot import g1

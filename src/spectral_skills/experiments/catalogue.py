@@ -10,12 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from spectral_skills.atomic import write_file
-from spectral_skills.experiments.composition.effects import groups
-from spectral_skills.experiments.composition.findings import (
-    Chart,
-    Findings,
-    Series,
-)
 from spectral_skills.experiments.composition.knob_table import KNOBS, knob_table
 from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.experiments.composition.survey import (
@@ -28,6 +22,12 @@ from spectral_skills.experiments.composition.survey import (
     pattern,
     strength,
     survey,
+)
+from spectral_skills.experiments.effects import groups
+from spectral_skills.experiments.findings import (
+    Chart,
+    Findings,
+    Series,
 )
 from spectral_skills.results import Result
 

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.experiments.composition import bases
-from spectral_skills.experiments.composition.bases import Base
-from spectral_skills.experiments.composition.effects import (
+from spectral_skills.experiments.composition.foretold import ALIKE, foretold
+from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.experiments.composition.neighbours import Neighbours
+from spectral_skills.experiments.effects import (
     NOTICED,
     UNITS,
     Effect,
     effect,
     measure,
 )
-from spectral_skills.experiments.composition.foretold import ALIKE, foretold
-from spectral_skills.experiments.composition.lab import Executed, Lab
-from spectral_skills.experiments.composition.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.synthetic import bases
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.spectral.steering import MARGIN_STEPS, Knob, schedule
 from spectral_skills.spectral.support import WINDOW
 

@@ -6,15 +6,15 @@ What counts as working is the catalogue's rule (`survey.outcome`).
 from collections.abc import Sequence
 
 from spectral_skills.experiments.composition import pushes
-from spectral_skills.experiments.composition.bases import BASES
-from spectral_skills.experiments.composition.findings import (
+from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.experiments.composition.survey import attempt, outcome
+from spectral_skills.experiments.findings import (
     Chart,
     Film,
     Findings,
     Series,
 )
-from spectral_skills.experiments.composition.lab import Lab
-from spectral_skills.experiments.composition.survey import attempt, outcome
+from spectral_skills.motion.synthetic.bases import BASES
 from spectral_skills.results import Result
 
 NAME = "transfer"

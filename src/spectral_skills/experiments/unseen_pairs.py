@@ -14,14 +14,14 @@ import numpy as np
 import torch
 
 from spectral_skills import rotation
-from spectral_skills.experiments.composition import bases, effects
-from spectral_skills.experiments.composition.bases import STEPS, Base
+from spectral_skills.experiments import effects
 from spectral_skills.experiments.composition.batch import Run
-from spectral_skills.experiments.composition.effects import UNITS
 from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.experiments.effects import UNITS
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics
-from spectral_skills.motion.synthetic import moves
+from spectral_skills.motion.synthetic import bases, moves
+from spectral_skills.motion.synthetic.bases import STEPS, Base
 from spectral_skills.motion.synthetic.compose import Piece
 from spectral_skills.motion.synthetic.generate import perform
 from spectral_skills.motion.synthetic.sketch import Sketch

@@ -11,17 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.experiments.composition.effects import (
-    NOTICED,
-    UNITS,
-    effect,
-)
-from spectral_skills.experiments.composition.findings import (
-    Chart,
-    Film,
-    Findings,
-    Series,
-)
 from spectral_skills.experiments.composition.foretold import (
     ALIKE,
     compare,
@@ -30,6 +19,17 @@ from spectral_skills.experiments.composition.foretold import (
 )
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.survey import attempt
+from spectral_skills.experiments.effects import (
+    NOTICED,
+    UNITS,
+    effect,
+)
+from spectral_skills.experiments.findings import (
+    Chart,
+    Film,
+    Findings,
+    Series,
+)
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.results import Result
 from spectral_skills.spectral.direction_file import Directions

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.experiments.composition.bases import STEPS
-from spectral_skills.experiments.composition.findings import (
+from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.experiments.findings import (
     Chart,
     Film,
     Findings,
     Series,
 )
-from spectral_skills.experiments.composition.lab import Executed, Lab
-from spectral_skills.experiments.composition.unseen_pairs import (
+from spectral_skills.experiments.unseen_pairs import (
     ADDED,
     AMPLITUDES,
     LARGER,
@@ -31,6 +30,7 @@ from spectral_skills.experiments.composition.unseen_pairs import (
     steered,
 )
 from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.synthetic.bases import STEPS
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.results import Result

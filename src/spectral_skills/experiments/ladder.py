@@ -11,8 +11,6 @@ from itertools import pairwise
 import numpy as np
 
 from spectral_skills.experiments.composition import ladder_charts, ladder_map
-from spectral_skills.experiments.composition.effects import measure
-from spectral_skills.experiments.composition.findings import Film, Findings
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.ladder_paper import (
     MEASURES,
@@ -21,6 +19,8 @@ from spectral_skills.experiments.composition.ladder_paper import (
     support_of,
 )
 from spectral_skills.experiments.composition.neighbours import Neighbours
+from spectral_skills.experiments.effects import measure
+from spectral_skills.experiments.findings import Film, Findings
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.results import Result
 from spectral_skills.spectral.nearest import leave_one_clip_out

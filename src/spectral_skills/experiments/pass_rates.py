@@ -9,20 +9,20 @@ there as many of that space's own deviations as it is of ours.
 from collections.abc import Iterator, Sequence
 
 from spectral_skills.experiments.composition import candidates as ways
-from spectral_skills.experiments.composition.bases import BASES, STEPS
 from spectral_skills.experiments.composition.candidates import Options
-from spectral_skills.experiments.composition.effects import NOTICED
-from spectral_skills.experiments.composition.findings import (
+from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.experiments.composition.pass_rule import ENOUGH, SLOW, TARGETS
+from spectral_skills.experiments.composition.trials import Bench, Chosen, Trial
+from spectral_skills.experiments.effects import NOTICED
+from spectral_skills.experiments.findings import (
     Chart,
     Film,
     Findings,
     Series,
 )
-from spectral_skills.experiments.composition.lab import Lab
-from spectral_skills.experiments.composition.pass_rule import ENOUGH, SLOW, TARGETS
-from spectral_skills.experiments.composition.trials import Bench, Chosen, Trial
 from spectral_skills.experiments.token_directions import describe
 from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.synthetic.bases import BASES, STEPS
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.results import Result
 

@@ -7,14 +7,14 @@ import numpy as np
 
 from spectral_skills.experiments.composition import overlap
 from spectral_skills.experiments.composition.batch import Run
-from spectral_skills.experiments.composition.effects import Effect
-from spectral_skills.experiments.composition.findings import (
+from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.experiments.effects import Effect
+from spectral_skills.experiments.findings import (
     Chart,
     Film,
     Findings,
     Series,
 )
-from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.results import Result
 
 NAME = "additivity"

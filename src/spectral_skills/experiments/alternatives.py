@@ -4,13 +4,6 @@ from collections.abc import Iterator, Sequence
 from statistics import mean, stdev
 
 from spectral_skills.experiments.composition import skill_arithmetic, waving
-from spectral_skills.experiments.composition.bases import BASES, STEPS
-from spectral_skills.experiments.composition.findings import (
-    Chart,
-    Film,
-    Findings,
-    Series,
-)
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.triples import (
     ARMS,
@@ -20,8 +13,15 @@ from spectral_skills.experiments.composition.triples import (
     reseeded,
     summary,
 )
+from spectral_skills.experiments.findings import (
+    Chart,
+    Film,
+    Findings,
+    Series,
+)
 from spectral_skills.experiments.token_directions import describe
 from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.synthetic.bases import BASES, STEPS
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.results import Result
 
