@@ -6,7 +6,7 @@ import pytest
 from untrained import explicit, tokens
 
 from spectral_skills.artifact import Provenance
-from spectral_skills.cli.composition import evaluate_chaining, evaluate_composition
+from spectral_skills.cli.measure import evaluate_chaining, evaluate_composition
 from spectral_skills.experiments import chaining, pass_rates
 from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.experiments.findings import Findings

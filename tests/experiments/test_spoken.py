@@ -8,7 +8,7 @@ import torch
 import tyro
 from obliging import MOTIONS, Letters, Obliging, actor, directions, stance
 
-from spectral_skills.cli import speech
+from spectral_skills.cli import run as speech
 from spectral_skills.experiments.spoken import Spoken, Told, speak, standing, told_steps
 from spectral_skills.planner import text as language
 from spectral_skills.plots import spoken_run

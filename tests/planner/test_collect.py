@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spectral_skills import rotation
-from spectral_skills.cli.shared import models
+from spectral_skills.cli.arguments import models
 from spectral_skills.motion.synthetic.generate import clip
 from spectral_skills.planner import collect as collecting
 from spectral_skills.planner.collect import (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from spectral_skills.cli.bundles import export as verb
+from spectral_skills.cli.robot import export as verb
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates

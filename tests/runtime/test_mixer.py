@@ -199,7 +199,7 @@ def test_what_a_robot_plays_needs_no_simulation(bundle_folder):
     code = (
         "import sys; sys.modules.update(torch=None, mujoco=None)\n"
         "from spectral_skills.runtime.bundle import Bundle\n"
-        "from spectral_skills.cli.driving import _program\n"
+        "from spectral_skills.cli.robot import _program\n"
         f"bundle = Bundle.open({str(bundle_folder)!r})\n"
         "print(_program(bundle, ['jog'], 4.0, 10, ['turn'], [2.0], None).knobs)"
     )

@@ -9,7 +9,7 @@ import onnx
 import pytest
 import torch
 
-from spectral_skills.cli.bundles import export as verb
+from spectral_skills.cli.robot import export as verb
 from spectral_skills.motion.readers.assemble import ReadOptions
 from spectral_skills.motion.readers.sonic_folder import read
 from spectral_skills.robot import g1

@@ -4,60 +4,61 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from spectral_skills.cli import (
-    bundles,
-    composition,
-    controllers,
-    driving,
-    machine,
-    mixing,
-    motions,
-    planning,
-    robots,
-    skills,
-    speech,
-    tracking,
-)
-from spectral_skills.cli.shared import INTERRUPTED
+from spectral_skills.cli import learn, measure, motions, robot, run
+from spectral_skills.cli.arguments import INTERRUPTED
 
-VERBS: dict[str, Callable] = {
-    "doctor": machine.doctor,
-    "ingest": motions.ingest,
-    "synth": motions.synth,
-    "corpus info": motions.corpus_info,
-    "corpus list": motions.corpus_list,
-    "corpus show": motions.corpus_show,
-    "corpus check": motions.corpus_check,
-    "pretrain": skills.pretrain,
-    "directions": skills.directions,
-    "skills encode": skills.skills_encode,
-    "skills map": skills.skills_map,
-    "track": tracking.track,
-    "adapt": controllers.adapt,
-    "average": controllers.average,
-    "rollout": tracking.rollout,
-    "steer": composition.steer,
-    "chain": composition.chain,
-    "collect": planning.collect,
-    "plan": planning.plan,
-    "say": speech.say,
-    "desk": mixing.desk,
-    "export": bundles.export,
-    "drive": driving.drive,
-    "robot-sim": robots.robot_sim,
-    "evaluate readout": skills.evaluate_readout,
-    "evaluate tracking": tracking.evaluate_tracking,
-    "evaluate composition": composition.evaluate_composition,
-    "evaluate chaining": composition.evaluate_chaining,
-    "evaluate planning": planning.evaluate_planning,
-    "report": composition.report,
-    "report skill": skills.report_skill,
-    "report tracking": tracking.report_tracking,
-    "demo": motions.demo,
-    "bench": machine.bench,
+GROUPS: dict[str, dict[str, Callable]] = {
+    "motions": {
+        "ingest": motions.ingest,
+        "synth": motions.synth,
+        "corpus info": motions.corpus_info,
+        "corpus list": motions.corpus_list,
+        "corpus show": motions.corpus_show,
+        "corpus check": motions.corpus_check,
+    },
+    "learn": {
+        "pretrain": learn.pretrain,
+        "directions": learn.directions,
+        "track": learn.track,
+        "adapt": learn.adapt,
+        "average": learn.average,
+        "collect": learn.collect,
+        "plan": learn.plan,
+    },
+    "run": {
+        "demo": run.demo,
+        "rollout": run.rollout,
+        "steer": run.steer,
+        "chain": run.chain,
+        "say": run.say,
+        "desk": run.desk,
+    },
+    "measure": {
+        "evaluate tracking": measure.evaluate_tracking,
+        "evaluate composition": measure.evaluate_composition,
+        "evaluate chaining": measure.evaluate_chaining,
+        "evaluate planning": measure.evaluate_planning,
+        "evaluate readout": measure.evaluate_readout,
+        "skills encode": measure.skills_encode,
+        "skills map": measure.skills_map,
+        "report": measure.report,
+        "report skill": measure.report_skill,
+        "report tracking": measure.report_tracking,
+        "bench": measure.bench,
+    },
+    "robot": {
+        "export": robot.export,
+        "drive": robot.drive,
+        "robot-sim": robot.robot_sim,
+        "doctor": robot.doctor,
+    },
+}
+"""Verbs by what a person wants to do."""
+VERBS = {
+    verb: function for group in GROUPS.values() for verb, function in group.items()
 }
 
 
@@ -65,18 +66,21 @@ COUNTS = ("--frames", "--robots", "--probe-every", "--checkpoint-every")
 """Options that take 200M, 1.5B or 2e9 for a number."""
 
 
-def usage(verbs: Iterable[str] = VERBS) -> str:
-    """What `spectral --help` prints."""
-    width = max(map(len, verbs))
+def usage(only: str = "") -> str:
+    """Return what `spectral --help` prints, or the verbs that begin with `only`."""
+    width = max(map(len, VERBS))
     lines = [
         "Spectral Skills: a skill space for humanoids, with knobs that add.",
         "",
         "usage: spectral VERB [options]        spectral VERB --help",
-        "",
     ]
-    for verb in verbs:
-        summary = (inspect.getdoc(VERBS[verb]) or "").splitlines()[0]
-        lines.append(f"  {verb:<{width}}  {summary}")
+    for group, verbs in GROUPS.items():
+        chosen = [verb for verb in verbs if verb.startswith(only)]
+        if chosen:
+            lines += ["", group]
+        for verb in chosen:
+            summary = (inspect.getdoc(VERBS[verb]) or "").splitlines()[0]
+            lines.append(f"  {verb:<{width}}  {summary}")
     return "\n".join(lines)
 
 
@@ -103,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
     if inner:
         asked = f"{arguments[0]} needs one of: {', '.join(v.split()[1] for v in inner)}"
         if {"-h", "--help"} & set(arguments):
-            print(usage(inner))
+            print(usage(f"{arguments[0]} "))
             return
     print(f"{asked}\n\n{usage()}", file=sys.stderr)
     sys.exit(1)

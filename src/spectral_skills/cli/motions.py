@@ -1,11 +1,18 @@
-"""Verbs about motions. Each imports what it needs when it runs."""
+"""Verbs about motions: read, generate, list, draw and check them.
+
+Each verb imports what it needs when it runs.
+"""
 
 import re
 import sys
 from pathlib import Path
 from typing import Literal
 
-from spectral_skills.cli.shared import INTERRUPTED, NOTHING_USABLE, or_embedded
+from spectral_skills.cli.arguments import (
+    INTERRUPTED,
+    NOTHING_USABLE,
+    or_embedded,
+)
 
 
 def ingest(
@@ -57,6 +64,53 @@ def ingest(
         print("nothing was usable; no corpus was written", file=sys.stderr)
         return NOTHING_USABLE
     print(f"corpus    {out}")
+    return 0
+
+
+def synth(
+    recipe: Literal["base", "smoke"] = "base",
+    /,
+    *,
+    out: Path,
+    clips: int | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+) -> int:
+    """Generate a corpus of G1 motion with text; nothing is downloaded.
+
+    The same recipe, size and seed give the same bytes. A killed run goes on where
+    it was. A corpus already at OUT is replaced.
+
+    Args:
+        recipe: base is the embedded corpus, about an hour; smoke takes seconds.
+        out: Folder of the corpus.
+        clips: Number of clips instead of the recipe's.
+        seed: Seed instead of the recipe's.
+        workers: Working processes; all cores by default.
+    """
+    import time
+    from dataclasses import replace
+
+    from spectral_skills import recipes
+    from spectral_skills.motion.corpus import Corpus
+    from spectral_skills.motion.synthetic.generate import synthesise
+
+    config = getattr(recipes, f"synth_{recipe}")()
+    asked = {"clips": clips, "seed": seed}
+    config = replace(config, **{k: v for k, v in asked.items() if v is not None})
+    start = time.perf_counter()
+    try:
+        synthesise(out, config, workers)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    corpus = Corpus.open(out)
+    print(
+        f"{len(corpus):,} clips, {corpus.frames:,} frames, {corpus.hours:.2f} h "
+        f"in {time.perf_counter() - start:.0f} s"
+    )
+    print(f"corpus    {out}")
+    print(f"look      spectral corpus show {corpus.names[0]} {out}")
     return 0
 
 
@@ -135,61 +189,3 @@ def corpus_check(
         against=against,
         record=record,
     )
-
-
-def synth(
-    recipe: Literal["base", "smoke"] = "base",
-    /,
-    *,
-    out: Path,
-    clips: int | None = None,
-    seed: int | None = None,
-    workers: int | None = None,
-) -> int:
-    """Generate a corpus of G1 motion with text; nothing is downloaded.
-
-    The same recipe, size and seed give the same bytes. A killed run goes on where
-    it was. A corpus already at OUT is replaced.
-
-    Args:
-        recipe: base is the embedded corpus, about an hour; smoke takes seconds.
-        out: Folder of the corpus.
-        clips: Number of clips instead of the recipe's.
-        seed: Seed instead of the recipe's.
-        workers: Working processes; all cores by default.
-    """
-    import time
-    from dataclasses import replace
-
-    from spectral_skills import recipes
-    from spectral_skills.motion.corpus import Corpus
-    from spectral_skills.motion.synthetic.generate import synthesise
-
-    config = getattr(recipes, f"synth_{recipe}")()
-    asked = {"clips": clips, "seed": seed}
-    config = replace(config, **{k: v for k, v in asked.items() if v is not None})
-    start = time.perf_counter()
-    try:
-        synthesise(out, config, workers)
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on from here", file=sys.stderr)
-        return INTERRUPTED
-    corpus = Corpus.open(out)
-    print(
-        f"{len(corpus):,} clips, {corpus.frames:,} frames, {corpus.hours:.2f} h "
-        f"in {time.perf_counter() - start:.0f} s"
-    )
-    print(f"corpus    {out}")
-    print(f"look      spectral corpus show {corpus.names[0]} {out}")
-    return 0
-
-
-def demo(*, out: Path = Path("demo")) -> None:
-    """Draw the embedded corpus, read motion files, write a page with pictures.
-
-    Args:
-        out: Folder for the page and everything it shows.
-    """
-    from spectral_skills.plots.demo import build
-
-    print(f"open {build(or_embedded(None), out)}")

@@ -1,6 +1,82 @@
-"""Verbs that drive a robot. Each imports what it needs when it runs."""
+"""Verbs for a robot, real or simulated: export a bundle, drive it, check the machine.
+
+Each verb imports what it needs when it runs.
+"""
 
 from pathlib import Path
+from typing import Literal
+
+from spectral_skills.cli.arguments import BASE, check_file, released
+
+
+def export(
+    *,
+    controller: Path = BASE,
+    skill: Path = BASE,
+    directions: Path | None = BASE,
+    planner: Path | None = BASE,
+    bases: list[str] | None = None,
+    corpus: Path | None = None,
+    isaaclab: bool = False,
+    sonic: bool = False,
+    out: Path,
+) -> None:
+    """Write a bundle: all that drives a robot or the desk, without torch.
+
+    Models become ONNX graphs, and nothing is written unless each gives what its model
+    gives on what simulated robots observe: to 1e-5, of the largest number if above 1.
+
+    Args:
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        directions: File of `spectral directions`; `base` comes with the package, None
+            leaves them away.
+        planner: Planner that was trained with both; `base` comes with the package,
+            None leaves it away.
+        bases: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or names
+            of clips; these eight by default. A bundle always has stand.
+        corpus: Folder of the corpus that clips are taken from and distances are
+            measured to; the embedded one by default.
+        isaaclab: Joints of the controller's graph in IsaacLab's order.
+        sonic: Write what SONIC's C++ runtime reads in place of a bundle: the policy,
+            and bases as references and as tokens.
+        out: Folder for the bundle; one that is there is replaced.
+    """
+    from spectral_skills.motion.corpus import Corpus
+    from spectral_skills.runtime import export as bundles
+    from spectral_skills.runtime import sonic as runtime
+    from spectral_skills.runtime.base_clips import NAMES
+    from spectral_skills.runtime.mixer import REST
+    from spectral_skills.runtime.models import Models
+
+    clips = None if corpus is None else Corpus.open(corpus)
+    names = tuple(bases or NAMES)
+    if REST not in names:
+        names = (*names, REST)  # what a robot does when nothing else is played
+    if sonic:
+        if isaaclab:
+            raise ValueError("--sonic is in IsaacLab's order anyway; leave one away")
+        models = Models.load(controller, skill)
+        differences = runtime.export(models, out, names, clips)
+    else:
+        bundles.refuse_foreign(out)
+        models = Models.load(controller, skill, directions, planner)
+        order = "isaaclab" if isaaclab else "mujoco"
+        differences = bundles.export(models, out, names, clips, order).differences
+    for path in sorted(out.iterdir()):
+        told = ""
+        if path.name in differences:
+            told = f"  differs from torch by {differences[path.name]:.1e}"
+        print(f"{path.name:24}{_size(path):>9}{told}")
+    print(f"folder    {out}")
+
+
+def _size(path: Path) -> str:
+    """Of a file, or of all in a folder."""
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    size = sum(file.stat().st_size for file in files)
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
+
 
 _DEFAULT = ("walk",)
 
@@ -65,13 +141,6 @@ def drive(
         runtime, _ = drive_robot(opened, program, dds, domain, seconds, out)
         return int(runtime.fault not in (Fault.OVER, Fault.OPERATOR))
     return _simulate(opened, program, seconds or 20.0, noise, fast, out, film, json)
-
-
-def released() -> Path:
-    """The bundle of the released models, made when first asked for."""
-    from spectral_skills.runtime.released import base_bundle
-
-    return base_bundle()
 
 
 def _program(
@@ -211,3 +280,77 @@ def _track(bundle, names: list[str], json: bool) -> int:
                 f"{name:14s}{done:>8s}{one['local_mm']:12.1f}{one['global_mm']:12.1f}"
             )
     return int(not all(one["success"] for one in found.values()))
+
+
+def robot_sim(
+    *,
+    dds: str = "lo",
+    domain: int = 0,
+    operator: Literal["auto", "none"] = "auto",
+    seconds: float | None = None,
+    stop_after: float | None = None,
+    noise: float = 1.0,
+    seed: int = 0,
+    out: Path | None = None,
+) -> None:
+    """Simulate a G1 that speaks the real one's protocol, for `spectral drive --dds`.
+
+    Physics and sensors run in real time at 200 Hz; the robot hangs in a gantry until
+    its operator starts the program that drives it. The last line is a summary as JSON.
+
+    Args:
+        dds: Network interface; lo is for programs on this machine.
+        domain: DDS domain; 0 is the real robot's.
+        operator: auto presses start once the driver has reached the default pose,
+            lowers the gantry and lets go, holding the dead man's key all the time; none
+            does nothing.
+        seconds: When to end; by default when interrupted.
+        stop_after: Seconds after the start when the operator presses stop.
+        noise: Of the sensors, in units of what is usual.
+        seed: Of the noise.
+        out: File (.npz) for the record: time_s, qpos, kind of command, keys.
+    """
+    import json
+    from dataclasses import asdict
+
+    from spectral_skills.runtime.dds import RobotLink
+    from spectral_skills.runtime.priority import come_first
+    from spectral_skills.runtime.robot_sim import RobotSim, run
+
+    if out is not None:
+        check_file(out, ".npz")
+    link = RobotLink(dds, domain)
+    sim = RobotSim(
+        link,
+        noise=noise,
+        operator=operator,
+        stop_after_s=stop_after,
+        record=out is not None,
+        seed=seed,
+    )
+    command = f"spectral drive --dds {dds}" + (f" --domain {domain}" if domain else "")
+    print(f"a G1 hangs in its gantry; drive it with `{command}`", flush=True)
+    come_first(60)  # a robot does not wait for programs
+    run(sim, seconds)
+    if out is not None and sim.moments:
+        _write(out, sim.arrays())
+    print(json.dumps(asdict(sim.tally)))
+
+
+def _write(out: Path, arrays: dict) -> None:
+    import io
+
+    import numpy as np
+
+    from spectral_skills.atomic import write_file
+
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    write_file(out, file.getvalue())
+
+
+def doctor() -> int:
+    """Check the installation: versions, devices, rendering, missing parts."""
+    from spectral_skills.doctor import examine
+
+    return examine()

@@ -7,6 +7,8 @@ from typing import Any
 
 NOTHING_USABLE = 2
 INTERRUPTED = 130
+BASE = Path("base")
+EMBEDDED = Path("embedded")
 
 
 def or_embedded(corpus: Path | None) -> Path:
@@ -111,3 +113,76 @@ def models(controller: Path, skill: Path, device: str) -> tuple:
     encoder = SkillModel.load(skill, device).encoder
     check_match(actor, encoder)
     return actor, encoder
+
+
+def open_lab(
+    controller: Path,
+    skill: Path,
+    directions: Path | None,
+    device: str | None,
+    out: Path,
+):
+    """Where runs are made, with records under OUT."""
+    from spectral_skills.experiments.composition.lab import Lab
+    from spectral_skills.experiments.findings import RECORDS
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.spectral.direction_file import Directions
+    from spectral_skills.tracking.policy import Controller
+
+    where = device_or_best(device)
+    return Lab(
+        Controller.load(controller, where),
+        SkillModel.load(skill, where).encoder,
+        None if directions is None else Directions.load(directions),
+        where,
+        out / RECORDS,
+    )
+
+
+def finish(findings, controller: Path, out: Path, record: Path | None) -> None:
+    """Write findings, print their numbers and put them where results are kept."""
+    from dataclasses import replace
+
+    from spectral_skills.artifact import load_provenance
+    from spectral_skills.plots.tables import publish, show
+    from spectral_skills.skill.model import place
+    from spectral_skills.tracking.policy import KIND
+
+    made = load_provenance(place(controller, KIND))
+    told = f"{made.frames / 1e6:,.0f} M frames, data {made.data_hash[:8]}"
+    path = replace(findings, model=f"{told}, {made.command}").save(out)
+    show(list(findings.results))
+    print(f"findings  {path}")
+    if record is not None:
+        publish(list(findings.results), record)
+
+
+def matched(
+    planner: Path,
+    controller: Path,
+    skill: Path,
+    device: str,
+    output: str | None = None,
+):
+    """A controller with its encoder, and a planner that was made for them; of skills
+    or poses, if it matters."""
+    from spectral_skills.artifact import load_provenance
+    from spectral_skills.experiments.stage import Actor
+    from spectral_skills.planner.model import Planner, check_match
+    from spectral_skills.skill.model import place
+    from spectral_skills.tracking.policy import KIND
+
+    actor = Actor(*models(controller, skill, device))
+    found = Planner.load(planner, device)
+    if output not in (None, found.config.output):
+        raise ValueError(f"{planner}: plans {found.config.output}s, not {output}s")
+    encoder = "" if actor.encoder is None else actor.encoder.fingerprint()
+    check_match(found, load_provenance(place(controller, KIND)).weights_hash, encoder)
+    return actor, found
+
+
+def released() -> Path:
+    """The bundle of the released models, made when first asked for."""
+    from spectral_skills.runtime.released import base_bundle
+
+    return base_bundle()

@@ -1,0 +1,407 @@
+"""Verbs that learn: skill spaces, directions, controllers and planners.
+
+Each verb imports what it needs when it runs.
+"""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spectral_skills.cli.arguments import (
+    BASE,
+    EMBEDDED,
+    apart,
+    check_file,
+    check_training,
+    command_of,
+    device_or_best,
+    models,
+    open_corpora,
+    trained,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from spectral_skills.artifact import Provenance
+    from spectral_skills.tracking.policy import Controller
+
+
+def pretrain(
+    recipe: str,
+    /,
+    *,
+    corpus: list[Path],
+    out: Path,
+    release: Path | None = None,
+    device: str | None = None,
+    config: Any = None,
+) -> int:
+    """Learn a skill space from corpora of motion.
+
+    Recipes: paper, base, lafan1, lafan1-all, authors, lafan1-authors, hub, smoke, and
+    ablation-* (an unknown name lists all).
+    Every setting of a recipe is an option too: `spectral pretrain base --help`. A
+    killed run goes on with the same command; `torchrun` starts several processes.
+
+    Args:
+        recipe: Name of a recipe.
+        corpus: Folders of corpora; `embedded` is the one this package makes.
+        out: Folder of the run: model, log, curves, checkpoint.
+        release: Also write what run time needs, without the predictor, here.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills import recipes
+    from spectral_skills.plots.training import draw_curves
+    from spectral_skills.skill import pretrain as training
+
+    check_training(corpus, out, release)
+    settings = config or recipes.pretrain(recipe)
+    where = device_or_best(device)
+    corpora = open_corpora(corpus)
+    words = ["spectral pretrain", recipe, "--corpus", *(c.name for c in corpus)]
+    command = command_of(words, settings, recipes.pretrain(recipe))
+
+    def train():
+        return training.pretrain(settings, corpora, out, where, command, draw_curves)
+
+    return trained(train, out, release)
+
+
+def directions(
+    *,
+    skill: Path,
+    corpus: list[Path],
+    out: Path,
+    contexts: int = 4096,
+    seed: int = 0,
+    device: str | None = None,
+) -> None:
+    """Find the directions of a skill space and what each is predicted to move.
+
+    Spectral, body-part and target directions and the hand maps go into one file, with
+    a picture of all ranks and one of predicted poses beside it.
+
+    Args:
+        skill: Skill model with its predictor, as `spectral pretrain` wrote it.
+        corpus: Folders of corpora; `embedded` is the one this package makes.
+        out: File to write, such as directions.safetensors; pictures have its name.
+        contexts: Recorded windows that responses are averaged over.
+        seed: Seed of the choice of windows.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills.motion.windows import MotionTensors, WindowSampler
+    from spectral_skills.plots.direction_poses import draw_poses
+    from spectral_skills.plots.directions import all_ranks, effect_table
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.spectral.directions import find
+
+    check_file(out, ".safetensors")
+    where, corpora = device_or_best(device), open_corpora(corpus)
+    model = SkillModel.load(skill, where)
+    motions = MotionTensors.join([c.to(where) for c in corpora])
+    sampler = WindowSampler(motions, model.config.windows)
+    found = find(model, sampler, contexts, seed, "+".join(c.hash for c in corpora))
+    found.save(out)
+    print(effect_table(found))
+    print(f"file      {out}")
+    all_ranks(found, out.with_suffix(".png"))
+    print(f"ranks     {out.with_suffix('.png')}")
+    poses = out.with_name(f"{out.stem}_poses.png")
+    try:
+        draw_poses(found, poses)
+        print(f"poses     {poses}")
+    except ValueError as error:
+        print(f"poses     none: {error}")
+
+
+def track(
+    recipe: str,
+    /,
+    *,
+    corpus: list[Path],
+    skill: Path | None = None,
+    out: Path,
+    init: Path | None = None,
+    resume: bool = False,
+    release: Path | None = None,
+    device: str | None = None,
+    config: Any = None,
+) -> int:
+    """Train a controller that executes the skills of a skill model.
+
+    Recipes: paper (combo), hub, base, refine, lafan1, deploy, smoke, ablation, hold10,
+    explicit, joint-* (an unknown name lists all). Every setting of a recipe is an
+    option too, such as `--frames 200M`, `--minutes 30` and `--robots 4096`: `spectral
+    track base --help`. A killed run goes on with the same command; `torchrun` starts
+    several processes.
+
+    Args:
+        recipe: Name of a recipe.
+        corpus: Folders of corpora; `embedded` is the one this package makes.
+        skill: Skill model whose skills are the commands; `base` comes with the
+            package.
+        out: Folder of the run: model, log, curves, checkpoint.
+        init: Controller whose weights a new run begins with; `base` comes with the
+            package. What its weights dictate is as it has it; where the recipe or an
+            option sets something else, the run is refused.
+        resume: Go on with the run at OUT, and refuse to begin a new one.
+        release: Also write what run time needs, without the critic, here.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills import recipes
+    from spectral_skills.experiments.probe import probe_of
+    from spectral_skills.plots.tracking_curves import draw_curves
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.tracking import start
+    from spectral_skills.tracking.train import train
+
+    check_training(corpus, out, release)
+    if resume and not (out / "checkpoint").exists():
+        raise ValueError(f"{out}: no checkpoint to go on from")
+    settings = config or recipes.track(recipe)
+    where = device_or_best(device)
+    corpora = open_corpora(corpus)
+    encoder = None
+    if skill is not None:
+        encoder = SkillModel.load(skill, where).encoder
+    start.commanded(settings.controller, encoder, init)  # ask before work is done
+    probe = None
+    if settings.probe_clips:
+        usable = start.usable(corpora)
+        probe = probe_of(usable, encoder, settings.probe_clips, where, settings.physics)
+    words = ["spectral track", recipe, "--corpus", *(c.name for c in corpus)]
+    words += [] if skill is None else ["--skill", skill.name]
+    words += [] if init is None else ["--init", init.name]
+    told = command_of(words, settings, recipes.track(recipe))
+
+    def run():
+        rest = init, probe, draw_curves, told
+        return train(settings, corpora, encoder, out, where, *rest)
+
+    return trained(run, out, release)
+
+
+def adapt(
+    *,
+    controller: Path = BASE,
+    old_skill: Path = BASE,
+    skill: Path | None = None,
+    explicit: bool = False,
+    corpus: Path = EMBEDDED,
+    out: Path,
+    release: Path | None = None,
+    updates: int = 4000,
+    device: str | None = None,
+) -> None:
+    """Move a controller to another skill space, without training it again.
+
+    A small network learns from a corpus what the old skill of every new one was, or of
+    every reference pose. It takes minutes on a CPU; `spectral track --init OUT` trains
+    the whole from there.
+
+    Args:
+        controller: Controller; `base` is the one that comes with the package.
+        old_skill: Skill model it was trained with; `base` comes with the package.
+        skill: Skill model whose skills it shall follow.
+        explicit: It shall follow the next pose of the reference, in place of skills.
+        corpus: Folder of the corpus to learn from, with its mirror image; `embedded`
+            is the one this package makes.
+        out: Folder for the controller.
+        release: Also write what run time needs, without the critic, here.
+        updates: Steps of learning.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills.artifact import Provenance, load_provenance
+    from spectral_skills.skill.model import SkillModel, place
+    from spectral_skills.tracking import adapt as adapting
+    from spectral_skills.tracking.policy import KIND
+
+    if (skill is None) != explicit:
+        raise ValueError("give either --skill DIR or --explicit: what it shall follow")
+    _check_new(out, release)
+    (motions,) = open_corpora([corpus])
+    where, settings = device_or_best(device), adapting.AdaptConfig(updates=updates)
+    actor, old = models(controller, old_skill, where)
+    if old is None or actor.config.command.kind != "skill":
+        raise ValueError(f"{controller}: follows no skills, so needs no adapting")
+    new = None if skill is None else SkillModel.load(skill, where).encoder
+    found = adapting.adapt(actor, old, new, motions.with_mirror(), settings)
+    parent = load_provenance(place(controller, KIND))
+    parents = {} if new is None else {"skill": new.fingerprint()}
+    words = ["spectral adapt --controller", controller.name]
+    words += ["--explicit"] if skill is None else ["--skill", skill.name]
+    provenance = Provenance(
+        KIND,
+        command_of([*words, "--corpus", corpus.name], settings, adapting.AdaptConfig()),
+        settings.seed,
+        motions.hash,
+        parents | {"controller": parent.weights_hash},
+        frames=parent.frames,
+    )
+    told = f"{found.explained:.1%} of the old skills of clips held out"
+    if math.isnan(found.explained):
+        told = "not measured: the clips held out stand still"
+    print(f"explained {told}")
+    # The old critic may know the old commands alone: a new one must learn.
+    _save(found.controller, provenance, {}, out, release)
+
+
+def average(
+    first: Path,
+    second: Path,
+    /,
+    *,
+    share: float = 0.5,
+    out: Path,
+    release: Path | None = None,
+) -> None:
+    """Mix the weights of a controller and of one that was trained on from it.
+
+    What further training forgot may come back; measure before you use it.
+
+    Args:
+        first: Controller; `base` is the one that comes with the package.
+        second: Controller that began with the first.
+        share: Of the second; the rest is the first's.
+        out: Folder for the controller, with the second's critic if both have one.
+        release: Also write what run time needs, without the critic, here.
+    """
+    from spectral_skills.artifact import Provenance, load_provenance
+    from spectral_skills.skill.model import place
+    from spectral_skills.tracking import average as averaging
+    from spectral_skills.tracking.policy import KIND, Controller, critic_weights
+
+    _check_new(out, release)
+    mean = averaging.average(Controller.load(first), Controller.load(second), share)
+    parents = [load_provenance(place(folder, KIND)) for folder in (first, second)]
+    last = parents[-1]
+    provenance = Provenance(
+        KIND,
+        f"spectral average {first.name} {second.name} --share {share:g}",
+        last.seed,
+        last.data_hash,
+        last.parents | {"first": parents[0].weights_hash, "second": last.weights_hash},
+        frames=max(parent.frames for parent in parents),
+    )
+    _save(mean, provenance, critic_weights(second), out, release)
+
+
+def _check_new(*folders: Path | None) -> None:
+    """Refuse folders that are there already."""
+    for folder in folders:
+        if folder is not None and folder.exists():
+            raise ValueError(f"{folder}: there already; name a new folder")
+
+
+def _save(
+    controller: "Controller",
+    provenance: "Provenance",
+    critic: "dict[str, Tensor]",
+    out: Path,
+    release: Path | None,
+) -> None:
+    """Write a controller that was not trained, with its critic unless a part of it was
+    released without."""
+    if controller.config.released:
+        controller.release(out, provenance)
+    else:
+        controller.save(out, provenance, critic)
+    print(f"model     {out}")
+    if release is not None:
+        controller.release(release, provenance)
+        print(f"release   {release}")
+
+
+def collect(
+    *,
+    controller: Path = BASE,
+    skill: Path = BASE,
+    corpus: Path = EMBEDDED,
+    out: Path,
+    robots: int = 93,
+    steps: int = 500,
+    seed: int = 0,
+    device: str | None = None,
+) -> None:
+    """Let robots execute described motions, and keep rows to learn planning from.
+
+    A row is what a robot has sensed, what its motion is called, and the thirty commands
+    that came next. Of the embedded corpus 28 motions are executed, of others every
+    clip that is described.
+
+    Args:
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        corpus: Folder of the corpus; `embedded` is the one this package makes.
+        out: Folder for the rows.
+        robots: For each motion.
+        steps: Control steps of each robot.
+        seed: Of noise, and of which motion follows which.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills.artifact import load_provenance
+    from spectral_skills.planner import collect as collecting
+    from spectral_skills.skill.model import place
+    from spectral_skills.tracking.policy import KIND
+
+    if out.exists():
+        raise ValueError(f"{out}: there already; name a new folder")
+    (clips,) = open_corpora([corpus])
+    where = device_or_best(device)
+    actor, encoder = models(controller, skill, where)
+    config = collecting.CollectConfig(robots=robots, steps=steps, seed=seed)
+    name = load_provenance(place(controller, KIND)).weights_hash
+    rows = collecting.collect(config, actor, encoder, clips, name, where)
+    rows.save(out)
+    motions = rows.about.motions
+    print(f"motions   {len(motions)}, in {len(rows.about.sentences)} sentences")
+    print(f"rows      {len(rows):,} of {rows.robots:,} robots")
+    print(f"upright   {rows.upright:.1%} of the robots at the end")
+    print(f"folder    {out}")
+
+
+def plan(
+    recipe: str,
+    /,
+    *,
+    rows: Path,
+    out: Path,
+    release: Path | None = None,
+    device: str | None = None,
+    config: Any = None,
+) -> int:
+    """Train a planner: from what a robot senses and a sentence to thirty commands.
+
+    Recipes: paper, base, smoke. Every setting of a recipe is an option too, such as
+    `--output pose` and `--updates 6000`: `spectral plan base --help`. A killed run
+    goes on with the same command.
+
+    Args:
+        recipe: Name of a recipe.
+        rows: Folder of `spectral collect`.
+        out: Folder of the run: model, log, curves, checkpoint.
+        release: Also write what run time needs, in half the size, here.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills import recipes
+    from spectral_skills.artifact import refuse_foreign
+    from spectral_skills.planner.rows import Rows
+    from spectral_skills.planner.text import text_encoder
+    from spectral_skills.planner.train import train
+    from spectral_skills.plots.planner_curves import draw_curves
+
+    apart(out, rows)
+    if release is not None:
+        apart(release, out)
+        refuse_foreign(release)
+    settings = config or recipes.plan(recipe)
+    where = device_or_best(device)
+    examples = Rows.open(rows, where)
+    words = ["spectral plan", recipe, "--rows", rows.name]
+    told = command_of(words, settings, recipes.plan(recipe))
+
+    def run():
+        return train(settings, examples, text_encoder(), out, where, told, draw_curves)
+
+    return trained(run, out, release)

@@ -1,0 +1,540 @@
+"""Verbs that measure: the tables of the paper, pages and maps.
+
+Each verb imports what it needs when it runs.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from spectral_skills.cli.arguments import (
+    BASE,
+    EMBEDDED,
+    check_file,
+    device_or_best,
+    finish,
+    matched,
+    models,
+    open_corpora,
+    open_lab,
+)
+
+Experiment = Literal[
+    "catalogue",
+    "dose",
+    "additivity",
+    "ladder",
+    "transfer",
+    "pass_rates",
+    "alternatives",
+    "hands",
+    "unseen",
+]
+
+
+def evaluate_tracking(
+    *,
+    controller: Path = BASE,
+    skill: Path = BASE,
+    corpus: Path,
+    set: Literal["all", "evaluation", "capability", "lafan1", "lafan1-windows"] = "all",
+    device: str | None = None,
+    out: Path,
+    clips: Path | None = None,
+    label: str = "",
+    record: Path | None = None,
+) -> None:
+    """Measure how well a controller tracks: success, errors, drift, by kind of motion.
+
+    Args:
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        corpus: Folder of the corpus; `embedded` is the one this package makes.
+        set: All clips, the paper's evaluation or capability set, or LAFAN1 as the
+            paper's two tables of it have it: 20 windows of 10 s of each of its 40
+            clips, whole clips, their first 15 s; or the windows alone. LAFAN1 makes a
+            page (.md) and two pictures beside OUT too.
+        device: cpu or cuda; cuda where there is one.
+        out: File of results to write (.jsonl), one a line.
+        clips: Also write what became of each clip or window (.jsonl); of LAFAN1 by
+            default beside OUT.
+        label: Name of the corpus in tables; the folder's by default.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    import json
+    from dataclasses import replace
+
+    from spectral_skills.artifact import load_provenance
+    from spectral_skills.atomic import write_file
+    from spectral_skills.config import to_dict
+    from spectral_skills.experiments import lafan1, tracking
+    from spectral_skills.experiments.course import Course
+    from spectral_skills.motion import motion_sets
+    from spectral_skills.plots import lafan1_page
+    from spectral_skills.plots.tables import publish
+    from spectral_skills.plots.tracking_table import show
+    from spectral_skills.skill.model import place
+    from spectral_skills.tracking.policy import KIND
+
+    for path in (out, clips):
+        if path is not None:
+            check_file(path, ".jsonl")
+    (motions,) = open_corpora([corpus])
+    where = device_or_best(device)
+    actor, encoder = models(controller, skill, where)
+    words = f"spectral evaluate tracking --controller {controller.name}"
+    words += f" --corpus {corpus.name} --set {set}"
+    weights = load_provenance(place(controller, KIND)).weights_hash[:8]
+    paper = set in ("lafan1", "lafan1-windows")
+    if paper:
+        found = lafan1.evaluate(
+            *(actor, motions, encoder, where),
+            whole=set == "lafan1",
+            command=words,
+            run_hash=weights,
+        )
+        clips = clips or out.with_name(f"{out.stem}_clips.jsonl")
+    else:
+        if set != "all":
+            chosen = getattr(motion_sets, f"{set}_set")(motions)
+            print(chosen.note)
+            motions = motions.select(chosen.indices)
+        course = Course(motions, encoder, where)
+        found = tracking.evaluate(actor, course, words, weights)
+    lines = [json.dumps(to_dict(result)) + "\n" for result in found.results]
+    write_file(out, "".join(lines))
+    if paper:
+        lafan1_page.show(found.results)
+        lafan1_page.write(found.results, found.outcomes, out)
+        print(f"page      {out.with_suffix('.md')}")
+    else:
+        show(found.results)
+    print(f"results   {out}")
+    if clips is not None:
+        tracking.save_outcomes(clips, found.outcomes)
+        print(f"clips     {clips}")
+    if record is not None:
+        table = f"Tracking: {label or corpus.name}"
+        table += "" if set == "all" else f", {set}"
+        publish([replace(r, table=table) for r in found.results], record)
+
+
+def evaluate_composition(
+    experiment: Experiment,
+    /,
+    *,
+    controller: Path = BASE,
+    skill: Path = BASE,
+    directions: Path = BASE,
+    seeds: list[int] | None = None,
+    bases: list[str] | None = None,
+    device: str | None = None,
+    out: Path,
+    record: Path | None = None,
+    release: Path | None = None,
+    fsq: tuple[Path, Path] | None = None,
+) -> None:
+    """Steer a frozen controller and measure what comes of it: the paper's experiments.
+
+    Runs are kept in OUT/records: what is there is not run again, so an interrupted
+    experiment goes on. `spectral report OUT --out PAGE` makes a page of all findings.
+
+    Args:
+        experiment: Which of the experiments.
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        directions: File of `spectral directions`; `base` comes with the package.
+        seeds: Randomised repeats, for the experiments that have them.
+        bases: Of the catalogue: what is steered, `walk` by default; names are chosen
+            on the first.
+        device: cpu or cuda; cuda where there is one.
+        out: Folder for findings (.json) and records.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+        release: Of the catalogue: also write the directions with what was measured
+            of them here (.safetensors).
+        fsq: Of pass_rates: a controller of FSQ tokens and its skill model, on which
+            PCA and ridge directions are tried as well.
+    """
+    from importlib import import_module
+
+    if release is not None:
+        check_file(release, ".safetensors")
+    for option, value, owner in (
+        ("release", release, "catalogue"),
+        ("bases", bases, "catalogue"),
+        ("fsq", fsq, "pass_rates"),
+    ):
+        if value is not None and experiment != owner:
+            raise ValueError(f"--{option} is for {owner}")
+    room = "spectral_skills.experiments"
+    lab = open_lab(controller, skill, directions, device, out)
+    run = import_module(f"{room}.{experiment}").experiment
+    given: dict = {} if seeds is None else {"seeds": tuple(seeds)}
+    if bases is not None:
+        given["bases"] = tuple(bases)
+    if fsq is not None:
+        given["tokens"] = _token_lab(*fsq, device, out)
+    finish(run(lab, **given), controller, out, record)
+    if release is not None:
+        _attach(lab.directions, out, release)
+
+
+def evaluate_chaining(
+    *,
+    controller: Path = BASE,
+    skill: Path = BASE,
+    directions: Path = BASE,
+    seeds: list[int] | None = None,
+    device: str | None = None,
+    out: Path,
+    record: Path | None = None,
+    fsq: tuple[Path, Path] | None = None,
+    explicit: Path | None = None,
+) -> None:
+    """Switch from skill to skill without a transition policy, and measure the switches.
+
+    Args:
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        directions: File of `spectral directions`; `base` comes with the package.
+        seeds: Randomised repeats.
+        device: cpu or cuda; cuda where there is one.
+        out: Folder for findings (.json) and records.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+        fsq: A controller of FSQ tokens and its skill model, to compare with.
+        explicit: A controller of poses, to compare with.
+    """
+    from spectral_skills.experiments.chaining import experiment
+
+    lab = open_lab(controller, skill, directions, device, out)
+    others = {} if fsq is None else {"FSQ": _token_lab(*fsq, device, out)}
+    poses = None if explicit is None else _explicit(explicit, device, out)
+    found = experiment(lab, tuple(seeds or ()), others=others, explicit=poses)
+    finish(found, controller, out, record)
+
+
+def evaluate_planning(
+    experiment: Literal["interfaces", "fsq", "language", "pairs"],
+    /,
+    *,
+    planner: Path = BASE,
+    controller: Path = BASE,
+    skill: Path = BASE,
+    directions: Path = BASE,
+    poses: Path | None = None,
+    explicit: tuple[Path, Path] | None = None,
+    corpus: Path = EMBEDDED,
+    episodes: int = 20,
+    steps: int = 2000,
+    seed: int = 0,
+    device: str | None = None,
+    out: Path,
+    record: Path | None = None,
+) -> None:
+    """Measure what comes of plans: the paper's two tables, and words that change.
+
+    `interfaces` compares planned skills with planned poses, `fsq` does so for an FSQ
+    tracker, `language` tells words that were not learned and words that change, `pairs`
+    adds what a second sentence asks for to what the first one plans.
+
+    Args:
+        experiment: Which of the tables.
+        planner: Planner of skills; `base` is the one that comes with the package.
+        controller: Controller it was trained for; `base` comes with the package.
+        skill: Skill model of both; `base` comes with the package.
+        directions: Of pairs: file of `spectral directions` with its catalogue.
+        poses: Planner of poses for the same controller (`spectral plan --output pose`).
+        explicit: Of interfaces: a controller of poses and its planner.
+        corpus: Folder of the corpus whose motions were learned.
+        episodes: For each motion.
+        steps: Of an episode, if the robot does not fall.
+        seed: Of noise in sensors and plans.
+        device: cpu or cuda; cuda where there is one.
+        out: Folder for findings (.json).
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from spectral_skills.artifact import load_provenance
+    from spectral_skills.experiments import instructions, pairs, planning
+    from spectral_skills.experiments.stage import Stage
+    from spectral_skills.planner.model import KIND, check_text
+    from spectral_skills.planner.text import text_encoder
+    from spectral_skills.skill.model import place
+    from spectral_skills.spectral.direction_file import Directions
+
+    if explicit is not None and experiment != "interfaces":
+        raise ValueError("--explicit is for interfaces")
+    where = device_or_best(device)
+    (clips,) = open_corpora([corpus])
+    encoder = text_encoder()
+    actor, found = matched(planner, controller, skill, where, "skill")
+    other = None
+    if poses is not None:
+        other = matched(poses, controller, skill, where, "pose")[1]
+    check_text(found, encoder)
+    stage = Stage(clips, where, episodes, steps, seed)
+    name = load_provenance(place(planner, KIND)).weights_hash
+    if experiment == "interfaces":
+        third = None
+        if explicit is not None:
+            third = matched(explicit[1], explicit[0], skill, where, "pose")
+        rest = (actor, found), other, third
+        result = planning.interfaces(stage, encoder, *rest, run=name)
+    elif experiment == "fsq":
+        if other is None:
+            raise ValueError("fsq needs a planner of poses too: --poses DIR")
+        result = planning.fsq(stage, encoder, actor, found, other, run=name)
+    elif experiment == "language":
+        result = instructions.experiment(stage, encoder, actor, found, run=name)
+    else:
+        knobs = Directions.load(directions)
+        result = pairs.experiment(stage, encoder, actor, found, knobs, run=name)
+    finish(result, controller, out, record)
+
+
+def evaluate_readout(
+    *,
+    skill: list[Path],
+    corpus: list[Path],
+    held_out: float = 4,
+    seed: int = 0,
+    device: str | None = None,
+    record: Path | None = None,
+) -> None:
+    """Measure what a linear map reads from skills, and how far drift moves them.
+
+    Read are poses now and later and root motion. Drift is a robot that is 10 cm off,
+    0.1 rad off, or both; beside it stand the ways between skills of other times.
+
+    Args:
+        skill: Skill models, one row each; `base` comes with the package.
+        corpus: Folders of corpora; `embedded` is the one this package makes.
+        held_out: Clips to score on, as in training: a share, or a number from 1 on;
+            with 0 those that were fitted on.
+        seed: Seed of the split, as in training, and of the windows.
+        device: cpu or cuda; cuda where there is one.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from spectral_skills.experiments.skill_table import tables
+    from spectral_skills.plots.tables import publish, show
+
+    where = device_or_best(device)
+    for results in tables(skill, open_corpora(corpus), held_out, seed, where):
+        show(results)
+        if record is not None:
+            publish(results, record)
+
+
+def skills_encode(
+    name: str,
+    /,
+    *,
+    skill: Path = BASE,
+    corpus: Path = EMBEDDED,
+    out: Path,
+) -> None:
+    """Encode a clip into its stream of skills, one for every control step.
+
+    Args:
+        name: Name of the clip, as `corpus list` prints it.
+        skill: Skill model; `base` is the one that comes with the package.
+        corpus: Folder of the corpus; `embedded` is the one this package makes.
+        out: File to write (.npz).
+    """
+    from spectral_skills.motion.corpus import FPS
+    from spectral_skills.skill.codes import SkillStream, encode_rows, save_stream
+    from spectral_skills.skill.model import SkillModel
+
+    check_file(out, ".npz")
+    encoder = SkillModel.load(skill).encoder
+    (clips,) = open_corpora([corpus])
+    skills = encode_rows(encoder, clips.qpos(clips.index(name))).cpu().numpy()
+    save_stream(out, SkillStream(skills, name, FPS, encoder.fingerprint()))
+    print(f"{len(skills):,} skills of {skills.shape[1]} numbers    {out}")
+
+
+def skills_map(
+    *,
+    skill: Path = BASE,
+    corpus: Path = EMBEDDED,
+    out: Path = Path("skill_map.png"),
+    device: str | None = None,
+) -> None:
+    """Draw a corpus as the skill space sees it: one dot a clip, coloured by kind.
+
+    Args:
+        skill: Skill model; `base` is the one that comes with the package.
+        corpus: Folder of the corpus; `embedded` is the one this package makes.
+        out: Picture to write.
+        device: cpu or cuda; cuda where there is one.
+    """
+    from spectral_skills.plots.skill_map import draw_map
+    from spectral_skills.skill.codes import SkillBank
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.spectral.nearest import leave_one_clip_out
+
+    check_file(out, ".png")
+    encoder = SkillModel.load(skill, device_or_best(device)).encoder
+    (clips,) = open_corpora([corpus])
+    bank = SkillBank.build(encoder, clips)
+    draw_map(clips, bank, out)
+    distance = leave_one_clip_out(bank.skills, bank.clips)
+    print(f"{len(bank.skills):,} skills, std of a dimension {bank.spread():.2f}")
+    print(
+        f"to the nearest skill of another clip: median {distance.median:.2f}, "
+        f"90 % {distance.p90:.2f}, 99 % {distance.p99:.2f}"
+    )
+    print(f"picture   {out}")
+
+
+def report(results: list[Path], /, *, out: Path, films: bool = True) -> None:
+    """Make one page of what experiments have found: tables, charts, films.
+
+    Args:
+        results: Folders that `spectral evaluate composition`, `chaining` and
+            `planning` wrote.
+        out: Folder for the page, index.html; it needs no other file.
+        films: Draw the films too; they take most of the time.
+    """
+    from spectral_skills.plots.findings_page import build
+
+    if out.is_file():
+        raise ValueError(f"{out}: a file; name a folder")
+    print(f"page      {build(results, out, films)}")
+
+
+def report_skill(
+    *, run: Path, label: str, directions: Path | None = None, record: Path
+) -> None:
+    """Put what a pretraining run reached into a file of results.
+
+    Args:
+        run: Folder of the run.
+        label: Name of the corpus in the tables.
+        directions: Its direction file, if there is one.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from spectral_skills.plots.skill_space import skill_space_results
+    from spectral_skills.plots.tables import publish, show
+    from spectral_skills.spectral.direction_file import Directions
+
+    found = None if directions is None else Directions.load(directions)
+    results = skill_space_results(run, found, label)
+    show(results)
+    publish(results, record)
+
+
+def report_tracking(*, run: Path, label: str, record: Path) -> None:
+    """Put what a training run of a controller reached into a file of results.
+
+    Args:
+        run: Folder of the run.
+        label: Name of the corpus in the tables.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from spectral_skills.plots.tables import publish, show
+    from spectral_skills.plots.tracking_run import tracking_results
+
+    results = tracking_results(run, label)
+    show(results)
+    publish(results, record)
+
+
+What = Literal[
+    "kinematics",
+    "windows",
+    "corpus",
+    "ik",
+    "synth",
+    "pretrain",
+    "support",
+    "physics",
+    "track",
+    "evaluate",
+    "planner",
+    "drive",
+    "faults",
+    "stops",
+]
+
+
+def bench(
+    what: What,
+    /,
+    *,
+    device: str = "cpu",
+    learner: Literal["ppo", "sac"] | None = None,
+    record: Path | None = None,
+) -> None:
+    """Measure speed against the physical limit of this machine.
+
+    Args:
+        what: The part to measure.
+        device: cpu or cuda.
+        learner: Of `track` alone: what learns, ppo by default; sac as in the recipe
+            lafan1.
+        record: File of results to update (docs/results.jsonl); the page beside it
+            is rewritten.
+    """
+    from importlib import import_module
+
+    from spectral_skills.plots.tables import publish, show
+
+    if learner is not None and what != "track":
+        raise ValueError(f"--learner is for `bench track`; leave it away for {what}")
+    rooms = {
+        "ik": "motion.bench_ik",
+        "pretrain": "skill.bench",
+        "support": "spectral.bench",
+        "physics": "physics.bench",
+        "track": "tracking.bench",
+        "evaluate": "evaluation.bench",
+        "planner": "planner.bench",
+        "drive": "deploy.bench",
+        "faults": "deploy.campaign",
+        "stops": "deploy.stops",
+    }
+    room = rooms.get(what, "motion.bench")
+    measure = getattr(import_module(f"spectral_skills.{room}"), what)
+    chosen = [] if learner is None else [learner]
+    results = measure(device_or_best(device), *chosen)
+    show(results)
+    if record is not None:
+        publish(results, record)
+
+
+def _token_lab(controller: Path, skill: Path, device: str | None, out: Path):
+    """A lab of FSQ tokens; they have no directions."""
+    lab = open_lab(controller, skill, None, device, out)
+    if (kind := lab.encoder.config.bottleneck.kind) != "fsq":
+        raise ValueError(f"{skill}: its skills are {kind}; --fsq wants those of fsq")
+    return lab
+
+
+def _explicit(controller: Path, device: str | None, out: Path):
+    """A tracker of poses, with records under OUT."""
+    from spectral_skills.experiments.findings import RECORDS
+    from spectral_skills.experiments.spliced import Explicit
+    from spectral_skills.tracking.policy import Controller
+
+    where = device_or_best(device)
+    return Explicit(Controller.load(controller, where), where, out / RECORDS)
+
+
+def _attach(directions, out: Path, release: Path) -> None:
+    """Directions with the catalogue's entries."""
+    import json
+    from dataclasses import replace
+
+    from spectral_skills.experiments.catalogue import FILE
+    from spectral_skills.experiments.composition.survey import brief
+
+    entries = json.loads((out / FILE).read_text())
+    measured = tuple(brief(entry) for entry in entries)
+    replace(directions, measured=measured).save(release)
+    print(f"file      {release}")

@@ -1,0 +1,338 @@
+"""Verbs that run one robot in simulation: follow, steer, chain, say, and the desk.
+
+Each verb imports what it needs when it runs.
+"""
+
+import re
+import time
+from pathlib import Path
+
+from spectral_skills.cli.arguments import (
+    BASE,
+    EMBEDDED,
+    NOTHING_USABLE,
+    matched,
+    models,
+    open_corpora,
+    open_lab,
+    or_embedded,
+    released,
+)
+
+
+def rollout(
+    name: str,
+    /,
+    *,
+    controller: Path = BASE,
+    skill: Path = BASE,
+    corpus: Path = EMBEDDED,
+    out: Path,
+    film: bool = True,
+    film_seconds: float = 10.0,
+) -> None:
+    """Let a controller follow a clip in MuJoCo, and film it beside its reference.
+
+    Args:
+        name: Name of the clip, as `corpus list` prints it.
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        corpus: Folder of the corpus; `embedded` is the one this package makes.
+        out: Folder for the record (.npz), the film (.gif, .mp4) and a picture.
+        film: Draw a film and a picture; both take longer than the simulation.
+        film_seconds: Film at most so much, from the beginning.
+    """
+    from spectral_skills.control.clip import follow
+    from spectral_skills.experiments.errors import CAUSES
+    from spectral_skills.experiments.metrics import episodes
+    from spectral_skills.plots import rollout_film
+
+    if out.is_file():
+        raise ValueError(f"{out}: a file; name a folder")
+    if not film_seconds > 0:
+        raise ValueError(f"--film-seconds is {film_seconds}, must be above 0")
+    (clips,) = open_corpora([corpus])
+    index = clips.index(name)
+    actor, encoder = models(controller, skill, "cpu")
+    began = time.perf_counter()
+    record = follow(actor, encoder, clips.select([index]))
+    took_s = time.perf_counter() - began
+    done, lasted_s = episodes(record), record.steps / record.fps
+    told = "tracked to the end"
+    if not done.success[0]:
+        failed_s = done.failed_at[0] / record.fps
+        told = f"fails by {CAUSES[done.cause[0]]} at {failed_s:.2f} of {lasted_s:.2f} s"
+    error = (
+        f"MPJPE-L {done.local_mm[0]:.1f} mm, MPJPE-G {done.global_mm[0]:.1f} mm, "
+        f"root drift {done.root_mm[0]:.1f} mm"
+    )
+    print(f"success   {'yes' if done.success[0] else 'no'}, {told}")
+    print(f"error     {error}")
+    print(
+        f"speed     {lasted_s / took_s:.1f} x real time "
+        f"({lasted_s:.1f} s in {took_s:.1f} s)"
+    )
+    place = out / re.sub(r"[^\w.~ +-]", "_", name)
+    path = place.with_name(f"{place.name}.npz")
+    record.save(path)
+    print(f"record    {path}")
+    if film:
+        for path in rollout_film.film(record, place, most_s=film_seconds):
+            print(f"film      {path}")
+        path = place.with_name(f"{place.name}.png")
+        rollout_film.strip(record, path, subtitle=f"{told}; {error}")
+        print(f"picture   {path}")
+
+
+def steer(
+    *,
+    base: str = "walk",
+    direction: list[str] | None = None,
+    amplitude: list[float] | None = None,
+    at: list[float] | None = None,
+    until: list[float] | None = None,
+    seconds: float = 8.0,
+    controller: Path = BASE,
+    skill: Path = BASE,
+    directions: Path = BASE,
+    corpus: Path = EMBEDDED,
+    seed: int | None = None,
+    take: Path | None = None,
+    bundle: Path | None = None,
+    out: Path,
+    film: bool = True,
+    json: bool = False,
+) -> None:
+    """Add directions to a base skill, and see what the robot makes of it.
+
+    With --take, run again what was recorded at the desk, and tell if it differs.
+
+    Args:
+        base: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or the
+            name of a clip.
+        direction: Names of directions, such as `"right arm"` or `s03`.
+        amplitude: How much of each, in skill units; 2 is a lot.
+        at: When each is turned up, s; all at 0.8 by default.
+        until: When each is released, s; all 0.8 before the end by default.
+        seconds: Length of the run.
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        directions: File of `spectral directions`; `base` comes with the package.
+        corpus: Folder of the corpus that clips are taken from and distances are
+            measured to.
+        seed: Of another friction, mass and start; nothing is random without it.
+        take: File (.npz) that `spectral desk` recorded.
+        bundle: Folder of the bundle that the desk had; the released models by default.
+        out: Folder for the record (.npz), the picture and the film.
+        film: Draw a film too; it takes longer than the simulation.
+        json: Print everything as JSON and nothing else.
+    """
+    from spectral_skills.experiments import steer as one_run
+    from spectral_skills.plots import steered_run
+
+    if out.is_file():
+        raise ValueError(f"{out}: a file; name a folder")
+    if take is not None:
+        if direction or amplitude:
+            raise ValueError("--take or --direction, not both")
+        return _replay(take, bundle, out, film, json)
+    if not direction or not amplitude:
+        raise ValueError("name what to add: --direction NAME --amplitude 2")
+    lab = open_lab(controller, skill, directions, "cpu", out)
+    (clips,) = open_corpora([corpus])
+    knobs = one_run.knobs(direction, amplitude, at, until, seconds)
+    found = one_run.steer(lab, clips, base, knobs, seconds, seed)
+    told = "blue: the same without steering"
+    drawn = found.title, found.steered, found.plain, out, told, film
+    if json:
+        print(steered_run.as_json(found))
+        steered_run.draw(*drawn, silent=True)
+    else:
+        steered_run.show(found)
+        steered_run.draw(*drawn)
+
+
+def _replay(path: Path, bundle: Path | None, out: Path, film: bool, json: bool) -> None:
+    """Run a take again, and show it."""
+    import json as text
+
+    import numpy as np
+
+    from spectral_skills.control.record import Rollout
+    from spectral_skills.desk.takes import Take, replay
+    from spectral_skills.plots import rollout_film
+    from spectral_skills.runtime.bundle import Bundle
+
+    take = Take.load(path)
+    rows = replay(Bundle.open(bundle or released()), take)
+    off = float(np.abs(rows - take.rows).max())
+    record = Rollout.of_rows(path.stem, rows, take.ghosts)
+    out.mkdir(parents=True, exist_ok=True)
+    record.save(out / "run.npz")
+    if json:
+        print(text.dumps({"seconds": take.seconds, "largest_difference": off}))
+    else:
+        print(f"take      {path.name}, {take.seconds:.1f} s")
+        told = "none: the very same run" if off == 0 else f"{off:.2g} (m or rad)"
+        print(f"differs   {told}")
+    rollout_film.strip(record, out / "run.png", subtitle="blue: the base alone")
+    paths = [("picture", out / "run.png")]
+    if film:
+        made = rollout_film.film(record, out / "run", told="blue: the base alone")
+        paths += [("film", one) for one in made]
+    for what, one in [] if json else paths:
+        print(f"{what:10s}{one}")
+
+
+def chain(
+    names: list[str],
+    /,
+    *,
+    switch: int = 10,
+    controller: Path = BASE,
+    skill: Path = BASE,
+    directions: Path = BASE,
+    out: Path,
+    film: bool = True,
+) -> None:
+    """Play one skill after another, blended over each switch.
+
+    The same skills switched at once are run beside them.
+
+    Args:
+        names: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or
+            names of clips of the embedded corpus.
+        switch: Control steps of a switch.
+        controller: Controller; `base` is the one that comes with the package.
+        skill: Skill model it was trained with; `base` comes with the package.
+        directions: File of `spectral directions`; `base` comes with the package.
+        out: Folder for the record (.npz), the picture and the film.
+        film: Draw a film too; it takes longer than the simulation.
+    """
+    from spectral_skills.experiments.chained import execute
+    from spectral_skills.plots import steered_run
+
+    if out.is_file():
+        raise ValueError(f"{out}: a file; name a folder")
+    if len(names) < 2 or switch < 1:
+        raise ValueError("a chain needs two skills and a switch of at least a step")
+    lab = open_lab(controller, skill, directions, "cpu", out)
+    blended, hard = execute(lab, [names], (switch, 0))
+    steered_run.show_chain(blended, hard)
+    title, told = " - ".join(names), "blue: switched at once"
+    steered_run.draw(title, blended.done, hard.done, out, told, film)
+
+
+def say(
+    text: str,
+    /,
+    *,
+    planner: Path = BASE,
+    controller: Path = BASE,
+    skill: Path = BASE,
+    directions: Path | None = BASE,
+    seconds: float | None = None,
+    every: int = 30,
+    seed: int = 0,
+    out: Path | None = None,
+    film: bool = True,
+    json: bool = False,
+) -> int:
+    """Tell a standing robot what to do, in words, and see what it makes of them.
+
+    `spectral say "walk forward, then turn left and wave"`. What is far from everything
+    that the planner has learned is not guessed: the robot stands meanwhile. The exit
+    code is 2 if nothing was understood.
+
+    Args:
+        text: What to do; `then` is for one after the other, `for 3 seconds` for how
+            long.
+        planner: Planner; `base` is the one that comes with the package.
+        controller: Controller it was trained for; `base` comes with the package.
+        skill: Skill model of both; `base` comes with the package.
+        directions: File of `spectral directions`, for wishes such as `higher steps`;
+            `base` comes with the package, None for none.
+        seconds: Length of each step that does not tell its own; by default as long as
+            its motion takes, 2 s to 6 s.
+        every: Control steps after which is planned anew.
+        seed: Of the noise that plans begin with.
+        out: Folder for the record (.npz), the skills (.npz), the picture and the film.
+        film: Draw a film too; it takes longer than the simulation.
+        json: Print everything as JSON and nothing else.
+    """
+    from spectral_skills.experiments.spoken import speak
+    from spectral_skills.planner.text import text_encoder
+    from spectral_skills.plots import spoken_run
+    from spectral_skills.spectral.direction_file import Directions
+
+    if out is not None and out.is_file():
+        raise ValueError(f"{out}: a file; name a folder")
+    actor, found = matched(planner, controller, skill, "cpu")
+    knobs = None
+    if directions is not None and found.config.output == "skill":
+        knobs = Directions.load(directions)
+    more = {"every": every, "seconds": seconds, "seed": seed}
+    spoken = speak(actor, found, text_encoder(), knobs, text, **more)
+    if json:
+        print(spoken_run.as_json(spoken))
+    else:
+        spoken_run.show(spoken)
+    if out is not None:
+        spoken_run.draw(spoken, out, film, silent=json)
+    elif not json:
+        print("            --out DIR writes a film, a strip of poses and the skills")
+    return 0 if spoken.understood else NOTHING_USABLE
+
+
+def desk(
+    bundle: Path | None = None,
+    /,
+    *,
+    port: int | None = None,
+    host: str = "127.0.0.1",
+    out: Path = Path("runs/desk"),
+) -> None:
+    """Steer a walking robot by faders, decks and words, in the browser.
+
+    Everything is simulated on this machine, on the CPU. Ctrl-C closes the desk.
+
+    Args:
+        bundle: Folder of `spectral export`; without it, the released models.
+        port: Of the page; without it, 8080 or the next one that is free.
+        host: Address to open the page on. Whoever can reach it can use the desk, so
+            only this machine can by default; 0.0.0.0 is for everybody.
+        out: Folder for takes, films and presets.
+    """
+    import threading
+
+    from spectral_skills.desk.engine import Engine
+    from spectral_skills.desk.page import Page
+    from spectral_skills.runtime.bundle import Bundle
+    from spectral_skills.runtime.planning import PlanBeside
+    from spectral_skills.runtime.released import base_bundle
+
+    opened = Bundle.open(base_bundle() if bundle is None else bundle)
+    planner = opened.planner()
+    engine = Engine(opened, None if planner is None else PlanBeside(planner))
+    page = Page(engine, out, host, port)
+    page.start()
+    print(f"desk      {page.address}")
+    print("next      open it in a browser and move a fader; Ctrl-C closes the desk")
+    print(f"files     {out}")
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        print()
+    finally:
+        page.stop()
+
+
+def demo(*, out: Path = Path("demo")) -> None:
+    """Draw the embedded corpus, read motion files, write a page with pictures.
+
+    Args:
+        out: Folder for the page and everything it shows.
+    """
+    from spectral_skills.plots.demo import build
+
+    print(f"open {build(or_embedded(None), out)}")
