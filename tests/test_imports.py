@@ -11,9 +11,9 @@ PACKAGE = Path(__file__).parents[1] / "src" / "spectral_skills"
 
 # A room may import from rooms of a lower rank, and from itself.
 RANKS = {
-    **dict.fromkeys(("config", "atomic", "rotation", "results"), 0),
-    "artifact": 1,
-    "robot": 1,
+    **dict.fromkeys(("config", "atomic", "distributed", "quaternion", "results"), 0),
+    **dict.fromkeys(("artifact", "rotation", "robot"), 1),
+    "runs": 2,
     "motion": 2,
     "skill": 3,
     "spectral": 4,

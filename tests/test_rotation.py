@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from spectral_skills import rotation
+from spectral_skills import quaternion, rotation
 
 _unit = st.floats(-1, 1, allow_subnormal=False)
 angles = st.floats(-3.1, 3.1)
@@ -302,3 +302,18 @@ def test_derivatives_match_finite_differences(function):
     size = 3 if function is rotation.exp else 4
     x = random_quaternions(5)[:, :size].clone().requires_grad_()
     assert torch.autograd.gradcheck(function, (x,))
+
+
+@given(quaternions(), angles)
+def test_numpy_rows_follow_the_same_rules(q, angle):
+    """Heading, turns and gravity of NumPy rows are those of tensors."""
+    row = q.numpy()
+    w, z = row[0], row[3]
+    assume(w * w + z * z > 1e-6)
+    assert quaternion.heading(row) == pytest.approx(float(rotation.yaw(q)), abs=1e-9)
+    about_z = rotation.from_yaw(torch.tensor(angle, dtype=torch.float64))
+    close(
+        torch.from_numpy(quaternion.turned(row, angle)), rotation.multiply(about_z, q)
+    )
+    down = rotation.rotate_inverse(q, torch.tensor([0.0, 0.0, -1.0]).double())
+    close(torch.tensor(quaternion.gravity_planes(row)), down)

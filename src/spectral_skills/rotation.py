@@ -1,15 +1,18 @@
-"""Rotations: the only quaternion, rot6d and yaw code of the package.
+"""Rotations of tensors: quaternions, rotation vectors, matrices, rot6d and headings.
 
 Quaternions are wxyz and unit; every function works on tensors of any leading
 shape, on any device. Heading is the twist about the vertical (the quaternion
 with x and y set to zero), not an Euler angle: the two differ at large tilt, and
-the twist never flips when the robot leans past 90 degrees.
+the twist never flips when the robot leans past 90 degrees. NumPy rows have the same
+rules in `quaternion.py`.
 """
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from spectral_skills.quaternion import Planes as Planes
+from spectral_skills.quaternion import cross_planes as cross_planes
+from spectral_skills.quaternion import multiply_planes, rotate_planes
 
 
 def normalize(q: Tensor) -> Tensor:
@@ -31,44 +34,6 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
 def rotate(q: Tensor, v: Tensor) -> Tensor:
     """Rotate vectors by quaternions: R(q) v."""
     return torch.stack(rotate_planes(q.unbind(-1), v.unbind(-1)), dim=-1)
-
-
-# The same on separate planes of components, for code that keeps them apart: a
-# plane is contiguous, so a CPU works on whole vector registers.
-Planes = Sequence[Tensor]
-
-
-def multiply_planes(a: Planes, b: Planes) -> tuple[Tensor, ...]:
-    """Hamilton product of quaternions given as planes w, x, y, z."""
-    aw, ax, ay, az = a
-    bw, bx, by, bz = b
-    return (
-        aw * bw - ax * bx - ay * by - az * bz,
-        aw * bx + ax * bw + ay * bz - az * by,
-        aw * by - ax * bz + ay * bw + az * bx,
-        aw * bz + ax * by - ay * bx + az * bw,
-    )
-
-
-def rotate_planes(q: Planes, v: Planes) -> tuple[Tensor, ...]:
-    """Rotate vectors given as planes x, y, z."""
-    w, x, y, z = q
-    vx, vy, vz = v
-    # t = 2 u x v and R v = v + w t + u x t, with u the vector part.
-    tx = 2 * (y * vz - z * vy)
-    ty = 2 * (z * vx - x * vz)
-    tz = 2 * (x * vy - y * vx)
-    return (
-        vx + w * tx + y * tz - z * ty,
-        vy + w * ty + z * tx - x * tz,
-        vz + w * tz + x * ty - y * tx,
-    )
-
-
-def cross_planes(a: Planes, b: Planes) -> tuple[Tensor, ...]:
-    """Cross product of vectors given as planes x, y, z."""
-    (ax, ay, az), (bx, by, bz) = a, b
-    return ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
 
 
 def rotate_inverse(q: Tensor, v: Tensor) -> Tensor:

@@ -11,8 +11,9 @@ import pytest
 from spectral_skills.desk.clock import Live
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.meters import Readouts
-from spectral_skills.desk.poses import Measures, placed, yaw
+from spectral_skills.desk.poses import Measures, placed
 from spectral_skills.desk.scripted import read_script, run, script
+from spectral_skills.quaternion import heading
 from spectral_skills.robot import g1
 from spectral_skills.runtime.bundle import Support
 from spectral_skills.runtime.planning import PlanHere
@@ -68,7 +69,7 @@ def test_ghost_is_the_base_where_the_robot_is(frames):
     """Same place and heading; the arm hangs."""
     frame = frames[220]
     np.testing.assert_allclose(frame.ghost[:2], frame.row[:2])
-    assert yaw(frame.ghost[3:7]) == pytest.approx(yaw(frame.row[3:7]), abs=1e-6)
+    assert heading(frame.ghost[3:7]) == pytest.approx(heading(frame.row[3:7]), abs=1e-6)
     assert frame.ghost[SHOULDER] > frame.row[SHOULDER] + 0.3
     base = frame.mixed.row
     assert placed(base, base) == pytest.approx(base.astype(float), abs=1e-6)

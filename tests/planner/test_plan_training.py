@@ -14,7 +14,7 @@ from spectral_skills.planner.train import train
 from spectral_skills.planner.trainer import Phrases, Trainer
 from spectral_skills.plots import ink
 from spectral_skills.plots.planner_curves import draw_curves
-from spectral_skills.skill.run_folder import read_log
+from spectral_skills.runs import read_log
 
 
 class StopError(Exception):

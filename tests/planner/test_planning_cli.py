@@ -18,7 +18,7 @@ from spectral_skills.planner.model import Planner
 from spectral_skills.planner.rows import Rows
 from spectral_skills.planner.trainer import PlanConfig, Trainer
 from spectral_skills.results import Result
-from spectral_skills.skill.run_folder import read_log
+from spectral_skills.runs import read_log
 
 pytestmark = needs_weights
 

@@ -13,12 +13,12 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import spawn
 
+from spectral_skills import distributed
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import WindowSampler
-from spectral_skills.skill import distributed
+from spectral_skills.runs import RunFolder, read_log
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.pretrain import pretrain
-from spectral_skills.skill.run_folder import RunFolder, read_log
 from spectral_skills.skill.trainer import PretrainConfig, Trainer
 
 RECIPES = ("ablation-ours", "ablation-vq", "authors", "ablation-categorical")

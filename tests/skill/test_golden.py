@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from spectral_skills import recipes
+from spectral_skills.runs import read_log
 from spectral_skills.skill.pretrain import pretrain
-from spectral_skills.skill.run_folder import read_log
 
 GOLDEN = {
     "prediction": 0.93589,

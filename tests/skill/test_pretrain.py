@@ -8,9 +8,9 @@ import torch
 
 from spectral_skills import recipes
 from spectral_skills.artifact import Provenance
+from spectral_skills.runs import read_log
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.pretrain import pretrain, split
-from spectral_skills.skill.run_folder import read_log
 
 
 @pytest.mark.parametrize("name", recipes.PRETRAIN)

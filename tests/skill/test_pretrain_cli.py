@@ -12,10 +12,10 @@ from spectral_skills import config as configs
 from spectral_skills import recipes
 from spectral_skills.cli.main import main
 from spectral_skills.motion.windows import WindowSampler
+from spectral_skills.runs import read_log
 from spectral_skills.skill import pretrain as training
 from spectral_skills.skill.bottleneck import Continuous
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.skill.run_folder import read_log
 from spectral_skills.skill.trainer import PretrainConfig
 
 OVERRIDES = {

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.multiprocessing.spawn import spawn
 
-from spectral_skills.skill import distributed
+from spectral_skills import distributed
 from spectral_skills.tracking.observations import Observation
 
 ROBOTS = 8

@@ -8,7 +8,7 @@ import torch
 from recorded import ROBOTS, Recorded, in_two
 from torch import Tensor
 
-from spectral_skills.skill import distributed
+from spectral_skills import distributed
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic

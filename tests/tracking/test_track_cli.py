@@ -16,10 +16,10 @@ from spectral_skills.experiments import lafan1
 from spectral_skills.motion.kinds import LAFAN1_CLIPS
 from spectral_skills.plots import rollout_film
 from spectral_skills.results import Result
+from spectral_skills.runs import read_log
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
-from spectral_skills.skill.run_folder import read_log
 from spectral_skills.tracking import recipes, rewards
 from spectral_skills.tracking.policy import Controller, Critic, critic_weights
 from spectral_skills.tracking.randomization import RandomizationConfig

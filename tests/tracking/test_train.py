@@ -11,8 +11,8 @@ import torch
 
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.windows import WindowConfig
+from spectral_skills.runs import read_log
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.skill.run_folder import read_log
 from spectral_skills.tracking import recipes, start
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.joint import CommandConfig

@@ -81,8 +81,8 @@ def command_of(words: list[str], settings: Any, recipe: Any) -> str:
 
 def trained(train: Callable[[], Any], out: Path, release: Path | None) -> int:
     """Train to the end or to an interrupt, and say where everything is."""
+    from spectral_skills import distributed
     from spectral_skills.artifact import load_provenance
-    from spectral_skills.skill import distributed
 
     try:
         model = train()

@@ -13,9 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from spectral_skills.desk.poses import FallLamp, Measures, Meter, placed, yaw
+from spectral_skills.desk.poses import FallLamp, Measures, Meter, placed
 from spectral_skills.desk.takes import Recorder, Take
 from spectral_skills.desk.walker import Walker
+from spectral_skills.quaternion import heading
 from spectral_skills.robot import g1
 from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.mixer import FADE, FADES, REST, Cue, Mixed, Mixer
@@ -150,8 +151,8 @@ class Engine:
         world."""
         if not (math.isfinite(forward) and math.isfinite(left)):
             raise ValueError(f"a push of {forward}, {left} m/s")
-        heading = yaw(self._walker.row[3:7])
-        c, s = math.cos(heading), math.sin(heading)
+        angle = heading(self._walker.row[3:7])
+        c, s = math.cos(angle), math.sin(angle)
         velocity = np.zeros(6)
         velocity[:2] = c * forward - s * left, s * forward + c * left
         self._walker.push(velocity)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spectral_skills.quaternion import heading, turned
 from spectral_skills.robot import g1
 
 _SPEED_STEPS = g1.CONTROL_HZ
@@ -17,20 +18,11 @@ _WELL_M, _STAYS = 0.15, g1.CONTROL_HZ // 2
 """How far above the limit, and for how many steps, is up again."""
 
 
-def yaw(quaternion: np.ndarray) -> float:
-    """Heading of a unit quaternion wxyz, rad."""
-    w, x, y, z = quaternion
-    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
-
-
 def placed(row: np.ndarray, robot: np.ndarray) -> np.ndarray:
     """A row at the place and with the heading of another; its height is its own."""
     found = np.asarray(row, np.float64).copy()
-    half = 0.5 * (yaw(robot[3:7]) - yaw(found[3:7]))
-    c, s = math.cos(half), math.sin(half)
-    w, x, y, z = found[3:7]
-    # (c, 0, 0, s) times the row's own turn.
-    found[3:7] = c * w - s * z, c * x - s * y, c * y + s * x, c * z + s * w
+    angle = heading(robot[3:7]) - heading(found[3:7])
+    found[3:7] = turned(found[3:7], angle)
     found[:2] = robot[:2]
     return found
 
@@ -66,19 +58,19 @@ class Meter:
 
     def read(self, row: np.ndarray) -> Measures:
         """Measures after one more control step."""
-        heading = yaw(row[3:7])
+        angle = heading(row[3:7])
         if self._headings:  # without jumps
             before = self._headings[-1]
-            heading = before + math.remainder(heading - before, math.tau)
+            angle = before + math.remainder(angle - before, math.tau)
         self._places.append(row[:2].copy())
-        self._headings.append(heading)
+        self._headings.append(angle)
         seconds = max(len(self._places) - 1, 1) / g1.CONTROL_HZ
         away = float(np.linalg.norm(self._places[-1] - self._places[0]))
-        turned = self._headings[-1] - self._headings[0]
+        change = self._headings[-1] - self._headings[0]
         return Measures(
             speed=away / seconds,
-            turning=math.degrees(turned) / seconds,
-            heading=math.degrees(heading),
+            turning=math.degrees(change) / seconds,
+            heading=math.degrees(angle),
             left_arm=-math.degrees(row[7 + _LEFT]),
             right_arm=-math.degrees(row[7 + _RIGHT]),
             height=float(row[2]),

@@ -12,9 +12,9 @@ from spectral_skills.experiments.readout import Windows, readout
 from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.results import Result
+from spectral_skills.runs import read_about
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.pretrain import split
-from spectral_skills.skill.run_folder import read_about
 
 _DRIFT_WINDOWS = 8192
 """Each is encoded eight times."""

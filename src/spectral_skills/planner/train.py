@@ -14,7 +14,7 @@ from spectral_skills.planner.model import KIND, Planner
 from spectral_skills.planner.rows import Rows
 from spectral_skills.planner.text import TextEncoder
 from spectral_skills.planner.trainer import PlanConfig, Trainer
-from spectral_skills.skill.run_folder import RunFolder, between_steps
+from spectral_skills.runs import RunFolder, between_steps
 
 
 class Sums:

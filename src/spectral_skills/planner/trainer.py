@@ -17,7 +17,7 @@ from spectral_skills.planner.head import TIMES, HeadConfig
 from spectral_skills.planner.model import Planner, PlannerConfig
 from spectral_skills.planner.rows import Batch, Output, Rows
 from spectral_skills.planner.text import TextEncoder, TextStates
-from spectral_skills.skill.run_folder import load_optimizer, optimizer_tensors
+from spectral_skills.runs import load_optimizer, optimizer_tensors
 
 _LATEST = 0.999
 """No sample lies nearer to the data."""

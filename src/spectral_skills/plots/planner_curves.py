@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from spectral_skills.plots import ink
 from spectral_skills.plots.training import logarithmic, over_updates, reached
-from spectral_skills.skill.run_folder import read_log
+from spectral_skills.runs import read_log
 
 _LABELS_PX = 15
 _CURVES = (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spectral_skills.results import Result
-from spectral_skills.skill.run_folder import read_about, read_log
+from spectral_skills.runs import read_about, read_log
 from spectral_skills.spectral.direction_file import Directions
 
 RANKS = (1, 2, 3, 5, 10, 14, 21, 41, 64)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from spectral_skills.plots import ink
-from spectral_skills.skill.run_folder import read_log
+from spectral_skills.runs import read_log
 from spectral_skills.tracking.run_log import short
 
 _MANY = 60

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from spectral_skills.results import Result
-from spectral_skills.skill.run_folder import read_about, read_log
+from spectral_skills.runs import read_about, read_log
 
 _SHOWN = {
     "success_rate": ("success", "%", 100.0),

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from spectral_skills.plots import ink
-from spectral_skills.skill.run_folder import read_log
+from spectral_skills.runs import read_log
 
 
 def draw_curves(run: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spectral_skills.quaternion import gravity_planes
 from spectral_skills.robot import g1
 
 DAMPED = 8.0
@@ -33,11 +34,7 @@ class Sensed:
     @property
     def gravity(self) -> np.ndarray:
         """(3,) which way is down, in the pelvis."""
-        w, x, y, z = self.quaternion
-        # (0, 0, -1) turned into the pelvis: the last row of R, negated.
-        return np.array(
-            (2 * (w * y - x * z), -2 * (y * z + w * x), 2 * (x * x + y * y) - 1)
-        )
+        return np.array(gravity_planes(self.quaternion))
 
     @property
     def tilt_rad(self) -> float:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from spectral_skills.skill.distributed import all_reduce_sum, rank, world_size
+from spectral_skills.distributed import all_reduce_sum, rank, world_size
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ In the literature the statistic also carries a factor N, the number of samples.
 import torch
 from torch import Tensor
 
-from spectral_skills.skill.distributed import mean_over_ranks
+from spectral_skills.distributed import mean_over_ranks
 
 POINTS, T_MAX = 17, 3.0
 

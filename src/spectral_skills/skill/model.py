@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
+from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.motion.windows import POSE_SIZE, WindowConfig, Windows
 from spectral_skills.skill import heads
-from spectral_skills.skill.distributed import mean_over_ranks
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder, moments
 from spectral_skills.skill.heads import Batch, NoiseHead, Target
 from spectral_skills.skill.predictor import Predictor, PredictorConfig

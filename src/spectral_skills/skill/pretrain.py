@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from spectral_skills import distributed
 from spectral_skills.artifact import Provenance
 from spectral_skills.motion import motion_sets
 from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors, WindowSampler
-from spectral_skills.skill import distributed
+from spectral_skills.runs import RunFolder, between_steps
 from spectral_skills.skill.evaluate import Evaluation, Probe
 from spectral_skills.skill.model import KIND, SkillModel
-from spectral_skills.skill.run_folder import RunFolder, between_steps
 from spectral_skills.skill.trainer import PretrainConfig, Trainer
 
 TRAINED = ("prediction", "sigreg_batch", "penalty", "gradient_norm")

@@ -12,17 +12,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from spectral_skills import distributed
 from spectral_skills.motion.windows import (
     POSE_SIZE,
     MotionTensors,
     Windows,
     WindowSampler,
 )
-from spectral_skills.skill import distributed
+from spectral_skills.runs import load_optimizer, optimizer_tensors
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.losses import draw_slices, sigreg
 from spectral_skills.skill.model import SkillConfig, SkillModel
-from spectral_skills.skill.run_folder import load_optimizer, optimizer_tensors
 
 
 @dataclass(frozen=True)

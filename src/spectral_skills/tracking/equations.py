@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from spectral_skills.skill.distributed import mean_over_ranks
+from spectral_skills.distributed import mean_over_ranks
 
 
 def divergence(mean: Tensor, std: Tensor, new_mean: Tensor, new_std: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
-from spectral_skills.skill import distributed
-from spectral_skills.skill.run_folder import load_optimizer, optimizer_tensors
+from spectral_skills import distributed
+from spectral_skills.runs import load_optimizer, optimizer_tensors
 from spectral_skills.tracking.policy import Controller
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from spectral_skills.skill.distributed import all_reduce_sum
+from spectral_skills.distributed import all_reduce_sum
 
 _ALIGN = 16
 

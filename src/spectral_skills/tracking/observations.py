@@ -9,6 +9,7 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.motion.kinematics import LinkStates
+from spectral_skills.quaternion import gravity_planes
 from spectral_skills.robot import g1
 from spectral_skills.tracking.references import Reference
 
@@ -60,11 +61,7 @@ class Body:
         offset: Tensor | float = 0.0,
     ) -> Tensor:
         """One frame (n, 93) of proprioception."""
-        w, x, y, z = qpos[:, 3:7].unbind(-1)
-        # (0, 0, -1) turned into the pelvis: the last row of R, negated.
-        gravity = torch.stack(
-            (2 * (w * y - x * z), -2 * (y * z + w * x), 2 * (x * x + y * y) - 1), -1
-        )
+        gravity = torch.stack(gravity_planes(qpos[:, 3:7].unbind(-1)), -1)
         joints = qpos[:, 7:] - self.default - offset
         return torch.cat((gravity, qvel[:, 3:6], joints, qvel[:, 6:], last_action), -1)
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from spectral_skills.skill import distributed
+from spectral_skills import distributed
 from spectral_skills.tracking.equations import (
     clipped_objective,
     divergence,

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from spectral_skills.skill import distributed
+from spectral_skills import distributed
 from spectral_skills.tracking.equations import squash
 from spectral_skills.tracking.inputs import Inputs
 from spectral_skills.tracking.launcher import Launcher

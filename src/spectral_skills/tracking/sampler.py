@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spectral_skills.skill.distributed import all_reduce_sum
+from spectral_skills.distributed import all_reduce_sum
 
 
 @dataclass(frozen=True)

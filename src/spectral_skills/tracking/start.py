@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from spectral_skills import config as configs
+from spectral_skills import distributed
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.skill import distributed
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking import rewards
 from spectral_skills.tracking.config import TrackConfig

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
+from spectral_skills import distributed
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.build import simulate
-from spectral_skills.skill import distributed
+from spectral_skills.runs import RunFolder, between_steps
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.skill.model import place
-from spectral_skills.skill.run_folder import RunFolder, between_steps
 from spectral_skills.tracking import start
 from spectral_skills.tracking.config import MAY_CHANGE, TrackConfig
 from spectral_skills.tracking.env import TrackingEnv

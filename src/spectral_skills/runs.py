@@ -25,11 +25,10 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from spectral_skills import artifact
+from spectral_skills import artifact, distributed
 from spectral_skills import config as configs
 from spectral_skills.artifact import Provenance
 from spectral_skills.atomic import replacing_folder, write_file
-from spectral_skills.skill import distributed
 
 
 class RunFolder:
