@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from spectral_skills.cli import learn, measure, motions, robot, run
 from spectral_skills.cli.arguments import INTERRUPTED
+from spectral_skills.results import set_command
 
 GROUPS: dict[str, dict[str, Callable]] = {
     "motions": {
@@ -101,6 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
     for words in (2, 1):
         verb = " ".join(arguments[:words])
         if verb in VERBS:
+            set_command(["spectral", *arguments])
             sys.exit(_run(verb, arguments[words:]))
     inner = [v for v in VERBS if v.startswith(f"{arguments[0]} ")]
     asked = f"unknown verb {arguments[0]!r}"

@@ -1,26 +1,31 @@
 """What an experiment has found: numbers for tables, charts, and runs worth a film.
 
-One JSON file an experiment, beside the folder of its records; the report reads nothing
-else.
+Each experiment writes one JSON file beside the folder of its records, and the page of
+all findings is made from these files alone. `FindingsBuilder` collects the findings while an
+experiment runs.
 """
 
 import json
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
-from spectral_skills.results import Result
+from spectral_skills.results import Result, current_command
 
 RECORDS = "records"
-"""Folder of the runs, beside the findings."""
+"""Folder of the recorded runs, beside the findings."""
 EXPERIMENTS = (
     *("catalogue", "dose", "additivity", "ladder", "transfer"),
     *("pass_rates", "alternatives", "hands", "unseen", "chaining"),
     *("interfaces", "fsq", "language", "pairs"),
 )
-"""In the order in which one wants to read of them."""
+"""Names of the experiments in reading order."""
+Role = Literal["", "behind", "trail"]
 
 
 @dataclass(frozen=True)
@@ -31,31 +36,44 @@ class Series:
     x: tuple[float, ...]
     y: tuple[float, ...]
     marks: tuple[str, ...] = ()
-    """One a point where something is to be said of some, else none: `fall`, a name."""
-    role: Literal["", "behind", "trail"] = ""
-    """`behind` is grey, for others to be seen against; a `trail` joins points of a
-    scatter or a map and lies over all others."""
+    """Labels, one per point (`fall`, a name, or nothing), or none at all."""
+    role: Role = ""
+    """`behind` is drawn in grey behind the others; a `trail` joins points of a scatter
+    or a map and is drawn over all others."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        x: Iterable[float],
+        y: Iterable[float],
+        marks: Iterable[str] = (),
+        role: Role = "",
+    ) -> "Series":
+        """A series of arrays or other iterables of numbers."""
+        points = (tuple(float(value) for value in axis) for axis in (x, y))
+        return cls(name, *points, tuple(marks), role)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture, described; how it is drawn is not said here."""
+    """A description of a picture; how to draw it is decided elsewhere."""
 
     title: str
     kind: Literal["line", "scatter", "bar", "path", "map"]
-    """A path is seen from above: metres, both axes alike. Of a map, only who is near
-    whom means something."""
+    """A path is seen from above, in metres, with equal axes. On a map only
+    neighbourhoods have a meaning."""
     x: str
-    """Label, with its unit."""
+    """Label with its unit."""
     y: str
     series: tuple[Series, ...]
     note: str = ""
-    """What to see in it."""
+    """What to see in the chart."""
 
 
 @dataclass(frozen=True)
 class Film:
-    """A run beside its base, by the names of their records."""
+    """A run beside its base, by the file names of their records."""
 
     title: str
     run: str
@@ -64,7 +82,7 @@ class Film:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that an experiment leaves behind."""
+    """Everything that an experiment leaves behind."""
 
     experiment: str
     title: str
@@ -72,9 +90,9 @@ class Findings:
     charts: tuple[Chart, ...] = ()
     films: tuple[Film, ...] = ()
     note: str = ""
-    """What differs from the paper, and what to make of the numbers."""
+    """How the experiment differs from the paper, and what the numbers mean."""
     model: str = ""
-    """How the controller was made: frames, data, command."""
+    """How the controller was trained: frames, data, command."""
 
     def save(self, folder: Path) -> Path:
         """Write `<experiment>.json` into a folder."""
@@ -84,7 +102,78 @@ class Findings:
 
     @classmethod
     def load(cls, path: Path) -> "Findings":
-        """Read a file; says what is wrong with it."""
-        return configs.from_dict(
-            cls, configs.parse(path.read_text(), str(path)), str(path)
+        """Read a file of findings, or say what is wrong with it."""
+        values = configs.parse(path.read_text(), str(path))
+        return configs.from_dict(cls, values, str(path))
+
+
+@cache
+def _paper() -> dict[str, dict[str, dict[str, str]]]:
+    return tomllib.loads((Path(__file__).parent / "paper.toml").read_text())
+
+
+def paper(table: str, row: str, metric: str) -> str:
+    """The number that the paper has for a cell; empty where it has none."""
+    return _paper().get(table, {}).get(row, {}).get(metric, "")
+
+
+class Measured(Protocol):
+    """Models on a device, and where their runs are kept: see `control.batch.Runner`."""
+
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def models(self) -> str: ...
+    @property
+    def hardware(self) -> str: ...
+
+
+@dataclass
+class FindingsBuilder:
+    """Findings of an experiment that is running."""
+
+    experiment: str
+    title: str
+    runner: Measured
+    results: list[Result] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
+    films: list[Film] = field(default_factory=list)
+    table: str = ""
+    """Title of the table of results; `Composition: <experiment>` by default."""
+
+    def add(
+        self,
+        row: str,
+        metric: str,
+        value: float,
+        unit: str = "",
+        n: int = 1,
+        seed: int | None = None,
+        paper_value: str | None = None,
+        runner: Measured | None = None,
+    ) -> None:
+        """Add a number beside the paper's, measured with other models if given."""
+        if paper_value is None:
+            paper_value = paper(self.experiment, row, metric)
+        measured = runner or self.runner
+        self.results.append(
+            Result(
+                *(self.table or f"Composition: {self.experiment}", row, metric),
+                *(float(value), unit, n, seed or 0),
+                run=measured.fingerprint[:8],
+                paper=paper_value,
+                command=current_command(),
+                hardware=measured.hardware,
+                models=measured.models,
+            )
         )
+
+    def film(self, title: str, run: Path | None, base: Path | None) -> None:
+        """Add a film of two records; nothing where runs are not kept."""
+        if run is not None and base is not None:
+            self.films.append(Film(title, run.name, base.name))
+
+    def findings(self, note: str) -> Findings:
+        """Everything that was added."""
+        parts = tuple(self.results), tuple(self.charts), tuple(self.films)
+        return Findings(self.experiment, self.title, *parts, note)
