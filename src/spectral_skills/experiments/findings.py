@@ -1,8 +1,8 @@
 """What an experiment has found: numbers for tables, charts, and runs worth a film.
 
 Each experiment writes one JSON file beside the folder of its records, and the page of
-all findings is made from these files alone. `FindingsBuilder` collects the findings while an
-experiment runs.
+all findings is made from these files alone. `FindingsBuilder` collects the findings
+while an experiment runs.
 """
 
 import json
