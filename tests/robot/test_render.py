@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from spectral_skills.robot import g1, render
-from spectral_skills.robot.raster import visible
 from spectral_skills.robot.render import Camera, RobotRenderer
+from spectral_skills.robot.software import visible
 
 SIZE = 160
 FRONT = Camera(azimuth_deg=180.0, elevation_deg=-5.0)
@@ -120,11 +120,9 @@ def test_camera_follows_and_turns(software):
     """A followed robot keeps its place; another azimuth gives another picture."""
     moved = g1.DEFAULT_QPOS.copy()
     moved[:2] = 3.0, -2.0  # whole squares of the floor, so the stage is the same too
-    here = software.draw(g1.DEFAULT_QPOS, Camera.following(g1.DEFAULT_QPOS))
-    there = software.draw(moved, Camera.following(moved))
-    turned = software.draw(
-        g1.DEFAULT_QPOS, Camera.following(g1.DEFAULT_QPOS, azimuth_deg=60.0)
-    )
+    here = software.draw(g1.DEFAULT_QPOS, Camera())
+    there = software.draw(moved, Camera((3.0, -2.0, 0.68)))
+    turned = software.draw(g1.DEFAULT_QPOS, Camera(azimuth_deg=60.0))
     assert np.abs(here.astype(int) - there).mean() < 0.5
     assert np.abs(here.astype(int) - turned).mean() > 2.0
 

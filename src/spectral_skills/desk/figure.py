@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 import viser
 
-from spectral_skills.robot.raster import Mesh, robot_mesh, visual_model
+from spectral_skills.robot.scene import Mesh, robot_mesh, visual_model
 
 CELL_M = 0.012
 """Details smaller than this are not sent."""

@@ -130,11 +130,10 @@ def _pictures(qpos, frames, width: int, height: int) -> list[np.ndarray]:
     return [
         renderer.draw(
             qpos[i],
-            Camera.following(
-                qpos[i],
-                height_m=0.79,
-                distance=distance_m,
-                azimuth_deg=heading_deg + 145.0,
+            Camera(
+                (float(qpos[i, 0]), float(qpos[i, 1]), 0.79),
+                distance_m,
+                heading_deg + 145.0,
                 fovy_deg=fovy_deg,
             ),
         )

@@ -1,64 +1,182 @@
 """Pictures of the G1 without OpenGL: a shaded triangle rasteriser in NumPy.
 
-The robot's own visual meshes are thinned once to the size of a pixel, drawn into a
-visibility buffer (which triangle owns each sample), and only the visible samples are
-shaded: key, fill and rim light, shadow map, screen-space occlusion, soft floor shadow.
-Suffixes: `_w` world metres, `_px` samples of the picture. Colours are linear light
-until the last line.
+Triangles are drawn into a visibility buffer (which triangle owns each sample), and
+only visible samples are shaded: key, fill and rim light, with shadows by a depth map
+seen from the key light. Nothing loops over triangles in Python. Suffixes: `_w` world
+metres, `_px` samples of the picture. Colours are linear light until the last line.
 """
 
 import mujoco
 import numpy as np
 
-from spectral_skills.robot import studio
-from spectral_skills.robot.raster import (
-    CELLS_M,
-    DISC,
-    FILM_CELL_M,
-    LightMap,
-    linear,
-    mix,
-    ramp,
-    robot_mesh,
-    spun,
-    unit,
-    visible,
-    visual_model,
-)
+from spectral_skills.robot import scene
+from spectral_skills.robot.scene import Camera, linear, unit
 
 _SUPERSAMPLE = 2
 _NEAR_M = 0.05
-_OCCLUSION_M = 0.06
+_TEXEL_M = 0.004
+_EMPTY = np.iinfo(np.int64).max
+_ANGLE = np.arange(10) * 2.399963  # the golden angle spreads taps evenly over a disc
+_DISC = np.sqrt((np.arange(10) + 0.5) / 10)[:, None] * np.stack(
+    [np.cos(_ANGLE), np.sin(_ANGLE)], axis=1
+)
 
 
-class _Scene:
+def _mix(a, b, t):
+    return a + (b - a) * t
+
+
+def _ramp(x, low, high):
+    """Smooth step from 0 at `low` to 1 at `high`."""
+    t = ((x - low) / (high - low)).clip(0, 1)
+    return t * t * (3 - 2 * t)
+
+
+def visible(xy_px, depth, face, width: int, height: int):
+    """Nearest front-facing triangle at each sample centre (-1: none), and its depth.
+
+    `xy_px` (V, 2) has y down; `depth` (V,) is affine over the picture.
+    """
+    x, y = xy_px[:, 0][face.T], xy_px[:, 1][face.T]
+    area = (x[1] - x[0]) * (y[2] - y[0]) - (x[2] - x[0]) * (y[1] - y[0])
+    # y points down, so a counter-clockwise (front) face has a negative area.
+    keep = np.flatnonzero(area < -1e-6)
+    x, y = x[:, keep], y[:, keep]
+    left, top = (np.ceil(_least(v) - 0.5).clip(0) for v in (x, y))
+    right = np.floor(-_least(-x) - 0.5).clip(max=width - 1)
+    bottom = np.floor(-_least(-y) - 0.5).clip(max=height - 1)
+    # Most triangles are smaller than a sample and cover no centre: dropped here.
+    some = (right >= left) & (bottom >= top)
+    keep, x, y, left, top = keep[some], x[:, some], y[:, some], left[some], top[some]
+    if not len(keep):
+        return np.full((height, width), -1), np.full((height, width), np.inf)
+    span = np.maximum(right[some] - left, bottom[some] - top) + 1
+    z = depth[face[keep].T]
+    near, reach = z.min(), max(np.ptp(z), 1e-12)
+    corners = np.stack([x - left, y - top, (z - near) / reach]).astype(np.float32)
+    sizes = np.unique(np.ceil(1.5 ** np.arange(24)).clip(max=span.max())).astype(int)
+    bucket = np.searchsorted(sizes, span)
+    origin = np.stack([left, top]).astype(int)
+    buffer = np.full(width * height, _EMPTY)
+    for i, size in enumerate(sizes):
+        members = np.flatnonzero(bucket == i)
+        step = max(1, 400_000 // (size * size))
+        for start in range(0, len(members), step):
+            ids = members[start : start + step]
+            _splat(buffer, width, size, ids, corners[:, :, ids], origin[:, ids])
+    hit = buffer != _EMPTY
+    owner = np.where(hit, keep[np.where(hit, buffer & 0xFFFFFFFF, 0)], -1)
+    depth = np.where(hit, near + reach * (buffer >> 32) / 2**30, np.inf)
+    return owner.reshape(height, width), depth.reshape(height, width)
+
+
+def _least(corners: np.ndarray) -> np.ndarray:
+    # Three rows: two calls of minimum are far quicker than a reduction.
+    return np.minimum(np.minimum(corners[0], corners[1]), corners[2])
+
+
+def _splat(buffer, width, size, ids, corners, origin):
+    """Draw triangles of one size class, all their bounding boxes at once."""
+    (x, y, level), (left, top) = corners, origin
+    grid = np.arange(size, dtype=np.float32) + 0.5
+    gain = 1.0 / ((x[1] - x[0]) * (y[2] - y[0]) - (x[2] - x[0]) * (y[1] - y[0]))
+    inside = np.ones((len(ids), size, size), dtype=bool)
+    z = np.zeros(inside.shape, dtype=np.float32)
+    for i in range(3):
+        a, b = (i + 1) % 3, (i + 2) % 3
+        # Barycentric weight of corner i, split into its row and column parts.
+        row = ((x[b] - x[a]) * gain)[:, None] * (grid - y[a][:, None])
+        column = ((y[b] - y[a]) * gain)[:, None] * (grid - x[a][:, None])
+        weight = row[:, :, None] - column[:, None, :]
+        inside &= weight >= 0
+        z += weight * level[i][:, None, None]
+    which, row, column = np.nonzero(inside)
+    row, column = row + top[which], column + left[which]
+    # Boxes are as large as their class, so some hang over the picture's edge.
+    ok = (column < width) & (row < len(buffer) // width)
+    # Depth above, triangle below: one integer minimum resolves both.
+    order = (z[inside].clip(0, 1).astype(float) * 2**30).astype(np.int64) << 32
+    np.minimum.at(buffer, (row * width + column)[ok], (order | ids[which])[ok])
+
+
+def _blur(image: np.ndarray, sigma_px: float) -> np.ndarray:
+    """Gaussian blur of a map that is empty at its border."""
+    fy = np.fft.fftfreq(image.shape[0])[:, None]
+    fx = np.fft.rfftfreq(image.shape[1])
+    gain = np.exp(-2 * (np.pi * sigma_px) ** 2 * (fx**2 + fy**2))
+    return np.fft.irfft2(np.fft.rfft2(image) * gain, image.shape)
+
+
+class _ShadowMap:
+    """Depth of the robots as seen from the key light."""
+
+    def __init__(self, vertex_w, face, to_light_w):
+        side = unit(np.cross([0.3, 1.0, 0.0], to_light_w))
+        self.axes = np.stack([side, np.cross(to_light_w, side), to_light_w])
+        local = vertex_w @ self.axes.T
+        low, high = local.min(axis=0), local.max(axis=0)
+        extent_m = (high - low)[:2].max() + 0.5
+        self.size = int(np.clip(extent_m / _TEXEL_M, 64, 1024))
+        self.texel_m = extent_m / self.size
+        self.centre = (low + high)[:2] / 2
+        xy, height_m = self._texels(vertex_w)
+        _, depth = visible(xy, -height_m, face, self.size, self.size)
+        self.hit = np.isfinite(depth)
+        self.height_m = np.where(self.hit, -depth, -1e3)
+
+    def _texels(self, point_w):
+        """Column and row (y down) in the map, and height towards the light."""
+        local = point_w @ self.axes.T
+        xy = (local[..., :2] - self.centre) / self.texel_m * (1, -1) + self.size / 2
+        return xy, local[..., 2]
+
+    def lit(self, point_w: np.ndarray, spin: np.ndarray) -> np.ndarray:
+        """Share of the light that reaches points of the robots."""
+        xy, height_m = self._texels(point_w)
+        bias_m, total = 2.5 * self.texel_m, np.zeros(len(point_w))
+        cos, sin = np.cos(spin), np.sin(spin)
+        for x, y in 2.5 * _DISC:
+            # Each sample turns the disc of taps by an angle of its own.
+            turned = np.stack([cos * x - sin * y, sin * x + cos * y], axis=-1)
+            column, row = (xy + turned).astype(int).clip(0, self.size - 1).T
+            total += self.height_m[row, column] <= height_m + bias_m
+        return total / len(_DISC)
+
+    def on_floor(self, point_w: np.ndarray) -> np.ndarray:
+        """Shadow at points of the floor: sharp under low parts, soft under others."""
+        at = (np.arange(self.size) + 0.5 - self.size / 2) * self.texel_m
+        u, v = self.centre[0] + at[None, :], self.centre[1] - at[:, None]
+        floor_m = -(self.axes[0, 2] * u + self.axes[1, 2] * v) / self.axes[2, 2]
+        low = self.hit & (self.height_m - floor_m < 0.25)
+        soft, sharp = _blur(1.0 * self.hit, 0.02 / self.texel_m), _blur(1.0 * low, 1.5)
+        image = np.maximum(soft, sharp)
+        xy = self._texels(point_w)[0] - 0.5
+        inside = ((xy > 0) & (xy < self.size - 2)).all(axis=-1)
+        xy = xy.clip(0, self.size - 2)
+        (c, r), (fc, fr) = (np.moveaxis(x, -1, 0) for x in (xy.astype(int), xy % 1))
+        top = _mix(image[r, c], image[r, c + 1], fc)
+        return inside * _mix(top, _mix(image[r + 1, c], image[r + 1, c + 1], fc), fr)
+
+
+class _Picture:
     """One picture: posed robots, a view and the lights that follow its heading."""
 
-    def __init__(
-        self, qpos, camera: studio.Camera, width: int, height: int, film: bool
-    ):
+    def __init__(self, qpos, camera: Camera, width: int, height: int, film: bool):
         self.camera, self.width, self.height = camera, width, height
-        self.film = film
         self.focal_px = camera.focal_px(height)
         enough_m = 1.3 * camera.distance / self.focal_px  # about one pixel
-        cell_m = next((c for c in CELLS_M if c < enough_m), CELLS_M[-1])
-        self.mesh = robot_mesh(max(cell_m, FILM_CELL_M) if film else cell_m)
-        model, posed = visual_model(), []
-        data = mujoco.MjData(model)
-        for q in qpos:
-            data.qpos[:] = q
+        cell_m = next((c for c in scene.CELLS_M if c < enough_m), scene.CELLS_M[-1])
+        self.mesh = scene.robot_mesh(max(cell_m, scene.FILM_CELL_M) if film else cell_m)
+        model, rotations, vertices = scene.visual_model(), [], []
+        data, geom = mujoco.MjData(model), self.mesh.vertex_geom
+        for row in qpos:
+            data.qpos[:] = row
             mujoco.mj_kinematics(model, data)
-            posed.append(
-                (data.geom_xpos.copy(), data.geom_xmat.reshape(-1, 3, 3).copy())
-            )
-        self.rotation = np.stack([r for _, r in posed])  # (k, geoms, 3, 3)
-        geom = self.mesh.vertex_geom
-        vertex = [
-            np.einsum("vij,vj->vi", r[geom], self.mesh.vertex) + p[geom]
-            for p, r in posed
-        ]
-        self.vertex_w = np.stack(vertex)  # (k, V, 3)
-        self.key, self.fill, self.rim = camera.lights_w
+            rotations.append(data.geom_xmat.reshape(-1, 3, 3).copy())
+            turned = np.einsum("vij,vj->vi", rotations[-1][geom], self.mesh.vertex)
+            vertices.append(turned + data.geom_xpos[geom])
+        self.rotation = np.stack(rotations)  # (k, geoms, 3, 3)
+        self.vertex_w = np.stack(vertices)  # (k, V, 3)
 
     def triangles(self, robots):
         """Vertices of some robots and the faces among them."""
@@ -66,46 +184,37 @@ class _Scene:
         face = (self.mesh.face + start).reshape(-1, 3)
         return self.vertex_w[robots].reshape(-1, 3), face
 
-    def backdrop(self, maps) -> np.ndarray:
+    def backdrop(self, shadows: _ShadowMap | None) -> np.ndarray:
         """Sky and floor with the robots' shadow, one sample per pixel."""
         h, w = self.height, self.width
         x = (np.arange(w) + 0.5 - w / 2) / self.focal_px
         y = (h / 2 - np.arange(h) - 0.5) / self.focal_px
         ray = np.stack(np.broadcast_arrays(x[None], y[:, None], -1.0), axis=-1)
         ray = unit(ray @ self.camera.axes_w)
-        sky = mix(
-            linear(studio.HORIZON_RGB),
-            linear(studio.ZENITH_RGB),
-            ramp(ray[..., 2:], 0.0, 0.7),
-        )
+        horizon, zenith = linear(scene.HORIZON_RGB), linear(scene.ZENITH_RGB)
+        sky = _mix(horizon, zenith, _ramp(ray[..., 2:], 0.0, 0.7))
         eye = self.camera.eye_w
         down = -ray[..., 2] / max(eye[2], 1e-6)
-        reach_m = 1.0 / np.maximum(down, 1e-3)
-        point_w = eye + reach_m[..., None] * ray
+        point_w = eye + ray / np.maximum(down, 1e-3)[..., None]
         point_w[..., 2] = 0.0
-        away_m = np.linalg.norm(
-            point_w - np.multiply(self.camera.lookat, (1, 1, 0)), axis=-1
-        )
-        fade = 1 - ramp(away_m, *studio.FADE_M)
-        fade = (fade * (down > 1e-3))[..., None]
-        checker = _checker(point_w[..., :2] / studio.CHECKER_M)[..., None]
-        colour = mix(linear(studio.FLOOR_RGB), linear(studio.CHECKER_RGB), checker)
-        if maps is not None:
-            key_map, below_map = maps
-            shadow = key_map.sample(key_map.floor_shadow(), point_w)[..., None]
-            contact = below_map.sample(below_map.contact(), point_w)[..., None]
+        below = np.multiply(self.camera.lookat, (1, 1, 0))
+        away_m = np.linalg.norm(point_w - below, axis=-1)
+        fade = (1 - _ramp(away_m, *scene.FADE_M)) * (down > 1e-3)
+        checker = _checker(point_w[..., :2] / scene.CHECKER_M)[..., None]
+        colour = _mix(linear(scene.FLOOR_RGB), linear(scene.CHECKER_RGB), checker)
+        if shadows is not None:
             # Shadows are lit by the sky alone, which is a little blue.
-            colour = colour * (1 - shadow * (0.62, 0.59, 0.54)) * (1 - 0.75 * contact)
-        return mix(sky, colour, fade)
+            colour *= 1 - shadows.on_floor(point_w)[..., None] * (0.66, 0.63, 0.58)
+        return _mix(sky, colour, fade[..., None])
 
-    def layer(self, robots, tints, maps):
+    def layer(self, robots, tints, shadows: _ShadowMap | None):
         """Robots as sample indices (row, column), depth in metres and linear colour."""
         w, h = self.width * _SUPERSAMPLE, self.height * _SUPERSAMPLE
-        focal, size = self.focal_px * _SUPERSAMPLE, np.array([w, h])
         vertex_w, faces = self.triangles(robots)
         local = (vertex_w - self.camera.eye_w) @ self.camera.axes_w.T
         z_m = np.maximum(-local[:, 2], _NEAR_M)
-        xy_px = size / 2 + focal * local[:, :2] * (1, -1) / z_m[:, None]
+        flat = local[:, :2] * (1, -1) / z_m[:, None]
+        xy_px = np.array([w, h]) / 2 + self.focal_px * _SUPERSAMPLE * flat
         # NaN fails every test: triangles that reach behind the eye are left out.
         xy_px[z_m <= _NEAR_M] = np.nan
         owner, depth = visible(xy_px, -1.0 / z_m, faces, w, h)
@@ -120,74 +229,41 @@ class _Scene:
         normal = np.einsum("nc,nci->ni", weight, self.mesh.normal[face])
         rotation = self.rotation[np.asarray(robots)[robot], self.mesh.face_geom[face]]
         normal = unit(np.einsum("nij,nj->ni", rotation, normal))
-        # Four turns of the tap disc, one per sample of a pixel, average to a fine one.
-        spin = (2 * (row % 2) + column % 2) * (np.pi / 8)
-        open_sky = np.ones(len(ids))
-        if not self.film:
-            open_sky = self._occlusion(owner, depth, row, column, normal, spin)
-        lit = maps[0].lit(point_w + 0.004 * normal, spin) if maps else np.ones(len(ids))
+        lit = np.ones(len(ids))
+        if shadows is not None:
+            # Four turns of the taps, one per sample of a pixel, average to a fine disc.
+            spin = (2 * (row % 2) + column % 2) * (np.pi / 8)
+            lit = shadows.lit(point_w + 0.004 * normal, spin)
         base = self.mesh.rgb[face] * linear(tints)[robot]
-        colour = self._shade(base, normal, point_w, open_sky, lit)
-        seen = (point_w[:, 2] > -1e-3) | (
-            self.camera.eye_w[2] < 0
-        )  # the floor is solid
+        colour = self._shade(base, normal, point_w, lit)
+        # The floor hides what is below it.
+        seen = (point_w[:, 2] > -1e-3) | (self.camera.eye_w[2] < 0)
         return row[seen], column[seen], -1.0 / depth[row, column][seen], colour[seen]
 
-    def _occlusion(self, owner, depth, row, column, normal_w, spin) -> np.ndarray:
-        """Share of the sky that neighbouring samples leave open (screen space)."""
-        h, w = owner.shape
-        focal = self.focal_px * _SUPERSAMPLE
-        z_m = -1.0 / np.where(owner >= 0, depth, -1e-3)
-        normal = normal_w @ self.camera.axes_w.T
-        here_z = z_m[row, column]
-        here = np.stack([column + 0.5 - w / 2, h / 2 - row - 0.5], axis=1)
-        blocked = np.zeros(len(row))
-        for tap in DISC:
-            step = spun(tap, spin) * (focal * _OCCLUSION_M / here_z)[:, None]
-            there = here + np.rint(step)
-            c = (there[:, 0] + w / 2).astype(int).clip(0, w - 1)
-            r = (h / 2 - there[:, 1]).astype(int).clip(0, h - 1)
-            z = z_m[r, c]
-            away = np.stack(
-                [
-                    (there[:, 0] * z - here[:, 0] * here_z) / focal,
-                    (there[:, 1] * z - here[:, 1] * here_z) / focal,
-                    here_z - z,
-                ],
-                axis=1,
-            )
-            distance = np.linalg.norm(away, axis=1) + 1e-6
-            rise = np.einsum("ni,ni->n", away, normal) / distance - 0.12
-            blocked += rise.clip(0) * (
-                1 - ramp(distance, _OCCLUSION_M, 3 * _OCCLUSION_M)
-            )
-        return (1 - 1.9 * blocked / len(DISC)).clip(0.15, 1)
-
-    def _shade(self, base, normal, point_w, open_sky, lit) -> np.ndarray:
+    def _shade(self, base, normal, point_w, lit) -> np.ndarray:
+        key_w, fill_w, rim_w = self.camera.lights_w
         to_eye = unit(self.camera.eye_w - point_w)
-        facing = np.einsum("ni,ni->n", normal, to_eye).clip(0, 1)
+        grazing = (1 - np.einsum("ni,ni->n", normal, to_eye).clip(0, 1)) ** 3
         up = 0.5 + 0.5 * normal[:, 2]
-        key = (normal @ self.key).clip(0) * lit
-        fill = (normal @ self.fill).clip(0) * open_sky
-        grazing = (1 - facing) ** 3
-        rim = grazing * (normal @ self.rim + 0.25).clip(0) * open_sky
+        key = (normal @ key_w).clip(0) * lit
+        fill, rim = (normal @ fill_w).clip(0), grazing * (normal @ rim_w + 0.25).clip(0)
         # Sky from above, floor light from below, less of it close to the floor.
-        bounce = 0.34 * (0.35 + 0.65 * ramp(point_w[:, 2], 0.0, 0.4))
-        sky = (mix(bounce, 0.55, up) * open_sky)[:, None] * (0.96, 1.0, 1.06)
-        half = unit(self.key + to_eye)
+        bounce = 0.34 * (0.35 + 0.65 * _ramp(point_w[:, 2], 0.0, 0.4))
+        sky = _mix(bounce, 0.55, up)[:, None] * (0.88, 0.92, 0.98)
+        half = unit(key_w + to_eye)
         glint = (np.einsum("ni,ni->n", normal, half).clip(0) ** 38) * lit
-        mirror = (0.03 + 0.35 * grazing) * open_sky * (0.25 + 0.75 * up)
-        colour = base * (
-            sky + key[:, None] * (1.28, 1.22, 1.14) + fill[:, None] * (0.24, 0.27, 0.32)
+        mirror = (0.03 + 0.35 * grazing) * (0.25 + 0.75 * up)
+        warm, cool = (
+            key[:, None] * (1.28, 1.22, 1.14),
+            fill[:, None] * (0.2, 0.23, 0.28),
         )
-        return colour + (0.22 * glint + 0.32 * mirror + 0.55 * rim)[:, None]
+        shine = 0.22 * glint + 0.28 * mirror + 0.5 * rim
+        return base * (sky + warm + cool) + shine[:, None]
 
 
 def _weights(corner_px: np.ndarray, at_px: np.ndarray) -> np.ndarray:
-    """Barycentric weights of points in triangles of the picture, (n, 3)."""
-    (ax, ay), (bx, by), (cx, cy) = (
-        np.moveaxis(corner_px[:, i], -1, 0) for i in range(3)
-    )
+    """Barycentric weights (n, 3) of points in triangles of the picture."""
+    (ax, ay), (bx, by), (cx, cy) = np.moveaxis(corner_px, 0, -1)
     x, y = at_px.T
     area = (bx - ax) * (cy - ay) - (cx - ax) * (by - ay)
     b = ((x - ax) * (cy - ay) - (cx - ax) * (y - ay)) / area
@@ -207,32 +283,22 @@ def _checker(at: np.ndarray) -> np.ndarray:
     return 0.5 - 0.5 * stripe[..., 0] * stripe[..., 1]
 
 
-def draw(
-    qpos,
-    camera: studio.Camera,
-    width: int,
-    height: int,
-    colours,
-    film: bool = False,
-) -> np.ndarray:
-    """Picture of robots at `qpos` (k, 36) tinted by `colours` (k, 4), uint8.
-
-    For a `film` without occlusion, which takes as long as all the rest.
-    """
-    scene = _Scene(qpos, camera, width, height, film)
+def draw(qpos, camera: Camera, width: int, height: int, colours, film: bool = False):
+    """Picture (uint8) of robots at `qpos` (k, 36), tinted by `colours` (k, 4)."""
+    picture = _Picture(qpos, camera, width, height, film)
     solid = np.flatnonzero(colours[:, 3] >= 1.0)
-    maps = None
+    shadows = None
     if len(solid):
-        casting = scene.triangles(solid)
-        below = np.array([0.0, 0.0, -1.0])
-        maps = LightMap(*casting, scene.key, 0.004), LightMap(*casting, below, 0.008)
-    picture = scene.backdrop(maps).reshape(-1, 3)
+        shadows = _ShadowMap(*picture.triangles(solid), camera.lights_w[0])
+    light = picture.backdrop(shadows).reshape(-1, 3)
     nearest_m = np.full((height * _SUPERSAMPLE, width * _SUPERSAMPLE), np.inf)
-    middle_w = scene.vertex_w.mean(axis=1)
+    middle_w = picture.vertex_w.mean(axis=1)
     ghosts = [i for i in range(len(qpos)) if i not in solid]
     ghosts.sort(key=lambda i: -np.linalg.norm(middle_w[i] - camera.eye_w))
     for robots in ([solid] if len(solid) else []) + [[i] for i in ghosts]:
-        row, column, depth_m, colour = scene.layer(robots, colours[robots, :3], maps)
+        row, column, depth_m, colour = picture.layer(
+            robots, colours[robots, :3], shadows
+        )
         front = depth_m < nearest_m[row, column]
         row, column, depth_m = row[front], column[front], depth_m[front]
         alpha = colours[robots[0], 3]
@@ -240,15 +306,10 @@ def draw(
             nearest_m[row, column] = depth_m
         pixel = row // _SUPERSAMPLE * width + column // _SUPERSAMPLE
         share = alpha / _SUPERSAMPLE**2
-        cover = share * np.bincount(pixel, minlength=len(picture))[:, None]
-        light = [np.bincount(pixel, colour[front, i], len(picture)) for i in range(3)]
-        picture = picture * (1 - cover) + share * np.stack(light, axis=1)
+        cover = share * np.bincount(pixel, minlength=len(light))[:, None]
+        added = [np.bincount(pixel, colour[front, i], len(light)) for i in range(3)]
+        light = light * (1 - cover) + share * np.stack(added, axis=1)
     # A soft shoulder keeps highlights from clipping to flat white.
-    picture = np.where(
-        picture > 0.8, 0.8 + 0.2 * np.tanh((picture - 0.8) / 0.2), picture
-    )
-    return (
-        (255 * picture.clip(0, 1) ** (1 / 2.2) + 0.5)
-        .astype(np.uint8)
-        .reshape(height, width, 3)
-    )
+    light = np.where(light > 0.8, 0.8 + 0.2 * np.tanh((light - 0.8) / 0.2), light)
+    display = 255 * light.clip(0, 1) ** (1 / 2.2) + 0.5
+    return display.astype(np.uint8).reshape(height, width, 3)
