@@ -1,5 +1,8 @@
 """From a seed to a corpus: the same bytes, resumed after a kill."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -92,3 +95,16 @@ def test_other_seeds_keep_the_laws(seed):
         if "jog" not in clip.name:
             assert measured.balance_max < 0.02, clip.name
             assert measured.airborne_share == 0.0, clip.name
+
+
+@pytest.mark.parametrize("number", [315, 109, 213, 199, 406, 284])
+def test_the_generator_makes_what_its_version_made(number):
+    """Caches are named after GENERATOR: other motions need another version."""
+    file = Path(__file__).parent / f"clips_of_generator_{generate.GENERATOR}.json"
+    expected = json.loads(file.read_text())[str(number)]
+    clip = generate.clip(number)
+    rows = clip.qpos().astype(np.float64)
+    assert (clip.name, clip.text) == (expected["name"], expected["text"])
+    assert len(rows) == expected["frames"]
+    assert np.allclose(rows.mean(axis=0), expected["mean"], atol=1e-5)
+    assert np.allclose(rows.std(axis=0), expected["deviation"], atol=1e-5)
