@@ -21,6 +21,7 @@ RANKS = {
     "tracking": 5,
     "control": 6,
     "planner": 7,
+    "models": 7.5,
     "experiments": 8,
     "plots": 9,
     "runtime": 10,

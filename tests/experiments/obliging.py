@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 
 from spectral_skills.control.source import ReplaySource
-from spectral_skills.experiments.stage import Actor
+from spectral_skills.models import Models
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.planner.head import HeadConfig
 from spectral_skills.planner.model import Planner, PlannerConfig
 from spectral_skills.planner.rows import About, Motion
 from spectral_skills.planner.text import TextStates, pooled
-from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.policy import Controller
 
 WIDTH = 64
 MOTIONS = (
@@ -74,8 +72,8 @@ class Obliging(Planner):
 
 
 @cache
-def actor() -> Actor:
-    return Actor(Controller.load("base"), SkillModel.load("base").encoder)
+def actor() -> Models:
+    return Models.load()
 
 
 @cache

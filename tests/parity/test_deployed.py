@@ -9,10 +9,10 @@ import torch
 from spectral_skills.control.controller import Tracker
 from spectral_skills.control.record import Rollout
 from spectral_skills.experiments.metrics import episodes
+from spectral_skills.models import Models
 from spectral_skills.physics.build import simulate
 from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.measured import tracked, tracked_in_batch
-from spectral_skills.runtime.models import Models
 from spectral_skills.runtime.pilot import Pilot
 from spectral_skills.runtime.released import base_bundle
 from spectral_skills.runtime.signals import Sensed

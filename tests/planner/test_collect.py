@@ -1,13 +1,12 @@
 """Robots are told motions; what they sense and what they were told is kept."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from spectral_skills import rotation
-from spectral_skills.cli.arguments import models
+from spectral_skills.models import Models
 from spectral_skills.motion.synthetic.generate import clip
 from spectral_skills.planner import collect as collecting
 from spectral_skills.planner.collect import (
@@ -142,7 +141,8 @@ def test_held_commands_are_kept_as_they_were_given(corpus, encoder, make_control
 
 
 def test_the_released_controller_gives_rows(corpus):
-    controller, encoder = models(Path("base"), Path("base"), "cpu")
+    models = Models.load()
+    controller, encoder = models.controller, models.skill_encoder
     config = CollectConfig(robots=2, steps=60)
     rows = collect(config, controller, encoder, corpus, "hash", "cpu")
     assert rows.robots == 4 and len(rows) == 4 * 30 and rows.upright == 1.0

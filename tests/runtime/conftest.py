@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from spectral_skills.models import Models
 from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.models import Models
 from spectral_skills.runtime.released import base_bundle
 
 
@@ -30,4 +30,6 @@ def clips(make_clip, make_corpus, tmp_path_factory):
 @pytest.fixture(scope="session")
 def small_models(encoder, make_controller) -> Models:
     """A controller that holds commands for two steps, and an encoder; untrained."""
-    return Models(make_controller(hold=2), "the controller", encoder)
+    return Models(
+        make_controller(hold=2), encoder, hashes={"controller": "the controller"}
+    )

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from spectral_skills.cli.robot import export as verb
+from spectral_skills.models import ModelPaths, Models
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
@@ -22,7 +23,6 @@ from spectral_skills.runtime import export as module
 from spectral_skills.runtime import graphs, parity
 from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.corpus_bank import RELEASED_FILE, CorpusBank
-from spectral_skills.runtime.models import Models
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import PRETRAINED, SkillModel
 from spectral_skills.spectral.direction_file import Directions
@@ -245,7 +245,7 @@ def test_a_graph_that_is_not_its_model_is_not_written(
     with torch.no_grad():
         layer = other.network.project if part == "controller" else other.project
         layer.bias[0] += 2e-5
-    models = small_models._replace(**{part: other})
+    models = replace(small_models, **{part: other})
     with pytest.raises(ValueError, match=f"{part}.onnx: differs .* by 2.*e-05"):
         module.export(models, tmp_path / "bundle", ["walk0"], clips)
     assert not list(tmp_path.iterdir())
@@ -297,5 +297,8 @@ def test_models_that_do_not_match(tmp_path):
     stranger = replace(Directions.load("base"), encoder="another")
     stranger.save(tmp_path / "other.safetensors")
     with pytest.raises(ValueError, match="belong to the encoder another"):
-        verb(directions=tmp_path / "other.safetensors", out=tmp_path / "bundle")
+        verb(
+            models=ModelPaths(directions=tmp_path / "other.safetensors"),
+            out=tmp_path / "bundle",
+        )
     assert not (tmp_path / "bundle").exists()

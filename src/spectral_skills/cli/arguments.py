@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from spectral_skills.models import BASE as BASE
+from spectral_skills.models import Models, TrackerPaths
+
 NOTHING_USABLE = 2
 INTERRUPTED = 130
-BASE = Path("base")
 EMBEDDED = Path("embedded")
 
 
@@ -101,42 +103,15 @@ def trained(train: Callable[[], Any], out: Path, release: Path | None) -> int:
     return 0
 
 
-def models(controller: Path, skill: Path, device: str) -> tuple:
-    """A controller and, if its commands are skills, the encoder that makes them."""
-    from spectral_skills.control.controller import check_match
-    from spectral_skills.skill.model import SkillModel
-    from spectral_skills.tracking.policy import Controller
-
-    actor = Controller.load(controller, device)
-    if actor.config.command.kind != "skill":
-        return actor, None
-    encoder = SkillModel.load(skill, device).encoder
-    check_match(actor, encoder)
-    return actor, encoder
-
-
-def open_lab(
-    controller: Path,
-    skill: Path,
-    directions: Path | None,
-    device: str | None,
-    out: Path,
-):
-    """Where runs are made, with records under OUT."""
+def open_lab(paths: TrackerPaths, device: str | None, out: Path):
+    """Open where runs are made, with records under OUT."""
     from spectral_skills.experiments.composition.lab import Lab
     from spectral_skills.experiments.findings import RECORDS
-    from spectral_skills.skill.model import SkillModel
-    from spectral_skills.spectral.direction_file import Directions
-    from spectral_skills.tracking.policy import Controller
 
     where = device_or_best(device)
-    return Lab(
-        Controller.load(controller, where),
-        SkillModel.load(skill, where).encoder,
-        None if directions is None else Directions.load(directions),
-        where,
-        out / RECORDS,
-    )
+    models = Models.at(paths, where)
+    encoder, records = models.skill_encoder, out / RECORDS
+    return Lab(models.controller, encoder, models.directions, where, records)
 
 
 def finish(findings, controller: Path, out: Path, record: Path | None) -> None:
@@ -155,30 +130,6 @@ def finish(findings, controller: Path, out: Path, record: Path | None) -> None:
     print(f"findings  {path}")
     if record is not None:
         publish(list(findings.results), record)
-
-
-def matched(
-    planner: Path,
-    controller: Path,
-    skill: Path,
-    device: str,
-    output: str | None = None,
-):
-    """A controller with its encoder, and a planner that was made for them; of skills
-    or poses, if it matters."""
-    from spectral_skills.artifact import load_provenance
-    from spectral_skills.experiments.stage import Actor
-    from spectral_skills.planner.model import Planner, check_match
-    from spectral_skills.skill.model import place
-    from spectral_skills.tracking.policy import KIND
-
-    actor = Actor(*models(controller, skill, device))
-    found = Planner.load(planner, device)
-    if output not in (None, found.config.output):
-        raise ValueError(f"{planner}: plans {found.config.output}s, not {output}s")
-    encoder = "" if actor.encoder is None else actor.encoder.fingerprint()
-    check_match(found, load_provenance(place(controller, KIND)).weights_hash, encoder)
-    return actor, found
 
 
 def released() -> Path:

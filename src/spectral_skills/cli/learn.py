@@ -15,10 +15,10 @@ from spectral_skills.cli.arguments import (
     check_training,
     command_of,
     device_or_best,
-    models,
     open_corpora,
     trained,
 )
+from spectral_skills.models import RELEASED_TRACKER, Models, TrackerPaths
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -222,7 +222,8 @@ def adapt(
     _check_new(out, release)
     (motions,) = open_corpora([corpus])
     where, settings = device_or_best(device), adapting.AdaptConfig(updates=updates)
-    actor, old = models(controller, old_skill, where)
+    loaded = Models.load(controller, old_skill, device=where)
+    actor, old = loaded.controller, loaded.encoder
     if old is None or actor.config.command.kind != "skill":
         raise ValueError(f"{controller}: follows no skills, so needs no adapting")
     new = None if skill is None else SkillModel.load(skill, where).encoder
@@ -315,8 +316,7 @@ def _save(
 
 def collect(
     *,
-    controller: Path = BASE,
-    skill: Path = BASE,
+    models: TrackerPaths = RELEASED_TRACKER,
     corpus: Path = EMBEDDED,
     out: Path,
     robots: int = 93,
@@ -331,8 +331,6 @@ def collect(
     clip that is described.
 
     Args:
-        controller: Controller; `base` is the one that comes with the package.
-        skill: Skill model it was trained with; `base` comes with the package.
         corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: Folder for the rows.
         robots: For each motion.
@@ -340,18 +338,16 @@ def collect(
         seed: Of noise, and of which motion follows which.
         device: cpu or cuda; cuda where there is one.
     """
-    from spectral_skills.artifact import load_provenance
     from spectral_skills.planner import collect as collecting
-    from spectral_skills.skill.model import place
-    from spectral_skills.tracking.policy import KIND
 
     if out.exists():
         raise ValueError(f"{out}: there already; name a new folder")
     (clips,) = open_corpora([corpus])
     where = device_or_best(device)
-    actor, encoder = models(controller, skill, where)
+    loaded = Models.at(models, where)
+    actor, encoder = loaded.controller, loaded.encoder
     config = collecting.CollectConfig(robots=robots, steps=steps, seed=seed)
-    name = load_provenance(place(controller, KIND)).weights_hash
+    name = loaded.hashes["controller"]
     rows = collecting.collect(config, actor, encoder, clips, name, where)
     rows.save(out)
     motions = rows.about.motions

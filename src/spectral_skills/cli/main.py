@@ -115,26 +115,33 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(1)
 
 
-def _with_recipe(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
-    """A verb's function and arguments; every field of a named recipe is an option."""
+def _command(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
+    """Return a verb's function as tyro shall see it, and the arguments left to parse.
+
+    Every field of a named recipe, and every path of the models, is an option.
+    """
     import tyro
 
-    function = VERBS[verb]
+    function, given = VERBS[verb], {}
+    flat = tyro.conf.arg(name="")
     parameters = dict(inspect.signature(function).parameters)
-    if "config" not in parameters:
-        return function, arguments
-    given = {}
-    settings, default = Annotated[Any, tyro.conf.Suppress], None
-    if arguments and not arguments[0].startswith("-"):
-        from spectral_skills import recipes
+    if "models" in parameters:
+        paths = parameters["models"]
+        parameters["models"] = paths.replace(
+            annotation=Annotated[paths.annotation, flat]
+        )
+    if "config" in parameters:
+        settings, default = Annotated[Any, tyro.conf.Suppress], None
+        if arguments and not arguments[0].startswith("-"):
+            from spectral_skills import recipes
 
-        given["recipe"], *arguments = arguments
-        del parameters["recipe"]
-        default = getattr(recipes, verb)(given["recipe"])
-        settings = Annotated[type(default), tyro.conf.arg(name="")]
-    parameters["config"] = parameters["config"].replace(
-        default=default, annotation=settings
-    )
+            given["recipe"], *arguments = arguments
+            del parameters["recipe"]
+            default = getattr(recipes, verb)(given["recipe"])
+            settings = Annotated[type(default), flat]
+        parameters["config"] = parameters["config"].replace(
+            default=default, annotation=settings
+        )
 
     def run(*args, **kwargs):
         return function(*given.values(), *args, **kwargs)
@@ -162,7 +169,7 @@ def _run(verb: str, arguments: list[str]) -> int:
     import tyro
 
     try:
-        function, rest = _with_recipe(verb, _counted(arguments))
+        function, rest = _command(verb, _counted(arguments))
         named = arguments[: len(arguments) - len(rest)]
         prog = " ".join(["spectral", verb, *named])
         code = tyro.cli(function, args=rest, prog=prog)

@@ -12,10 +12,17 @@ from spectral_skills.cli.arguments import (
     check_file,
     device_or_best,
     finish,
-    matched,
-    models,
     open_corpora,
     open_lab,
+)
+from spectral_skills.models import (
+    RELEASED,
+    RELEASED_STEERING,
+    RELEASED_TRACKER,
+    ModelPaths,
+    Models,
+    SteeringPaths,
+    TrackerPaths,
 )
 
 Experiment = Literal[
@@ -33,8 +40,7 @@ Experiment = Literal[
 
 def evaluate_tracking(
     *,
-    controller: Path = BASE,
-    skill: Path = BASE,
+    models: TrackerPaths = RELEASED_TRACKER,
     corpus: Path,
     set: Literal["all", "evaluation", "capability", "lafan1", "lafan1-windows"] = "all",
     device: str | None = None,
@@ -46,8 +52,6 @@ def evaluate_tracking(
     """Measure how well a controller tracks: success, errors, drift, by kind of motion.
 
     Args:
-        controller: Controller; `base` is the one that comes with the package.
-        skill: Skill model it was trained with; `base` comes with the package.
         corpus: Folder of the corpus; `embedded` is the one this package makes.
         set: All clips, the paper's evaluation or capability set, or LAFAN1 as the
             paper's two tables of it have it: 20 windows of 10 s of each of its 40
@@ -64,7 +68,6 @@ def evaluate_tracking(
     import json
     from dataclasses import replace
 
-    from spectral_skills.artifact import load_provenance
     from spectral_skills.atomic import write_file
     from spectral_skills.config import to_dict
     from spectral_skills.experiments import lafan1, tracking
@@ -73,18 +76,17 @@ def evaluate_tracking(
     from spectral_skills.plots import lafan1_page
     from spectral_skills.plots.tables import publish
     from spectral_skills.plots.tracking_table import show
-    from spectral_skills.skill.model import place
-    from spectral_skills.tracking.policy import KIND
 
     for path in (out, clips):
         if path is not None:
             check_file(path, ".jsonl")
     (motions,) = open_corpora([corpus])
     where = device_or_best(device)
-    actor, encoder = models(controller, skill, where)
-    words = f"spectral evaluate tracking --controller {controller.name}"
+    loaded = Models.at(models, where)
+    actor, encoder = loaded.controller, loaded.encoder
+    words = f"spectral evaluate tracking --controller {models.controller.name}"
     words += f" --corpus {corpus.name} --set {set}"
-    weights = load_provenance(place(controller, KIND)).weights_hash[:8]
+    weights = loaded.hashes["controller"][:8]
     paper = set in ("lafan1", "lafan1-windows")
     if paper:
         found = lafan1.evaluate(
@@ -123,9 +125,7 @@ def evaluate_composition(
     experiment: Experiment,
     /,
     *,
-    controller: Path = BASE,
-    skill: Path = BASE,
-    directions: Path = BASE,
+    models: SteeringPaths = RELEASED_STEERING,
     seeds: list[int] | None = None,
     bases: list[str] | None = None,
     device: str | None = None,
@@ -141,9 +141,6 @@ def evaluate_composition(
 
     Args:
         experiment: Which of the experiments.
-        controller: Controller; `base` is the one that comes with the package.
-        skill: Skill model it was trained with; `base` comes with the package.
-        directions: File of `spectral directions`; `base` comes with the package.
         seeds: Randomised repeats, for the experiments that have them.
         bases: Of the catalogue: what is steered, `walk` by default; names are chosen
             on the first.
@@ -168,23 +165,21 @@ def evaluate_composition(
         if value is not None and experiment != owner:
             raise ValueError(f"--{option} is for {owner}")
     room = "spectral_skills.experiments"
-    lab = open_lab(controller, skill, directions, device, out)
+    lab = open_lab(models, device, out)
     run = import_module(f"{room}.{experiment}").experiment
     given: dict = {} if seeds is None else {"seeds": tuple(seeds)}
     if bases is not None:
         given["bases"] = tuple(bases)
     if fsq is not None:
         given["tokens"] = _token_lab(*fsq, device, out)
-    finish(run(lab, **given), controller, out, record)
+    finish(run(lab, **given), models.controller, out, record)
     if release is not None:
         _attach(lab.directions, out, release)
 
 
 def evaluate_chaining(
     *,
-    controller: Path = BASE,
-    skill: Path = BASE,
-    directions: Path = BASE,
+    models: SteeringPaths = RELEASED_STEERING,
     seeds: list[int] | None = None,
     device: str | None = None,
     out: Path,
@@ -195,9 +190,6 @@ def evaluate_chaining(
     """Switch from skill to skill without a transition policy, and measure the switches.
 
     Args:
-        controller: Controller; `base` is the one that comes with the package.
-        skill: Skill model it was trained with; `base` comes with the package.
-        directions: File of `spectral directions`; `base` comes with the package.
         seeds: Randomised repeats.
         device: cpu or cuda; cuda where there is one.
         out: Folder for findings (.json) and records.
@@ -208,21 +200,18 @@ def evaluate_chaining(
     """
     from spectral_skills.experiments.chaining import experiment
 
-    lab = open_lab(controller, skill, directions, device, out)
+    lab = open_lab(models, device, out)
     others = {} if fsq is None else {"FSQ": _token_lab(*fsq, device, out)}
     poses = None if explicit is None else _explicit(explicit, device, out)
     found = experiment(lab, tuple(seeds or ()), others=others, explicit=poses)
-    finish(found, controller, out, record)
+    finish(found, models.controller, out, record)
 
 
 def evaluate_planning(
     experiment: Literal["interfaces", "fsq", "language", "pairs"],
     /,
     *,
-    planner: Path = BASE,
-    controller: Path = BASE,
-    skill: Path = BASE,
-    directions: Path = BASE,
+    models: ModelPaths = RELEASED,
     poses: Path | None = None,
     explicit: tuple[Path, Path] | None = None,
     corpus: Path = EMBEDDED,
@@ -241,10 +230,6 @@ def evaluate_planning(
 
     Args:
         experiment: Which of the tables.
-        planner: Planner of skills; `base` is the one that comes with the package.
-        controller: Controller it was trained for; `base` comes with the package.
-        skill: Skill model of both; `base` comes with the package.
-        directions: Of pairs: file of `spectral directions` with its catalogue.
         poses: Planner of poses for the same controller (`spectral plan --output pose`).
         explicit: Of interfaces: a controller of poses and its planner.
         corpus: Folder of the corpus whose motions were learned.
@@ -256,30 +241,32 @@ def evaluate_planning(
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
-    from spectral_skills.artifact import load_provenance
     from spectral_skills.experiments import instructions, pairs, planning
     from spectral_skills.experiments.stage import Stage
-    from spectral_skills.planner.model import KIND, check_text
+    from spectral_skills.planner.model import check_text
     from spectral_skills.planner.text import text_encoder
-    from spectral_skills.skill.model import place
-    from spectral_skills.spectral.direction_file import Directions
 
     if explicit is not None and experiment != "interfaces":
         raise ValueError("--explicit is for interfaces")
     where = device_or_best(device)
     (clips,) = open_corpora([corpus])
     encoder = text_encoder()
-    actor, found = matched(planner, controller, skill, where, "skill")
+    paths = models.controller, models.skill
+    knobs = models.directions if experiment == "pairs" else None
+    actor = Models.load(*paths, knobs, models.planner, where, plans="skill")
+    found = actor.skill_planner
     other = None
     if poses is not None:
-        other = matched(poses, controller, skill, where, "pose")[1]
+        other = Models.load(*paths, None, poses, where, plans="pose").planner
     check_text(found, encoder)
     stage = Stage(clips, where, episodes, steps, seed)
-    name = load_provenance(place(planner, KIND)).weights_hash
+    name = actor.hashes["planner"]
     if experiment == "interfaces":
         third = None
         if explicit is not None:
-            third = matched(explicit[1], explicit[0], skill, where, "pose")
+            tracker = explicit[0], models.skill
+            third = Models.load(*tracker, None, explicit[1], where, plans="pose")
+            third = third, third.skill_planner
         rest = (actor, found), other, third
         result = planning.interfaces(stage, encoder, *rest, run=name)
     elif experiment == "fsq":
@@ -289,9 +276,9 @@ def evaluate_planning(
     elif experiment == "language":
         result = instructions.experiment(stage, encoder, actor, found, run=name)
     else:
-        knobs = Directions.load(directions)
-        result = pairs.experiment(stage, encoder, actor, found, knobs, run=name)
-    finish(result, controller, out, record)
+        rest = actor, found, actor.known_directions
+        result = pairs.experiment(stage, encoder, *rest, run=name)
+    finish(result, models.controller, out, record)
 
 
 def evaluate_readout(
@@ -510,7 +497,7 @@ def bench(
 
 def _token_lab(controller: Path, skill: Path, device: str | None, out: Path):
     """A lab of FSQ tokens; they have no directions."""
-    lab = open_lab(controller, skill, None, device, out)
+    lab = open_lab(TrackerPaths(controller, skill), device, out)
     if (kind := lab.encoder.config.bottleneck.kind) != "fsq":
         raise ValueError(f"{skill}: its skills are {kind}; --fsq wants those of fsq")
     return lab

@@ -6,15 +6,13 @@ Each verb imports what it needs when it runs.
 from pathlib import Path
 from typing import Literal
 
-from spectral_skills.cli.arguments import BASE, check_file, released
+from spectral_skills.cli.arguments import check_file, released
+from spectral_skills.models import RELEASED, ModelPaths, Models
 
 
 def export(
     *,
-    controller: Path = BASE,
-    skill: Path = BASE,
-    directions: Path | None = BASE,
-    planner: Path | None = BASE,
+    models: ModelPaths = RELEASED,
     bases: list[str] | None = None,
     corpus: Path | None = None,
     isaaclab: bool = False,
@@ -27,12 +25,6 @@ def export(
     gives on what simulated robots observe: to 1e-5, of the largest number if above 1.
 
     Args:
-        controller: Controller; `base` is the one that comes with the package.
-        skill: Skill model it was trained with; `base` comes with the package.
-        directions: File of `spectral directions`; `base` comes with the package, None
-            leaves them away.
-        planner: Planner that was trained with both; `base` comes with the package,
-            None leaves it away.
         bases: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or names
             of clips; these eight by default. A bundle always has stand.
         corpus: Folder of the corpus that clips are taken from and distances are
@@ -47,7 +39,6 @@ def export(
     from spectral_skills.runtime import sonic as runtime
     from spectral_skills.runtime.base_clips import NAMES
     from spectral_skills.runtime.mixer import REST
-    from spectral_skills.runtime.models import Models
 
     clips = None if corpus is None else Corpus.open(corpus)
     names = tuple(bases or NAMES)
@@ -56,13 +47,13 @@ def export(
     if sonic:
         if isaaclab:
             raise ValueError("--sonic is in IsaacLab's order anyway; leave one away")
-        models = Models.load(controller, skill)
-        differences = runtime.export(models, out, names, clips)
+        loaded = Models.load(models.controller, models.skill)
+        differences = runtime.export(loaded, out, names, clips)
     else:
         bundles.refuse_foreign(out)
-        models = Models.load(controller, skill, directions, planner)
+        loaded = Models.at(models)
         order = "isaaclab" if isaaclab else "mujoco"
-        differences = bundles.export(models, out, names, clips, order).differences
+        differences = bundles.export(loaded, out, names, clips, order).differences
     for path in sorted(out.iterdir()):
         told = ""
         if path.name in differences:

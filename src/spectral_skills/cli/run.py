@@ -8,15 +8,21 @@ import time
 from pathlib import Path
 
 from spectral_skills.cli.arguments import (
-    BASE,
     EMBEDDED,
     NOTHING_USABLE,
-    matched,
-    models,
     open_corpora,
     open_lab,
     or_embedded,
     released,
+)
+from spectral_skills.models import (
+    RELEASED,
+    RELEASED_STEERING,
+    RELEASED_TRACKER,
+    ModelPaths,
+    Models,
+    SteeringPaths,
+    TrackerPaths,
 )
 
 
@@ -24,8 +30,7 @@ def rollout(
     name: str,
     /,
     *,
-    controller: Path = BASE,
-    skill: Path = BASE,
+    models: TrackerPaths = RELEASED_TRACKER,
     corpus: Path = EMBEDDED,
     out: Path,
     film: bool = True,
@@ -35,8 +40,6 @@ def rollout(
 
     Args:
         name: Name of the clip, as `corpus list` prints it.
-        controller: Controller; `base` is the one that comes with the package.
-        skill: Skill model it was trained with; `base` comes with the package.
         corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: Folder for the record (.npz), the film (.gif, .mp4) and a picture.
         film: Draw a film and a picture; both take longer than the simulation.
@@ -53,9 +56,10 @@ def rollout(
         raise ValueError(f"--film-seconds is {film_seconds}, must be above 0")
     (clips,) = open_corpora([corpus])
     index = clips.index(name)
-    actor, encoder = models(controller, skill, "cpu")
+    loaded = Models.at(models)
     began = time.perf_counter()
-    record = follow(actor, encoder, clips.select([index]))
+    one = clips.select([index])
+    record = follow(loaded.controller, loaded.encoder, one)
     took_s = time.perf_counter() - began
     done, lasted_s = episodes(record), record.steps / record.fps
     told = "tracked to the end"
@@ -92,9 +96,7 @@ def steer(
     at: list[float] | None = None,
     until: list[float] | None = None,
     seconds: float = 8.0,
-    controller: Path = BASE,
-    skill: Path = BASE,
-    directions: Path = BASE,
+    models: SteeringPaths = RELEASED_STEERING,
     corpus: Path = EMBEDDED,
     seed: int | None = None,
     take: Path | None = None,
@@ -115,9 +117,6 @@ def steer(
         at: When each is turned up, s; all at 0.8 by default.
         until: When each is released, s; all 0.8 before the end by default.
         seconds: Length of the run.
-        controller: Controller; `base` is the one that comes with the package.
-        skill: Skill model it was trained with; `base` comes with the package.
-        directions: File of `spectral directions`; `base` comes with the package.
         corpus: Folder of the corpus that clips are taken from and distances are
             measured to.
         seed: Of another friction, mass and start; nothing is random without it.
@@ -138,7 +137,7 @@ def steer(
         return _replay(take, bundle, out, film, json)
     if not direction or not amplitude:
         raise ValueError("name what to add: --direction NAME --amplitude 2")
-    lab = open_lab(controller, skill, directions, "cpu", out)
+    lab = open_lab(models, "cpu", out)
     (clips,) = open_corpora([corpus])
     knobs = one_run.knobs(direction, amplitude, at, until, seconds)
     found = one_run.steer(lab, clips, base, knobs, seconds, seed)
@@ -189,9 +188,7 @@ def chain(
     /,
     *,
     switch: int = 10,
-    controller: Path = BASE,
-    skill: Path = BASE,
-    directions: Path = BASE,
+    models: SteeringPaths = RELEASED_STEERING,
     out: Path,
     film: bool = True,
 ) -> None:
@@ -203,9 +200,6 @@ def chain(
         names: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or
             names of clips of the embedded corpus.
         switch: Control steps of a switch.
-        controller: Controller; `base` is the one that comes with the package.
-        skill: Skill model it was trained with; `base` comes with the package.
-        directions: File of `spectral directions`; `base` comes with the package.
         out: Folder for the record (.npz), the picture and the film.
         film: Draw a film too; it takes longer than the simulation.
     """
@@ -216,7 +210,7 @@ def chain(
         raise ValueError(f"{out}: a file; name a folder")
     if len(names) < 2 or switch < 1:
         raise ValueError("a chain needs two skills and a switch of at least a step")
-    lab = open_lab(controller, skill, directions, "cpu", out)
+    lab = open_lab(models, "cpu", out)
     blended, hard = execute(lab, [names], (switch, 0))
     steered_run.show_chain(blended, hard)
     title, told = " - ".join(names), "blue: switched at once"
@@ -227,10 +221,7 @@ def say(
     text: str,
     /,
     *,
-    planner: Path = BASE,
-    controller: Path = BASE,
-    skill: Path = BASE,
-    directions: Path | None = BASE,
+    models: ModelPaths = RELEASED,
     seconds: float | None = None,
     every: int = 30,
     seed: int = 0,
@@ -247,11 +238,6 @@ def say(
     Args:
         text: What to do; `then` is for one after the other, `for 3 seconds` for how
             long.
-        planner: Planner; `base` is the one that comes with the package.
-        controller: Controller it was trained for; `base` comes with the package.
-        skill: Skill model of both; `base` comes with the package.
-        directions: File of `spectral directions`, for wishes such as `higher steps`;
-            `base` comes with the package, None for none.
         seconds: Length of each step that does not tell its own; by default as long as
             its motion takes, 2 s to 6 s.
         every: Control steps after which is planned anew.
@@ -263,16 +249,13 @@ def say(
     from spectral_skills.experiments.spoken import speak
     from spectral_skills.planner.text import text_encoder
     from spectral_skills.plots import spoken_run
-    from spectral_skills.spectral.direction_file import Directions
 
     if out is not None and out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
-    actor, found = matched(planner, controller, skill, "cpu")
-    knobs = None
-    if directions is not None and found.config.output == "skill":
-        knobs = Directions.load(directions)
+    loaded = Models.at(models)
     more = {"every": every, "seconds": seconds, "seed": seed}
-    spoken = speak(actor, found, text_encoder(), knobs, text, **more)
+    knobs = loaded.directions
+    spoken = speak(loaded, loaded.skill_planner, text_encoder(), knobs, text, **more)
     if json:
         print(spoken_run.as_json(spoken))
     else:

@@ -14,7 +14,8 @@ from spectral_skills.control.controller import Tracker
 from spectral_skills.control.source import ReplaySource
 from spectral_skills.experiments.findings import Findings
 from spectral_skills.experiments.planning import Table, sentences
-from spectral_skills.experiments.stage import Actor, Stage, fell
+from spectral_skills.experiments.stage import Stage, fell
+from spectral_skills.models import Models
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.routes import InstructedSource, PlannedSource
 from spectral_skills.planner.text import TextEncoder, TextStates
@@ -61,7 +62,7 @@ class Recogniser:
 def experiment(
     stage: Stage,
     encoder: TextEncoder,
-    actor: Actor,
+    actor: Models,
     planner: Planner,
     every: int = 30,
     run: str = "",
@@ -91,7 +92,7 @@ def experiment(
     )
 
 
-def changes(table: Table, actor: Actor, planner: Planner, every: int) -> list[Result]:
+def changes(table: Table, actor: Models, planner: Planner, every: int) -> list[Result]:
     """Falls, and whether robots do what they are told, when words change."""
     stage, encoder = table.stage, actor.encoder
     assert encoder is not None

@@ -15,8 +15,9 @@ from spectral_skills.control.source import SteeredSource
 from spectral_skills.experiments import unseen_pairs
 from spectral_skills.experiments.findings import Findings
 from spectral_skills.experiments.planning import Table, sentences
-from spectral_skills.experiments.stage import Actor, Stage, fell
+from spectral_skills.experiments.stage import Stage, fell
 from spectral_skills.experiments.unseen_pairs import Judged
+from spectral_skills.models import Models
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.planner import knobs
 from spectral_skills.planner.knobs import Choice
@@ -62,7 +63,7 @@ class Pair:
 def experiment(
     stage: Stage,
     encoder: TextEncoder,
-    actor: Actor,
+    actor: Models,
     planner: Planner,
     directions: Directions,
     every: int = 30,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectral_skills.experiments.findings import Chart, Findings, Series
-from spectral_skills.experiments.stage import Actor, Score, Stage
+from spectral_skills.experiments.stage import Score, Stage
+from spectral_skills.models import Models
 from spectral_skills.motion.bench import hardware
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.routes import Route, longest
@@ -139,9 +140,9 @@ def sentences(
 def interfaces(
     stage: Stage,
     encoder: TextEncoder,
-    skills: tuple[Actor, Planner],
+    skills: tuple[Models, Planner],
     poses: Planner | None,
-    explicit: tuple[Actor, Planner] | None,
+    explicit: tuple[Models, Planner] | None,
     every: Sequence[int] = EVERY,
     run: str = "",
 ) -> Findings:
@@ -167,7 +168,7 @@ def interfaces(
 
 
 def _planned(
-    table: Table, route: Route, actor: Actor, planner: Planner, every: Sequence[int]
+    table: Table, route: Route, actor: Models, planner: Planner, every: Sequence[int]
 ) -> None:
     text = table.text(planner)
     limit = longest(route, actor.encoder)
@@ -205,7 +206,7 @@ def _by_interval(table: Table) -> Chart:
 def fsq(
     stage: Stage,
     encoder: TextEncoder,
-    actor: Actor,
+    actor: Models,
     latent: Planner,
     poses: Planner,
     every: int = 10,

@@ -13,7 +13,8 @@ from spectral_skills.control.controller import Tracker
 from spectral_skills.control.record import QVEL_SIZE, Rollout
 from spectral_skills.control.run import run
 from spectral_skills.control.source import SkillSource, SteeredSource
-from spectral_skills.experiments.stage import FALLEN_M, Actor
+from spectral_skills.experiments.stage import FALLEN_M
+from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.workers import one_torch_thread
@@ -108,7 +109,7 @@ class _TimedSource(PlannedSource):
 
 
 def speak(
-    actor: Actor,
+    actor: Models,
     planner: Planner,
     encoder: TextEncoder,
     directions: Directions | None,

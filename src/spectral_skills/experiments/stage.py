@@ -19,6 +19,7 @@ from spectral_skills.control.run import run
 from spectral_skills.control.source import ReferenceSource, SkillSource
 from spectral_skills.experiments import metrics
 from spectral_skills.experiments.metrics import Episodes
+from spectral_skills.models import Models
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import Physics
 from spectral_skills.physics.build import simulate
@@ -26,22 +27,12 @@ from spectral_skills.planner import motions as planned
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.routes import PlannedSource
 from spectral_skills.planner.text import TextEncoder, TextStates
-from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig
 from spectral_skills.tracking.references import References
 
 EPISODES, STEPS = 20, 2000
 FALLEN_M = 0.35
 """A robot whose pelvis is lower has fallen: no motion of the corpus is."""
-
-
-@dataclass(frozen=True)
-class Actor:
-    """A controller and the encoder of its skills, if it follows skills."""
-
-    controller: Controller
-    encoder: SkillEncoder | None
 
 
 @dataclass(frozen=True)
@@ -98,14 +89,14 @@ class Stage:
         chosen = [own[i % len(own)] for own in sentences for i in range(self.episodes)]
         return encoder.encode(chosen).to(self.device)
 
-    def oracle(self, actor: Actor) -> Score:
+    def oracle(self, actor: Models) -> Score:
         """The reference itself, in place of a planner."""
         tracker = Tracker(actor.controller)
         return self.score(self.execute(tracker, self._reference(actor)))
 
     def planned(
         self,
-        actor: Actor,
+        actor: Models,
         planner: Planner,
         text: TextStates,
         every: int,
@@ -121,7 +112,7 @@ class Stage:
         )
         return self.score(self.execute(tracker, source), int(source.refused))
 
-    def _reference(self, actor: Actor) -> ReferenceSource:
+    def _reference(self, actor: Models) -> ReferenceSource:
         command = actor.controller.config.command
         names = [self.names[i] for i in self.motion.tolist()]
         return ReferenceSource(

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from spectral_skills import config as configs
 from spectral_skills.atomic import replacing_folder, write_file
 from spectral_skills.experiments.spoken import EVERY
+from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.planner import export as planner_export
@@ -28,7 +29,6 @@ from spectral_skills.runtime import bundle, graphs, parity
 from spectral_skills.runtime.base_clips import NAMES, BaseClip, base_clips
 from spectral_skills.runtime.bundle import JointOrder, Layout, Manifest
 from spectral_skills.runtime.corpus_bank import RELEASED_FILE, CorpusBank
-from spectral_skills.runtime.models import Models
 from spectral_skills.runtime.parity import Observed
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.observations import ACTION_LIMIT, HISTORY
@@ -66,24 +66,24 @@ def export(
     planner: the language model that planners are trained with by default.
     """
     refuse_foreign(out)
-    wanted = base_clips(models.encoder, bases, corpus)
+    wanted = base_clips(models.skill_encoder, bases, corpus)
     with stages(5 + len(bases)) as stage, replacing_folder(out) as folder:
         clips = []
         for name in bases:
             stage(name)
             clips.append(next(wanted))
         stage("corpus")
-        bank = _bank(models.encoder, corpus)
+        bank = _bank(models.skill_encoder, corpus)
         stage("controller")
         graph = graphs.controller_onnx(models.controller, joint_order)
         write_file(folder / bundle.CONTROLLER, graph)
         stage("encoder")
-        write_file(folder / bundle.ENCODER, graphs.encoder_onnx(models.encoder))
+        write_file(folder / bundle.ENCODER, graphs.encoder_onnx(models.skill_encoder))
         stage("planner")
         text = _write_planner(models, words, folder)
         stage("comparison")
         rows = [clip.motion.rows for clip in clips[:FOLLOWED]]
-        observed = parity.observe(models.controller, models.encoder, rows)
+        observed = parity.observe(models.controller, models.skill_encoder, rows)
         differences = _differences(models, folder, joint_order, observed, text)
         parity.check(differences)
         write_file(folder / bundle.BASES, save(_arrays(clips)))
@@ -232,12 +232,12 @@ def _manifest(
             skill=command.width,
             phase=PHASE,
             hold=command.hold,
-            window=(models.encoder.first, models.encoder.last),
+            window=(models.skill_encoder.first, models.skill_encoder.last),
             joint_order=joint_order,
         ),
-        controller=models.controller_hash,
-        encoder=models.encoder.fingerprint(),
-        planner=models.planner_hash,
+        controller=models.hashes["controller"],
+        encoder=models.skill_encoder.fingerprint(),
+        planner=models.hashes.get("planner", ""),
         bases=tuple(clip.facts for clip in clips),
         typical=bank.typical,
         far=bank.far,

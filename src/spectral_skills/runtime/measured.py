@@ -9,9 +9,9 @@ from spectral_skills.control.record import Rollout
 from spectral_skills.control.run import run
 from spectral_skills.control.source import ReferenceSource
 from spectral_skills.experiments.metrics import Episodes, episodes
+from spectral_skills.models import Models
 from spectral_skills.physics.build import simulate
 from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.models import Models
 from spectral_skills.runtime.parity import as_references
 from spectral_skills.runtime.tracked import follow
 
@@ -32,7 +32,7 @@ def tracked_in_batch(
     """The same by torch and the batch evaluation's own loop."""
     rows = [torch.from_numpy(bundle.base(name).rows) for name in names]
     references, chosen = as_references(rows)
-    source = ReferenceSource(references, chosen, models.encoder, names=names)
+    source = ReferenceSource(references, chosen, models.skill_encoder, names=names)
     begin = references.at(chosen, torch.zeros_like(chosen))
     physics, tracker = simulate("cpu", len(rows)), Tracker(models.controller)
     steps = max(map(len, rows)) - 1

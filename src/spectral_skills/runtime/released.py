@@ -61,8 +61,8 @@ def fingerprint(language: bool) -> str:
 
 
 def _make(folder: Path, language: bool) -> None:
+    from spectral_skills.models import Models
     from spectral_skills.runtime.export import export
-    from spectral_skills.runtime.models import Models
 
     base = Path("base")
     if not language:

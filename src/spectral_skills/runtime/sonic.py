@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from spectral_skills.atomic import replacing_folder, write_file
+from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import (
     Kinematics,
@@ -30,7 +31,6 @@ from spectral_skills.robot import g1
 from spectral_skills.runtime import bundle, graphs, parity
 from spectral_skills.runtime.base_clips import NAMES, BaseClip, base_clips
 from spectral_skills.runtime.export import FOLLOWED, stages
-from spectral_skills.runtime.models import Models
 from spectral_skills.runtime.parity import Observed
 from spectral_skills.tracking.observations import HISTORY, phase
 from spectral_skills.tracking.policy import PHASE, Controller
@@ -83,7 +83,7 @@ def export(
     """Write the files to a new folder; gives how far the graph is from its model."""
     if out.is_file() or (out.exists() and any(out.iterdir())):
         raise ValueError(f"{out}: there already; name a new folder")
-    wanted = base_clips(models.encoder, bases, corpus)
+    wanted = base_clips(models.skill_encoder, bases, corpus)
     with stages(2 + len(bases)) as stage, replacing_folder(out) as folder:
         clips = []
         for name in bases:
@@ -95,7 +95,7 @@ def export(
         write_file(folder / LAYOUT, layout(models.controller))
         stage("comparison")
         rows = [clip.motion.rows for clip in clips[:FOLLOWED]]
-        seen = parity.observe(models.controller, models.encoder, rows)
+        seen = parity.observe(models.controller, models.skill_encoder, rows)
         differences = {POLICY: _difference(folder / POLICY, seen)}
         parity.check(differences)
     return differences
