@@ -18,7 +18,7 @@ from spectral_skills.motion.corpus_writer import CorpusWriter
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.robot import g1, render, software
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig
 
 SKILL_WIDTH = 5

@@ -13,9 +13,8 @@ from spectral_skills.planner.head import HeadConfig
 from spectral_skills.planner.trainer import PlanConfig
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.skill.encoder import EncoderConfig
-from spectral_skills.skill.heads import Target
 from spectral_skills.skill.model import SkillConfig
-from spectral_skills.skill.predictor import PredictorConfig
+from spectral_skills.skill.predictor import PredictorConfig, Target
 from spectral_skills.skill.trainer import PretrainConfig
 from spectral_skills.tracking.recipes import track as track
 

@@ -9,7 +9,7 @@ import torch
 from spectral_skills.control.controller import Tracker
 from spectral_skills.experiments.offsets import OffsetTracker
 from spectral_skills.robot import g1
-from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.networks import CommandConfig
 
 STEPS, ROBOTS = 4, 2
 

@@ -9,7 +9,7 @@ from spectral_skills.control.run import run
 from spectral_skills.control.source import ReferenceSource, ReplaySource
 from spectral_skills.experiments import metrics
 from spectral_skills.experiments.errors import CAUSES, errors
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import simulate
 from spectral_skills.physics.native import NativePhysics
 
 CLIPS = torch.tensor([0, 1, 2])

@@ -17,7 +17,7 @@ from spectral_skills.control.source import (
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.skill.codes import encode_rows
 from spectral_skills.spectral.steering import Automation, Fader, steer
-from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.networks import CommandConfig
 
 ANYWHERE = torch.zeros(1, 36)
 

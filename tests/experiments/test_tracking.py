@@ -17,7 +17,7 @@ from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.physics.settings import PhysicsConfig, tracking_model
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig
 
 LENGTHS = (40, 90, 55, 61, 30)

@@ -10,7 +10,8 @@ from spectral_skills.motion.windows import MotionTensors, WindowConfig, WindowSa
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
-from spectral_skills.spectral import directions, gram
+from spectral_skills.spectral import directions
+from spectral_skills.spectral import response as gram
 from spectral_skills.spectral.attributes import (
     ATTRIBUTES,
     GROUPS,

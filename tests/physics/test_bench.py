@@ -1,7 +1,7 @@
 """The benchmark measures what it says."""
 
+from spectral_skills.physics.base import simulate
 from spectral_skills.physics.bench import compare, measure
-from spectral_skills.physics.build import simulate
 from spectral_skills.physics.settings import PhysicsConfig
 
 EXACT = PhysicsConfig(iterations=100, line_search=50)

@@ -26,11 +26,10 @@ from spectral_skills.runtime.corpus_bank import RELEASED_FILE, CorpusBank
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import PRETRAINED, SkillModel
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.commands import CommandSource
-from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import Controller
-from spectral_skills.tracking.references import References
+from spectral_skills.tracking.references import CommandSource, References
 
 BASE = Path("base")
 

@@ -9,11 +9,12 @@ from torch.nn import functional
 
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.skill.bench import _FormedWhole
-from spectral_skills.skill.heads import Batch, NoiseHead
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.networks import LevelEmbedding, ResidualBlock, ResidualTrunk
 from spectral_skills.skill.predictor import (
     AffineFeatures,
+    Batch,
+    NoiseHead,
     NoiseSchedule,
     Predictor,
     PredictorConfig,

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectral_skills.spectral.nearest import leave_one_clip_out, nearest
+from spectral_skills.spectral.support import leave_one_clip_out, nearest
 
 
 def brute_force(bank, queries, bank_clips=None, query_clips=None) -> torch.Tensor:

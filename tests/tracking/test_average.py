@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from spectral_skills.artifact import Provenance
-from spectral_skills.tracking.average import average
-from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.adapt import average
+from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig
 
 SMALL = ControllerConfig(hidden=(16,), command=CommandConfig(adapter=(8,)))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spectral_skills.skill.bottleneck import VQ, BottleneckConfig
-from spectral_skills.tracking.joint import CommandConfig, JointEncoder
+from spectral_skills.tracking.networks import CommandConfig, JointEncoder
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
 from spectral_skills.tracking.ppo import Learner, PPOConfig

@@ -12,8 +12,7 @@ import torch
 from spectral_skills.artifact import Provenance
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.skill.model import PRETRAINED, SkillModel
-from spectral_skills.tracking.joint import CommandConfig
-from spectral_skills.tracking.networks import Network, Normalizer
+from spectral_skills.tracking.networks import CommandConfig, Network, Normalizer
 from spectral_skills.tracking.policy import (
     Controller,
     ControllerConfig,

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from spectral_skills.skill.bottleneck import BottleneckConfig
-from spectral_skills.tracking import equations
+from spectral_skills.tracking import learner as equations
 from spectral_skills.tracking import rollouts as rollouts_module
-from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
 from spectral_skills.tracking.ppo import Learner, PPOConfig

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from moments import links, on_reference, pair, turn
+from states import links, on_reference, pair, turn
 from torch import Tensor
 
 from spectral_skills import config as configs

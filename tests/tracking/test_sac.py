@@ -11,15 +11,19 @@ from reach import Reach
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import AffineTransform, TanhTransform
 
-from spectral_skills.tracking import launcher
-from spectral_skills.tracking.equations import squash
-from spectral_skills.tracking.joint import CommandConfig
-from spectral_skills.tracking.launcher import Launcher
+from spectral_skills.tracking import replay as launcher
+from spectral_skills.tracking.learner import squash
+from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, ControllerConfig
-from spectral_skills.tracking.replay import Replay
+from spectral_skills.tracking.policy import (
+    Controller,
+    ControllerConfig,
+    TwinCritic,
+    project,
+    value_range,
+)
+from spectral_skills.tracking.replay import Launcher, Replay
 from spectral_skills.tracking.sac import SACConfig, SACLearner
-from spectral_skills.tracking.values import TwinCritic, project, value_range
 
 BOUNDED = ControllerConfig(
     hidden=(64, 64),

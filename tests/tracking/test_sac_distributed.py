@@ -9,10 +9,9 @@ from recorded import ROBOTS, Recorded, in_two
 from torch import Tensor
 
 from spectral_skills import distributed
-from spectral_skills.tracking.joint import CommandConfig
-from spectral_skills.tracking.policy import Controller, ControllerConfig
+from spectral_skills.tracking.networks import CommandConfig
+from spectral_skills.tracking.policy import Controller, ControllerConfig, TwinCritic
 from spectral_skills.tracking.sac import SACConfig, SACLearner
-from spectral_skills.tracking.values import TwinCritic
 
 EACH, ITERATIONS, STEPS, UPDATES = 4, 3, 5, 2
 """Rows of a robot in an update; a batch has as many of every robot."""

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from moments import links, on_reference, pair, turn
+from states import links, on_reference, pair, turn
 
 from spectral_skills import config as configs
 from spectral_skills import rotation
 from spectral_skills.robot import g1
 from spectral_skills.tracking import terminations
-from spectral_skills.tracking.moment import Moment
+from spectral_skills.tracking.observations import TrackingState
 from spectral_skills.tracking.terminations import (
     CAUSES,
     TerminationConfig,
@@ -24,7 +24,7 @@ from spectral_skills.tracking.terminations import (
 EPSILON = 1e-3
 
 
-def causes(moment: Moment, config: TerminationConfig) -> set[str]:
+def causes(moment: TrackingState, config: TerminationConfig) -> set[str]:
     """By what all three robots have failed; they must agree."""
     found = failures(moment, config)
     assert found.shape == (3, len(CAUSES)) and found.dtype == torch.bool
@@ -32,7 +32,9 @@ def causes(moment: Moment, config: TerminationConfig) -> set[str]:
     return {CAUSES[i] for i in found[0].nonzero()[:, 0].tolist()}
 
 
-def moved(link: str, shift: tuple[float, float, float], low: bool = False) -> Moment:
+def moved(
+    link: str, shift: tuple[float, float, float], low: bool = False
+) -> TrackingState:
     """Robots with one link out of place."""
     reference = links()
     position = reference.position.clone()
@@ -41,7 +43,7 @@ def moved(link: str, shift: tuple[float, float, float], low: bool = False) -> Mo
     return moment._replace(low=torch.full((3,), low))
 
 
-def lifted(height: float, low: bool = False) -> Moment:
+def lifted(height: float, low: bool = False) -> TrackingState:
     """Robots that are too high as a whole."""
     reference = links()
     position = reference.position + torch.tensor([0.0, 0.0, height])
@@ -49,7 +51,7 @@ def lifted(height: float, low: bool = False) -> Moment:
     return moment._replace(low=torch.full((3,), low))
 
 
-def turned(angle: float) -> Moment:
+def turned(angle: float) -> TrackingState:
     """Robots with the pelvis turned, and the rest as it was."""
     reference = links()
     quaternion = reference.quaternion.clone()

@@ -15,8 +15,8 @@ from spectral_skills.runs import read_log
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.tracking import recipes, start
 from spectral_skills.tracking.env import TrackingEnv
-from spectral_skills.tracking.joint import CommandConfig
 from spectral_skills.tracking.learner import part
+from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, critic_weights
 from spectral_skills.tracking.ppo import Learner
 from spectral_skills.tracking.rewards import weighted

@@ -270,7 +270,7 @@ def average(
     """
     from spectral_skills.artifact import Provenance, load_provenance
     from spectral_skills.skill.model import place
-    from spectral_skills.tracking import average as averaging
+    from spectral_skills.tracking import adapt as averaging
     from spectral_skills.tracking.policy import KIND, Controller, critic_weights
 
     _check_new(out, release)

@@ -361,7 +361,7 @@ def skills_map(
     from spectral_skills.plots.skill_map import draw_map
     from spectral_skills.skill.codes import SkillBank
     from spectral_skills.skill.model import SkillModel
-    from spectral_skills.spectral.nearest import leave_one_clip_out
+    from spectral_skills.spectral.support import leave_one_clip_out
 
     check_file(out, ".png")
     encoder = SkillModel.load(skill, device_or_best(device)).encoder

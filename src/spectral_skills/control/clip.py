@@ -7,7 +7,7 @@ from spectral_skills.control.record import Rollout
 from spectral_skills.control.run import run
 from spectral_skills.control.source import ReferenceSource
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import simulate
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.references import References

@@ -15,9 +15,8 @@ from spectral_skills.control.record import Track
 from spectral_skills.skill.codes import encode_rows
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.spectral.steering import Automation, Fader, steer
-from spectral_skills.tracking.commands import CommandSource
-from spectral_skills.tracking.joint import CommandConfig
-from spectral_skills.tracking.references import References
+from spectral_skills.tracking.networks import CommandConfig
+from spectral_skills.tracking.references import CommandSource, References
 
 
 class SkillSource(Protocol):

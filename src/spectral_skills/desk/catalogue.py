@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectral_skills.desk.words import HELD_S
-from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.spectral.noticed import NOTICED, SHOULDERS
+from spectral_skills.spectral.direction_file import NOTICED, SHOULDERS, Directions
 
 UNTRIED, FELL = "not tried so far", "the robot fell"
 USUAL_BASE = "walk"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from spectral_skills.robot import g1
-from spectral_skills.spectral.noticed import NOTICED, SIDES
+from spectral_skills.spectral.direction_file import NOTICED, SIDES
 from spectral_skills.spectral.steering import full_amplitude
 
 _HELD = full_amplitude(400)

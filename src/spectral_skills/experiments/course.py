@@ -20,8 +20,7 @@ from spectral_skills.experiments import metrics
 from spectral_skills.experiments.metrics import Episodes
 from spectral_skills.motion import kinds
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.physics.base import Physics
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.references import References

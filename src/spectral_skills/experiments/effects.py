@@ -13,7 +13,7 @@ import torch
 from spectral_skills import rotation
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.robot import g1
-from spectral_skills.spectral.noticed import NOTICED, SHOULDERS, SIDES
+from spectral_skills.spectral.direction_file import NOTICED, SHOULDERS, SIDES
 from spectral_skills.spectral.support import ATTRIBUTES as DESCRIBED
 from spectral_skills.spectral.support import describe_run
 

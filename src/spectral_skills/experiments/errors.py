@@ -17,7 +17,7 @@ from spectral_skills.control.record import Rollout
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses, LinkStates
 from spectral_skills.robot import g1
 from spectral_skills.tracking import terminations
-from spectral_skills.tracking.moment import Moment, relative_reference
+from spectral_skills.tracking.observations import TrackingState, relative_reference
 from spectral_skills.tracking.terminations import TerminationConfig
 
 CAUSES: tuple[str, ...] = (*terminations.CAUSES, "broken")
@@ -101,7 +101,7 @@ def _failures(
     position, quaternion = relative_reference(robot, wanted)
     # Rules look at poses alone.
     nothing = torch.zeros_like(joints)
-    moment = Moment(
+    tracked = TrackingState(
         robot=robot,
         reference=wanted,
         relative_position=position,
@@ -116,4 +116,4 @@ def _failures(
         last_action=nothing,
         low=torch.zeros_like(nothing[:, 0], dtype=torch.bool),
     )
-    return terminations.failures(moment, rules)
+    return terminations.failures(tracked, rules)

@@ -23,9 +23,13 @@ from spectral_skills.experiments.effects import measure
 from spectral_skills.experiments.findings import Film, Findings
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.results import Result
-from spectral_skills.spectral.nearest import leave_one_clip_out
 from spectral_skills.spectral.steering import RAMP_STEPS, Knob, schedule
-from spectral_skills.spectral.support import ATTRIBUTES, describe_run, support
+from spectral_skills.spectral.support import (
+    ATTRIBUTES,
+    describe_run,
+    leave_one_clip_out,
+    support,
+)
 
 NAME = "ladder"
 STEPS = 1000

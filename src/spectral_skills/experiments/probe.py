@@ -9,7 +9,7 @@ from spectral_skills.experiments.course import WINDOW_FRAMES, Course
 from spectral_skills.experiments.metrics import Episodes
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.motion_sets import MAX_FRAMES, name_order
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import simulate
 from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller

@@ -18,7 +18,7 @@ from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.workers import one_torch_thread
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import simulate
 from spectral_skills.planner.knobs import Choice
 from spectral_skills.planner.known import Known
 from spectral_skills.planner.model import Planner, check_text

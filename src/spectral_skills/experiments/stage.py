@@ -21,8 +21,7 @@ from spectral_skills.experiments import metrics
 from spectral_skills.experiments.metrics import Episodes
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.physics.base import Physics
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.planner import motions as planned
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.routes import PlannedSource

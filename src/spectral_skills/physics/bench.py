@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills.motion.bench import hardware
-from spectral_skills.physics.base import Physics
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.physics.settings import FAST, PhysicsConfig
 from spectral_skills.results import Result
 from spectral_skills.robot import g1

@@ -13,14 +13,13 @@ import mujoco
 import numpy as np
 import torch
 
-from spectral_skills.physics.base import Variation
+from spectral_skills.physics.base import Variation, changes
 from spectral_skills.physics.settings import (
     LARGEST,
     PhysicsConfig,
     geom_links,
     tracking_model,
 )
-from spectral_skills.physics.vary import changes
 from spectral_skills.robot import g1
 
 _OVERFLOWS = {

@@ -17,16 +17,15 @@ from spectral_skills import rotation
 from spectral_skills.control.controller import Tracker, check_match
 from spectral_skills.control.run import run
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import simulate
 from spectral_skills.planner import motions as planned
 from spectral_skills.planner import phrases
 from spectral_skills.planner.motions import Motions
 from spectral_skills.planner.rows import CHUNK, About, Motion, Rows
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.tracking.commands import CommandSource
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig
-from spectral_skills.tracking.references import References
+from spectral_skills.tracking.references import CommandSource, References
 
 LOST_M, LOST_RAD = 0.25, 1.0
 """A robot whose root is so far from its reference in height, or in angle, has failed:

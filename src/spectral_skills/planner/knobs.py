@@ -13,8 +13,7 @@ from functools import cache
 from spectral_skills.planner.opposites import differences, opposed, traits
 from spectral_skills.planner.text import TextEncoder, pooled
 from spectral_skills.planner.wishes import WISHES, Wish
-from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.spectral.noticed import NOTICED
+from spectral_skills.spectral.direction_file import NOTICED, Directions
 
 WELL_KNOWN = "walk"
 """The base on which directions were measured first and most."""

@@ -12,7 +12,7 @@ from spectral_skills.atomic import write_file
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.skill.codes import SkillBank
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.spectral.nearest import nearest
+from spectral_skills.spectral.support import nearest
 
 RELEASED_FILE = Path(__file__).parents[1] / "pretrained" / "support.safetensors"
 """Of the embedded corpus, in the skill space that comes with the package; written by

@@ -12,7 +12,7 @@ from spectral_skills.control.controller import Tracker
 from spectral_skills.control.run import run
 from spectral_skills.control.source import ReferenceSource
 from spectral_skills.motion.windows import MotionTensors
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import simulate
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking import observations
 from spectral_skills.tracking.policy import Controller

@@ -11,10 +11,15 @@ from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
 from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.motion.windows import POSE_SIZE, WindowConfig, Windows
-from spectral_skills.skill import heads
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder, moments
-from spectral_skills.skill.heads import Batch, NoiseHead, Target
-from spectral_skills.skill.predictor import Predictor, PredictorConfig
+from spectral_skills.skill.predictor import (
+    Batch,
+    NoiseHead,
+    Predictor,
+    PredictorConfig,
+    Target,
+    build_head,
+)
 
 KIND = "skill"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
@@ -66,7 +71,7 @@ class SkillModel(nn.Module):
         self.encoder = SkillEncoder(config.encoder, windows)
         self.head = None
         if not config.released:
-            self.head = heads.build(
+            self.head = build_head(
                 config.target,
                 config.predictor,
                 windows,

@@ -24,6 +24,20 @@ SINGLE_LIMB = 0.6
 """A direction moves a single limb if that limb has at least this share of the energy:
 half again as much, then, as all the rest of the body."""
 LIMBS = ("left_leg", "right_leg", "left_arm", "right_arm")
+SIDES = ("left", "right")
+SHOULDERS = tuple(
+    f"{side}_shoulder_{axis}" for side in SIDES for axis in ("pitch", "roll", "yaw")
+)
+NOTICED: dict[str, float] = {
+    **{name: 0.3 if name.endswith("pitch") else 0.2 for name in SHOULDERS},
+    **{f"{side}_apex": 0.03 for side in SIDES},
+    "heading": 27.0,
+    "speed": 0.15,
+    "root_height": 0.04,
+    "stride": 0.15,
+}
+"""The smallest noticeable change of what a robot does, in rad, m, degrees, m/s and Hz;
+smaller changes count as none."""
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,24 @@
-"""Spectral, body-part and target directions of a skill model, with their effects.
+"""Directions for a goal: least squares on the rows of the response that matter.
 
-    C = V diag(lambda) V^T,  lambda_1 >= ... >= lambda_d >= 0
+A target asks for changes of some attributes, leaves some free and holds the rest:
 
-v_k is the unit step that changes the predicted motion most among those orthogonal to
-v_1 .. v_{k-1}, and sqrt(lambda_k) is the rms change. Where eigenvalues are close, the
-contexts happen to decide which vectors one gets: each is compared with its counterpart
-from an independent half of the contexts.
+    min_v  E_i[ sum_goals w (E_i v - goal)^2 + hold sum_held w (E_i v)^2 ] + ridge |v|^2
+
+with w = 1 / scale^2, so that attributes count by what one notices. E_i is the effect
+of the skill on attributes in context i; the minimum needs its moments alone.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from spectral_skills.motion.windows import WindowSampler
+from spectral_skills.robot import g1
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.attributes import (
     ATTRIBUTES,
@@ -25,8 +28,177 @@ from spectral_skills.spectral.attributes import (
     scales,
 )
 from spectral_skills.spectral.direction_file import LIMBS, Directions, Family
-from spectral_skills.spectral.gram import Effects, Responses, measure
-from spectral_skills.spectral.targeted import TARGETS, hand_maps, solve
+from spectral_skills.spectral.response import Effects, Responses, measure
+
+Side = Literal["left", "right"]
+HOLD = 1.0
+RIDGE = 0.1
+"""Of the mean eigenvalue of what the ridge is added to, so that it means the same for
+every encoder. A smaller one holds a little better and needs a much larger amplitude."""
+ENOUGH_STANDING = 32
+"""Contexts; with fewer that stand, hand maps are computed from all."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What should change, and what may."""
+
+    name: str
+    goals: dict[str, float]
+    """Attribute and its change, in the attribute's unit."""
+    free: frozenset[str]
+    """Attributes that may change as they like; all others are held."""
+
+
+def _joints(*groups: str) -> frozenset[str]:
+    """Joints of parts of the body."""
+    return frozenset(g1.JOINTS[i] for group in groups for i in GROUPS[group])
+
+
+def _hand(side: str) -> frozenset[str]:
+    return frozenset(f"{side}_hand_{axis}" for axis in "xyz")
+
+
+_ARMS = {s: _joints(f"{s}_arm") | _hand(s) for s in ("left", "right")}
+_LEGS = _joints("left_leg", "right_leg")
+_FEET = frozenset(("left_foot_height", "right_foot_height"))
+
+TARGETS: tuple[Target, ...] = (
+    Target("right_arm", {"right_shoulder_pitch": -1.0}, _ARMS["right"]),
+    Target("left_arm", {"left_shoulder_pitch": -1.0}, _ARMS["left"]),
+    Target(
+        "spread",
+        {"left_shoulder_roll": 0.6, "right_shoulder_roll": -0.6},
+        _ARMS["left"] | _ARMS["right"],
+    ),
+    Target("speed", {"forward_speed": 0.3}, _LEGS | _FEET),
+    # A quarter turn to the left in 4 s.
+    Target("turn", {"yaw_rate": math.pi / 2 / 4.0}, _LEGS | _FEET),
+    # With free feet the whole robot would sink through the floor.
+    Target("stance_height", {"root_height": -0.10}, _LEGS),
+    Target("foot_clearance", dict.fromkeys(sorted(_FEET), 0.05), _LEGS),
+)
+"""The paper's goals where it has one."""
+
+
+@dataclass(frozen=True)
+class TargetDirection:
+    """The best direction for a target, and what is predicted at full amplitude."""
+
+    target: Target
+    vector: Tensor
+    """(d,) of length 1."""
+    amplitude: float
+    """Reaches the goal on average, as nearly as this direction can, by the predictions
+    of the lowest noise level, which are the smallest."""
+    effect_mean: Tensor
+    """(a,) at that amplitude."""
+    effect_std: Tensor
+    """(a,) over contexts, at that amplitude."""
+    leak: float
+    """Root of the summed mean squares of held attributes over that of the goals, all
+    in scales: 0 if nothing else changes, 1 if the rest changes as much."""
+
+
+def solve(
+    effects: Effects, target: Target, hold: float = HOLD, ridge: float = RIDGE
+) -> TargetDirection:
+    """The direction of a target."""
+    goals = effects.mean.new_zeros(len(NAMES), 1)
+    for name, change in target.goals.items():
+        goals[NAMES.index(name)] = change
+    wanted, held = _masks(frozenset(target.goals), target.free, goals)
+    v = _least_squares(effects, goals, wanted, held, hold, ridge)[:, 0]
+    v = v / v.norm().clamp_min(1e-300)
+    mean, std = (x[0] for x in effects.along(v[None]))
+    w = scales().to(v).reciprocal().square()
+    # The ridge shortens the solution; along it the goal is farther.
+    reached, goal = mean[wanted], goals[wanted, 0]
+    weight = w[wanted]
+    energy = (weight * reached.square()).sum().clamp_min(1e-300)
+    amplitude = float((weight * goal * reached).sum() / energy)
+    square = w * (mean.square() + std.square())
+    leak = square[held].sum().sqrt() * amplitude
+    leak = leak / (weight * goal.square()).sum().sqrt()
+    return TargetDirection(
+        target=target,
+        vector=v,
+        amplitude=amplitude,
+        effect_mean=amplitude * mean,
+        effect_std=abs(amplitude) * std,
+        leak=float(leak),
+    )
+
+
+def hand_map(
+    effects: Effects, side: Side, hold: float = HOLD, ridge: float = RIDGE
+) -> Tensor:
+    """(d, 3) skill change for each metre of hand motion in x, y and z.
+
+    Legs, waist, root, and the other arm are held; the hand's own arm is free. The
+    other hand follows from what is held. Least squares fall short of a metre, by the
+    ridge and by what is held, and go astray: the map is corrected for both, so that
+    on average the hand is predicted to go where it is asked to.
+    """
+    goals = effects.mean.new_zeros(len(NAMES), 3)
+    places = [NAMES.index(f"{side}_hand_{axis}") for axis in "xyz"]
+    goals[places] = torch.eye(3).to(goals)
+    other = "left" if side == "right" else "right"
+    free = _joints(f"{side}_arm") | _hand(other) | _FEET
+    wanted, held = _masks(_hand(side), free, goals)
+    short = _least_squares(effects, goals, wanted, held, hold, ridge)
+    return straightened(short, effects.mean[places])
+
+
+def straightened(hand_map: Tensor, hand_rows: Tensor) -> Tensor:
+    """A map (d, 3) after which rows (3, d) give back what was asked for."""
+    achieved = hand_rows @ hand_map
+    return hand_map @ torch.linalg.pinv(achieved)
+
+
+def hand_maps(responses: Responses) -> tuple[Tensor, int, bool]:
+    """Both maps (2, d, 3), the contexts used, and whether those were standing ones."""
+    stands = responses.standing.contexts >= ENOUGH_STANDING
+    effects = responses.standing if stands else responses.effects
+    maps = torch.stack([hand_map(effects, "left"), hand_map(effects, "right")])
+    return maps, effects.contexts, stands
+
+
+def _masks(
+    wanted: frozenset[str], free: frozenset[str], like: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(a,) which attributes have a goal, and which are held."""
+    has_goal = torch.tensor([name in wanted for name in NAMES], device=like.device)
+    is_free = torch.tensor([name in free for name in NAMES], device=like.device)
+    return has_goal, ~has_goal & ~is_free
+
+
+def _least_squares(
+    effects: Effects,
+    goals: Tensor,
+    wanted: Tensor,
+    held: Tensor,
+    hold: float,
+    ridge: float,
+) -> Tensor:
+    """(d, c): the minimum of the module's objective for goals (a, c)."""
+    w = scales().to(goals).reciprocal().square()
+    weight = w * (wanted + hold * held)
+    H = torch.einsum("a,ade->de", weight, effects.mean_square)
+    size = H.diagonal().mean().clamp_min(1e-300)
+    H = H + ridge * size * torch.eye(len(H), dtype=H.dtype, device=H.device)
+    b = effects.mean.T @ (weight[:, None] * goals)
+    return torch.linalg.solve(H, b)
+
+
+# Spectral, body-part and target directions of a skill model, with their effects.
+#
+#     C = V diag(lambda) V^T,  lambda_1 >= ... >= lambda_d >= 0
+#
+# v_k is the unit step that changes the predicted motion most among those orthogonal to
+# v_1 .. v_{k-1}, and sqrt(lambda_k) is the rms change. Where eigenvalues are close, the
+# contexts happen to decide which vectors one gets: each is compared with its
+# counterpart from an independent half of the contexts.
 
 PART_DIRECTIONS = 3
 """At most so many are kept of each limb."""

@@ -16,10 +16,18 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
-from spectral_skills.motion.windows import Windows
+from spectral_skills.motion.windows import Windows, WindowSampler
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.predictor import AffineFeatures, Predictor
+from spectral_skills.spectral.attributes import (
+    GROUPS,
+    NAMES,
+    Attributes,
+    standing,
+    upright,
+)
 
 
 @dataclass(frozen=True)
@@ -84,3 +92,160 @@ def _features(model: SkillModel) -> AffineFeatures:
             f"{len(model.future_mean)} numbers of the future; responses need all"
         )
     return predictor.features
+
+
+# One pass over many contexts: all that directions are computed from.
+#
+#     C = 1/N sum_i J_i^T J_i          by part of the body; the parts add up
+#     E_i = rows_i J_i                 effect on each attribute, (a, d)
+#
+# Responses are added up in float64 and forgotten batch by batch. Of effects the first
+# and second moments are kept, which means, spreads and least squares need.
+#
+# At the lowest noise level y_tau all but shows the future and leaves the skill little
+# to change; responses grow with the level. Their sizes compare directions with each
+# other, they do not tell how far the robot will go.
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Sums over contexts of effects E_i and of their squares."""
+
+    contexts: int
+    total: Tensor
+    """(a, d) float64: sum of E_i."""
+    square: Tensor
+    """(a, d, d) float64: for each attribute the sum of its rows' e e^T."""
+
+    @classmethod
+    def of(cls, effects: Tensor) -> "Effects":
+        """Sums over a batch (n, a, d)."""
+        by_attribute = effects.double().transpose(0, 1)  # (a, n, d)
+        square = by_attribute.transpose(1, 2) @ by_attribute
+        return cls(len(effects), by_attribute.sum(1), square)
+
+    def __add__(self, other: "Effects") -> "Effects":
+        return Effects(
+            self.contexts + other.contexts,
+            self.total + other.total,
+            self.square + other.square,
+        )
+
+    @property
+    def mean(self) -> Tensor:
+        """(a, d) mean effect."""
+        return self.total / max(1, self.contexts)
+
+    @property
+    def mean_square(self) -> Tensor:
+        """(a, d, d) mean of e e^T."""
+        return self.square / max(1, self.contexts)
+
+    def along(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and deviation over contexts (k, a) of the effects of vectors (k, d)."""
+        mean = vectors @ self.mean.T
+        square = torch.einsum("kd,ade,ke->ka", vectors, self.mean_square, vectors)
+        return mean, (square - mean.square()).clamp_min(0).sqrt()
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Sums over contexts of what their responses tell."""
+
+    contexts: int
+    groups: Tensor
+    """(groups, d, d) float64: sums of J^T J over the rows of each group."""
+    total: Tensor
+    """(m, d) float64: sum of J."""
+    effects: Effects
+    """Of the contexts that are upright."""
+    standing: Effects
+    """Of those that stand, besides."""
+
+    def __add__(self, other: "Responses") -> "Responses":
+        return Responses(
+            self.contexts + other.contexts,
+            self.groups + other.groups,
+            self.total + other.total,
+            self.effects + other.effects,
+            self.standing + other.standing,
+        )
+
+    @property
+    def group_grams(self) -> Tensor:
+        """(groups, d, d) response Gram of each group, in the order of GROUPS."""
+        return self.groups / self.contexts
+
+    @property
+    def response_gram(self) -> Tensor:
+        """C, (d, d)."""
+        return self.group_grams.sum(0)
+
+    @property
+    def mean_response(self) -> Tensor:
+        """(m, d) mean of J."""
+        return self.total / self.contexts
+
+
+@torch.no_grad()
+def accumulate(
+    model: SkillModel, attributes: Attributes, windows: Windows
+) -> Responses:
+    """The sums of one batch: lowest noise level, no noise added."""
+    J = response(model, query(model, windows))
+    by_pose = J.unflatten(1, (attributes.poses, -1)).double()
+    grams = []
+    for columns in GROUPS.values():
+        J_g = by_pose[:, :, list(columns)].flatten(0, 2)
+        grams.append(J_g.T @ J_g)
+    future = windows.future.to(J)
+    E = attributes.rows(future) @ J
+    is_upright = upright(future)
+    stands = is_upright & standing(future, model.config.windows)
+    return Responses(
+        contexts=len(J),
+        groups=torch.stack(grams),
+        total=by_pose.sum(0).flatten(0, 1),
+        effects=Effects.of(E[is_upright]),
+        standing=Effects.of(E[stands]),
+    )
+
+
+def measure(
+    model: SkillModel,
+    sampler: WindowSampler,
+    contexts: int,
+    seed: int = 0,
+    batch: int = 256,
+) -> tuple[Responses, Responses]:
+    """The sums of two halves of random contexts, drawn independently."""
+    if contexts < 2:
+        raise ValueError(f"{contexts} contexts; two halves need at least 2")
+    device, dtype = model.future_mean.device, model.future_mean.dtype
+    attributes = Attributes(model.config.windows, device, dtype)
+    # Drawn on the CPU and all at once: the same on every device, for any batch size.
+    generator = torch.Generator().manual_seed(seed)
+    draws = torch.randint(sampler.total, (contexts,), generator=generator)
+    draws = draws.to(sampler.motions.device)
+    middle = (contexts + 1) // 2
+    halves = []
+    with tqdm(total=contexts, desc="responses", unit="context", disable=None) as bar:
+        for half in (draws[:middle], draws[middle:]):
+            sums = _nothing(model)
+            for numbers in half.split(batch):
+                windows = sampler.at(*sampler.locate(numbers))
+                sums = sums + accumulate(model, attributes, windows)
+                bar.update(len(numbers))
+            halves.append(sums)
+    return halves[0], halves[1]
+
+
+def _nothing(model: SkillModel) -> Responses:
+    """Sums over no contexts."""
+    d, m = model.encoder.width, len(model.future_mean)
+
+    def zeros(*shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=model.future_mean.device)
+
+    none = Effects(0, zeros(len(NAMES), d), zeros(len(NAMES), d, d))
+    return Responses(0, zeros(len(GROUPS), d, d), zeros(m, d), none, none)

@@ -25,22 +25,20 @@ from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.motion.windows import MotionTensors
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import simulate
 from spectral_skills.physics.settings import FAST
 from spectral_skills.results import Result
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking import recipes, start
-from spectral_skills.tracking.config import TrackConfig
 from spectral_skills.tracking.env import TrackingEnv
-from spectral_skills.tracking.launcher import captured
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, Critic
+from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
 from spectral_skills.tracking.ppo import Learner, PPOConfig
 from spectral_skills.tracking.references import References
-from spectral_skills.tracking.replay import Batch
+from spectral_skills.tracking.replay import Batch, captured
 from spectral_skills.tracking.rollouts import Environment, precision
 from spectral_skills.tracking.sac import SACConfig, SACLearner
-from spectral_skills.tracking.values import TwinCritic
+from spectral_skills.tracking.start import TrackConfig
 
 
 class Stopwatch:

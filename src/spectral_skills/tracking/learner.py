@@ -1,16 +1,21 @@
 """What all learners have in common."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils import get_total_norm
 
 from spectral_skills import distributed
+from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.runs import load_optimizer, optimizer_tensors
-from spectral_skills.tracking.policy import Controller
+from spectral_skills.tracking.networks import aligned
+from spectral_skills.tracking.observations import Observation
+from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
 
 
 class ActorCritic(ABC):
@@ -94,3 +99,133 @@ def start_alike(models: Iterable[nn.Module]) -> None:
         for value in (v for model in models for v in model.state_dict().values()):
             mine = value * float(distributed.rank() == 0)
             value.copy_(distributed.all_reduce_sum(mine))
+
+
+# What actor and critic see of robots, as it is kept, and what normalisers learn.
+
+
+class Inputs:
+    """Turns observations into rows for both networks, and lets their normalisers learn
+    when it is asked to."""
+
+    def __init__(
+        self, controller: Controller, critic: Critic | TwinCritic, device: torch.device
+    ):
+        self.controller, self.critic = controller, critic
+        self.dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        """Type of rows that are kept."""
+        self._normalizers = [controller.proprio, critic.normalizer]
+        if controller.source is not None:
+            self._normalizers.insert(1, controller.source)
+        self._widths = [normalizer.width for normalizer in self._normalizers]
+        shape = (2, sum(self._widths))
+        self._sums = torch.zeros(shape, dtype=torch.float64, device=device)
+        self._count = 0
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Numbers of a row of the actor, and of one of the critic."""
+        return aligned(self.controller.input_width), aligned(self.critic.input_width)
+
+    def rows(self, observation: Observation) -> tuple[Tensor, Tensor]:
+        """(n, w) of the actor and of the critic, with columns of zeros at the end."""
+        history, source, phase, privileged = observation
+        inputs = self.controller.inputs(history, source, phase)
+        told = self.controller.told(inputs)
+        return self._kept(inputs), self._kept(self.critic.inputs(privileged, told))
+
+    def moments(self, observation: Observation) -> Tensor:
+        """Sums (2, w) over robots for all normalisers."""
+        seen = [observation.history[:, -1], observation.critic]
+        if self.controller.source is not None:
+            seen.insert(1, observation.source)
+        pairs = zip(self._normalizers, seen, strict=True)
+        return torch.cat([n.moments(values) for n, values in pairs], dim=1)
+
+    def note(self, moments: Tensor, robots: int) -> None:
+        """Remember the moments of a control step until `learn`."""
+        self._sums += moments
+        self._count += robots
+
+    def learn(self) -> None:
+        """Let the normalisers learn from all that was noted, by any process."""
+        parts = self._sums.split(self._widths, dim=1)
+        for normalizer, moments in zip(self._normalizers, parts, strict=True):
+            normalizer.learn(moments, self._count)
+        self._sums.zero_()
+        self._count = 0
+
+    def _kept(self, row: Tensor) -> Tensor:
+        width = row.shape[-1]
+        return functional.pad(row, (0, aligned(width) - width)).to(self.dtype)
+
+
+# Equations of the learners: of proximal policy optimization, and squashed actions.
+
+
+def divergence(mean: Tensor, std: Tensor, new_mean: Tensor, new_std: Tensor) -> Tensor:
+    """KL(old || new) of diagonal Gaussians, (n,)."""
+    # log(s'/s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2
+    spread = std.square() + (mean - new_mean).square()
+    return ((new_std / std).log() + spread / (2 * new_std.square()) - 0.5).sum(-1)
+
+
+def gae(
+    rewards: Tensor,
+    values: Tensor,
+    last_values: Tensor,
+    dones: Tensor,
+    timeouts: Tensor,
+    gamma: float,
+    lam: float,
+) -> Tensor:
+    """Generalised advantage estimates (T, n)."""
+    # An episode that only ran out of time would have gone on: r += gamma V(s_t).
+    rewards = rewards + gamma * values * timeouts
+    going = 1.0 - (dones | timeouts).float()
+    following = torch.cat((values[1:], last_values[None]))
+    # delta_t = r_t + gamma V(s_t+1) - V(s_t), without V(s_t+1) at the end of an episode
+    delta = rewards + gamma * following * going - values
+    # A_t = delta_t + gamma lambda A_t+1, without A_t+1 at the end of an episode
+    advantages, decay = torch.empty_like(delta), gamma * lam * going
+    later = torch.zeros_like(last_values)
+    for t in reversed(range(len(delta))):
+        later = torch.addcmul(delta[t], decay[t], later)
+        advantages[t] = later
+    return advantages
+
+
+def clipped_objective(log_ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
+    """min(rho A, clip(rho, 1 - eps, 1 + eps) A) with rho = pi_new(a) / pi_old(a)."""
+    ratio = log_ratio.exp()
+    bounded = ratio.clamp(1 - clip, 1 + clip)
+    return torch.minimum(ratio * advantages, bounded * advantages)
+
+
+def next_rate(
+    rate: Tensor, kl: Tensor, target: float, limits: tuple[float, float]
+) -> Tensor:
+    """Learn slower if the policy changed too much, faster if too little."""
+    slower = torch.where(kl > 2 * target, rate / 1.5, rate)
+    return torch.where(kl < target / 2, rate * 1.5, slower).clamp(*limits)
+
+
+def standardized(values: Tensor) -> Tensor:
+    """Values with mean 0 and deviation 1 over all of them, on all processes."""
+    mean = mean_over_ranks(values.mean())
+    away = values - mean
+    return away / (mean_over_ranks(away.square().mean()).sqrt() + 1e-8)
+
+
+def squash(
+    mean: Tensor, std: Tensor, noise: Tensor, bounds: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Actions within their bounds (n, 29), and their log-probabilities (n,).
+
+    a = b tanh(u / b) with u = m + s e, so log p(a) = log N(u; m, s) - log |da/du|.
+    """
+    scaled = (mean + std * noise) / bounds
+    gaussian = -(noise.square() / 2 + std.log() + 0.5 * math.log(2 * math.pi))
+    # da/du = 1 - tanh^2(x) = 4 / (e^x + e^-x)^2, in a form that does not overflow.
+    slope = 2 * (math.log(2) - scaled - functional.softplus(-2 * scaled))
+    return bounds * scaled.tanh(), (gaussian - slope).sum(-1)

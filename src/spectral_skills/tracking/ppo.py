@@ -20,13 +20,13 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from spectral_skills import distributed
-from spectral_skills.tracking.equations import (
+from spectral_skills.tracking.learner import (
+    ActorCritic,
     clipped_objective,
     divergence,
     gae,
     next_rate,
 )
-from spectral_skills.tracking.learner import ActorCritic
 from spectral_skills.tracking.policy import Controller, Critic
 from spectral_skills.tracking.rollouts import (
     Collector,

@@ -7,15 +7,15 @@ from dataclasses import replace
 from spectral_skills.physics.settings import FAST
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.tracking import rewards
-from spectral_skills.tracking.config import TrackConfig
 from spectral_skills.tracking.env import EnvConfig
-from spectral_skills.tracking.joint import CommandConfig
+from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig
 from spectral_skills.tracking.randomization import RandomizationConfig, scaled
 from spectral_skills.tracking.sac import SACConfig
 from spectral_skills.tracking.sampler import SamplerConfig
+from spectral_skills.tracking.start import TrackConfig
 from spectral_skills.tracking.terminations import TerminationConfig
 
 

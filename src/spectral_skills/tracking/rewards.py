@@ -2,7 +2,7 @@
 
 A kernel is 1 on the reference and falls off as exp(-e / width^2) with the squared error
 e; a penalty is 0 for a robot that does nothing wrong. Every term is a function of a
-`Moment` and gives one number per robot: a kernel its e, a penalty what it counts.
+`TrackingState` and gives one number per robot: the squared error, or the penalty.
 
 There are three sets: `sonic`, SONIC's release but for anti-shake; `tuned`, with kernels
 narrow enough to pay for precision; `final`, which adds wrists and a wide kernel that
@@ -22,7 +22,7 @@ from torch import Tensor
 from spectral_skills import rotation
 from spectral_skills.motion.kinematics import LinkStates
 from spectral_skills.robot import g1
-from spectral_skills.tracking.moment import Moment
+from spectral_skills.tracking.observations import TrackingState
 
 STEP_S = 1.0 / g1.CONTROL_HZ
 CONTACT_N = 1.0
@@ -116,16 +116,16 @@ def final() -> RewardConfig:
     )
 
 
-def terms(moment: Moment, config: RewardConfig) -> dict[str, Tensor]:
+def terms(state: TrackingState, config: RewardConfig) -> dict[str, Tensor]:
     """What each term with a weight pays each robot (n,) for this step."""
     paid = {}
     for name in weighted(config):
         if name in KERNELS:
             kernel = getattr(config, name)
-            error = KERNELS[name](moment)
+            error = KERNELS[name](state)
             value, weight = (error * (-1.0 / kernel.width**2)).exp(), kernel.weight
         else:
-            value, weight = PENALTIES[name](moment), getattr(config, name)
+            value, weight = PENALTIES[name](state), getattr(config, name)
         paid[name] = value * (weight * STEP_S)
     return paid
 
@@ -145,119 +145,119 @@ def maximum(config: RewardConfig) -> float:
 # Squared errors of the kernels; of several links the mean over them.
 
 
-def anchor_position(moment: Moment) -> Tensor:
+def anchor_position(state: TrackingState) -> Tensor:
     """Pelvis where the reference's is, in the world."""
-    error = moment.robot.position[:, 0] - moment.reference.position[:, 0]
+    error = state.robot.position[:, 0] - state.reference.position[:, 0]
     return error.square().sum(-1)
 
 
-def anchor_orientation(moment: Moment) -> Tensor:
+def anchor_orientation(state: TrackingState) -> Tensor:
     """Pelvis turned as the reference's, in the world."""
     angle = rotation.angle_between(
-        moment.robot.quaternion[:, 0], moment.reference.quaternion[:, 0]
+        state.robot.quaternion[:, 0], state.reference.quaternion[:, 0]
     )
     return angle.square()
 
 
-def link_position(moment: Moment) -> Tensor:
+def link_position(state: TrackingState) -> Tensor:
     """Links where they should be seen from the pelvis's place and heading."""
-    error = moment.robot.position - moment.relative_position
+    error = state.robot.position - state.relative_position
     return error.square().sum(-1).mean(-1)
 
 
-def foot_position(moment: Moment) -> Tensor:
+def foot_position(state: TrackingState) -> Tensor:
     """As `link_position`, of the feet alone."""
-    error = moment.robot.position - moment.relative_position
+    error = state.robot.position - state.relative_position
     return pick(error, FEET).square().sum(-1).mean(-1)
 
 
-def wrist_position(moment: Moment) -> Tensor:
+def wrist_position(state: TrackingState) -> Tensor:
     """As `link_position`, of the wrists alone."""
-    error = moment.robot.position - moment.relative_position
+    error = state.robot.position - state.relative_position
     return pick(error, WRISTS).square().sum(-1).mean(-1)
 
 
-def link_orientation(moment: Moment) -> Tensor:
+def link_orientation(state: TrackingState) -> Tensor:
     """Links turned as they should be seen from the pelvis's heading."""
-    angle = rotation.angle_between(moment.robot.quaternion, moment.relative_quaternion)
+    angle = rotation.angle_between(state.robot.quaternion, state.relative_quaternion)
     return angle.square().mean(-1)
 
 
-def link_linear_velocity(moment: Moment) -> Tensor:
+def link_linear_velocity(state: TrackingState) -> Tensor:
     """Links as fast as the reference's, in the world."""
-    error = moment.robot.linear - moment.reference.linear
+    error = state.robot.linear - state.reference.linear
     return error.square().sum(-1).mean(-1)
 
 
-def link_angular_velocity(moment: Moment) -> Tensor:
+def link_angular_velocity(state: TrackingState) -> Tensor:
     """Links that turn as fast as the reference's, in the world."""
-    error = moment.robot.angular - moment.reference.angular
+    error = state.robot.angular - state.reference.angular
     return error.square().sum(-1).mean(-1)
 
 
-def head_and_hands(moment: Moment) -> Tensor:
+def head_and_hands(state: TrackingState) -> Tensor:
     """Head and wrists where they should be in the pelvis frame."""
-    error = _head_and_hands(moment.robot) - _head_and_hands(moment.reference)
+    error = _head_and_hands(state.robot) - _head_and_hands(state.reference)
     return error.square().sum(-1).mean(-1)
 
 
-def hands_and_feet(moment: Moment) -> Tensor:
+def hands_and_feet(state: TrackingState) -> Tensor:
     """Hands and feet where they should be in the pelvis frame.
 
     The mean is over five points: the authors' fifth is the pelvis itself.
     """
-    error = _hands_and_feet(moment.robot) - _hands_and_feet(moment.reference)
+    error = _hands_and_feet(state.robot) - _hands_and_feet(state.reference)
     return error.square().sum(-1).sum(-1) / 5
 
 
-def posture(moment: Moment) -> Tensor:
+def posture(state: TrackingState) -> Tensor:
     """Joints at the reference's angles; summed, not averaged."""
-    return (moment.joints - moment.reference_joints).square().sum(-1)
+    return (state.joints - state.reference_joints).square().sum(-1)
 
 
 # Penalties.
 
 
-def action_rate(moment: Moment) -> Tensor:
+def action_rate(state: TrackingState) -> Tensor:
     """Squared change of the action."""
-    return (moment.action - moment.last_action).square().sum(-1)
+    return (state.action - state.last_action).square().sum(-1)
 
 
-def joint_limit(moment: Moment) -> Tensor:
+def joint_limit(state: TrackingState) -> Tensor:
     """Radians that joints are past their soft limits."""
-    low, high = constants(moment.joints.device).soft
-    past = (low - moment.joints).relu() + (moment.joints - high).relu()
+    low, high = constants(state.joints.device).soft
+    past = (low - state.joints).relu() + (state.joints - high).relu()
     return past.sum(-1)
 
 
-def undesired_contacts(moment: Moment) -> Tensor:
+def undesired_contacts(state: TrackingState) -> Tensor:
     """How many links touch something that should not."""
-    touches = moment.contact_force > CONTACT_N
+    touches = state.contact_force > CONTACT_N
     return (touches * constants(touches.device).unwelcome).sum(-1)
 
 
-def anti_shake(moment: Moment) -> Tensor:
+def anti_shake(state: TrackingState) -> Tensor:
     """Squared excess of the turning speed of wrists and torso."""
-    speed = pick(moment.robot.angular, (*WRISTS, *TORSO)).norm(dim=-1)
+    speed = pick(state.robot.angular, (*WRISTS, *TORSO)).norm(dim=-1)
     return (speed - SHAKE_RAD_S).relu().square().mean(-1)
 
 
-def foot_acceleration(moment: Moment) -> Tensor:
+def foot_acceleration(state: TrackingState) -> Tensor:
     """Squared accelerations of the ankle joints."""
-    return pick(moment.joint_accelerations, ANKLE_JOINTS).square().sum(-1)
+    return pick(state.joint_accelerations, ANKLE_JOINTS).square().sum(-1)
 
 
-def power(moment: Moment) -> Tensor:
+def power(state: TrackingState) -> Tensor:
     """Mechanical power of all motors, braking included, W."""
-    return (moment.torque * moment.joint_velocities).abs().sum(-1)
+    return (state.torque * state.joint_velocities).abs().sum(-1)
 
 
-def default_pose(moment: Moment) -> Tensor:
+def default_pose(state: TrackingState) -> Tensor:
     """How far joints are from the default pose, rad, summed."""
-    return (moment.joints - constants(moment.joints.device).default).abs().sum(-1)
+    return (state.joints - constants(state.joints.device).default).abs().sum(-1)
 
 
-def _named(*listed: Callable[[Moment], Tensor]) -> dict[str, Callable]:
+def _named(*listed: Callable[[TrackingState], Tensor]) -> dict[str, Callable]:
     return {term.__name__: term for term in listed}
 
 

@@ -7,8 +7,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from spectral_skills.tracking.equations import standardized
-from spectral_skills.tracking.inputs import Inputs
+from spectral_skills.tracking.learner import Inputs, standardized
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic
 

@@ -30,15 +30,11 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from spectral_skills import distributed
-from spectral_skills.tracking.equations import squash
-from spectral_skills.tracking.inputs import Inputs
-from spectral_skills.tracking.launcher import Launcher
-from spectral_skills.tracking.learner import ActorCritic
+from spectral_skills.tracking.learner import ActorCritic, Inputs, squash
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller
-from spectral_skills.tracking.replay import Batch, Replay
+from spectral_skills.tracking.policy import Controller, TwinCritic, project
+from spectral_skills.tracking.replay import Batch, Launcher, Replay
 from spectral_skills.tracking.rollouts import Environment, precision
-from spectral_skills.tracking.values import TwinCritic, project
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.tracking.moment import Moment
+from spectral_skills.tracking.observations import TrackingState
 from spectral_skills.tracking.rewards import FEET, WRISTS, constants, pick
 
 LOW_M = 0.5
@@ -117,27 +117,27 @@ def _tightened(config: TerminationConfig, share: float) -> list[float]:
 
 
 def failures(
-    moment: Moment,
+    state: TrackingState,
     config: TerminationConfig,
     limits: Sequence[float] | Tensor | None = None,
 ) -> Tensor:
     """(n, causes) bool: by which of `CAUSES` each robot has failed.
 
-    Other thresholds than the last may be given: `thresholds` of some moment, a tensor
+    Other thresholds than the last may be given: `thresholds` of some state, a tensor
     of them, or one of every robot's.
     """
     limits = thresholds(config) if limits is None else limits
-    never = torch.zeros_like(moment.low)
+    never = torch.zeros_like(state.low)
     found = []
     for i, (error, eased) in enumerate(_ERRORS):
         if getattr(config, _THRESHOLDS[i]) is None:
             found.append(never)
             continue
-        distance = error(moment)
+        distance = error(state)
         # Not `>`: a robot whose state is not a number fails.
         far = ~(distance <= limits[i])
         if eased and config.low_height_m is not None:
-            far = torch.where(moment.low, ~(distance <= limits[-1]), far)
+            far = torch.where(state.low, ~(distance <= limits[-1]), far)
         found.append(far)
     return torch.stack(found, dim=1)
 
@@ -152,42 +152,42 @@ CAUSES = (
 )
 
 
-def anchor_height(moment: Moment) -> Tensor:
+def anchor_height(state: TrackingState) -> Tensor:
     """Difference in height of the pelvises, m."""
-    return (moment.robot.position[:, 0, 2] - moment.reference.position[:, 0, 2]).abs()
+    return (state.robot.position[:, 0, 2] - state.reference.position[:, 0, 2]).abs()
 
 
-def anchor_angle(moment: Moment) -> Tensor:
+def anchor_angle(state: TrackingState) -> Tensor:
     """Angle between the pelvises, rad."""
     return rotation.angle_between(
-        moment.robot.quaternion[:, 0], moment.reference.quaternion[:, 0]
+        state.robot.quaternion[:, 0], state.reference.quaternion[:, 0]
     )
 
 
-def end_effector_height(moment: Moment) -> Tensor:
+def end_effector_height(state: TrackingState) -> Tensor:
     """Largest difference in height of feet and wrists, m."""
-    error = moment.robot.position[..., 2] - moment.relative_position[..., 2]
+    error = state.robot.position[..., 2] - state.relative_position[..., 2]
     return pick(error, (*FEET, *WRISTS)).abs().amax(-1)
 
 
-def foot_position(moment: Moment) -> Tensor:
+def foot_position(state: TrackingState) -> Tensor:
     """Larger of the feet's distances from the relative reference, m."""
-    error = moment.robot.position - moment.relative_position
+    error = state.robot.position - state.relative_position
     return pick(error, FEET).norm(dim=-1).amax(-1)
 
 
-def place(moment: Moment) -> Tensor:
+def place(state: TrackingState) -> Tensor:
     """Horizontal distance of the pelvises, m."""
-    error = moment.robot.position[:, 0, :2] - moment.reference.position[:, 0, :2]
+    error = state.robot.position[:, 0, :2] - state.reference.position[:, 0, :2]
     return error.norm(dim=-1)
 
 
-def joint_limit(moment: Moment) -> Tensor:
+def joint_limit(state: TrackingState) -> Tensor:
     """How far the worst joint is past its soft limit, in ways from there to its stop;
     negative when all are within."""
-    known = constants(moment.joints.device)
+    known = constants(state.joints.device)
     (low, high), (least, most) = known.soft, known.stops
-    below, above = low - moment.joints, moment.joints - high
+    below, above = low - state.joints, state.joints - high
     return torch.maximum(below / (low - least), above / (most - high)).amax(-1)
 
 

@@ -14,20 +14,19 @@ from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import simulate
 from spectral_skills.runs import RunFolder, between_steps
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.skill.model import place
 from spectral_skills.tracking import start
-from spectral_skills.tracking.config import MAY_CHANGE, TrackConfig
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.learner import ActorCritic, part
-from spectral_skills.tracking.policy import KIND, Controller
+from spectral_skills.tracking.policy import KIND, Controller, TwinCritic
 from spectral_skills.tracking.ppo import Learner as PPOLearner
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.run_log import Bar, line
 from spectral_skills.tracking.sac import SACLearner
-from spectral_skills.tracking.values import TwinCritic
+from spectral_skills.tracking.start import MAY_CHANGE, TrackConfig
 
 Probe = Callable[[Controller], dict[str, float]]
 """Gives success_rate, mpjpe_local_mm and mpjpe_global_mm on a fixed set of clips."""

@@ -18,8 +18,7 @@ from spectral_skills.control.source import ReferenceSource, ReplaySource, SkillS
 from spectral_skills.experiments.offsets import OffsetTracker
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.motion.windows import MotionTensors
-from spectral_skills.physics.base import Variation
-from spectral_skills.physics.build import simulate
+from spectral_skills.physics.base import Variation, simulate
 from spectral_skills.robot import g1
 from spectral_skills.tracking import randomization
 from spectral_skills.tracking.policy import Controller

@@ -13,8 +13,7 @@ from spectral_skills.motion.kinds import kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.skill.codes import SkillBank, encode_rows
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.spectral.nearest import nearest
-from spectral_skills.spectral.support import WINDOW, Descriptors, describe
+from spectral_skills.spectral.support import WINDOW, Descriptors, describe, nearest
 
 EVERY = 10
 """Frames between skills of the corpus."""

@@ -6,10 +6,10 @@ from torch import Tensor
 from spectral_skills import rotation
 from spectral_skills.motion.kinematics import LinkStates
 from spectral_skills.robot import g1
-from spectral_skills.tracking.moment import Moment, relative_reference
+from spectral_skills.tracking.observations import TrackingState, relative_reference
 
 
-def pair(robot: LinkStates, reference: LinkStates, **others) -> Moment:
+def pair(robot: LinkStates, reference: LinkStates, **others) -> TrackingState:
     """A moment of quiet robots in the default pose that differ in their links."""
     n = len(robot.position)
     zero = torch.zeros((n, 29))
@@ -26,7 +26,7 @@ def pair(robot: LinkStates, reference: LinkStates, **others) -> Moment:
         "last_action": zero,
         "low": torch.zeros(n, dtype=torch.bool),
     }
-    return Moment(robot, reference, *relative, **(values | others))
+    return TrackingState(robot, reference, *relative, **(values | others))
 
 
 def links(seed: int = 0, n: int = 3) -> LinkStates:
@@ -38,7 +38,7 @@ def links(seed: int = 0, n: int = 3) -> LinkStates:
     return LinkStates(position, quaternion, linear, 0.3 * angular)
 
 
-def on_reference(**others) -> Moment:
+def on_reference(**others) -> TrackingState:
     """Robots exactly where they should be."""
     return pair(links(), links(), **others)
 
