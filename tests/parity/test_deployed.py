@@ -11,7 +11,6 @@ from spectral_skills.control.record import Rollout
 from spectral_skills.experiments.metrics import episodes
 from spectral_skills.models import Models
 from spectral_skills.physics.base import simulate
-from spectral_skills.physics.base import simulate
 from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.measured import tracked, tracked_in_batch
 from spectral_skills.runtime.pilot import Pilot

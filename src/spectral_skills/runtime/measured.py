@@ -11,7 +11,6 @@ from spectral_skills.control.source import ReferenceSource
 from spectral_skills.experiments.metrics import Episodes, episodes
 from spectral_skills.models import Models
 from spectral_skills.physics.base import simulate
-from spectral_skills.physics.base import simulate
 from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.parity import as_references
 from spectral_skills.runtime.tracked import follow
