@@ -12,8 +12,7 @@ from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
 from spectral_skills.planner.train import train
 from spectral_skills.planner.trainer import Phrases, Trainer
-from spectral_skills.plots import ink
-from spectral_skills.plots.planner_curves import draw_curves
+from spectral_skills.plots.curves import draw_curves
 from spectral_skills.runs import read_log
 
 
@@ -242,23 +241,3 @@ def test_the_learning_rate_rises_and_falls():
     assert config.rate(550) == pytest.approx(0.5)
     assert config.rate(1000) == pytest.approx(0.0)
     assert replace(CONFIG, updates=1).rate(1) > 0
-
-
-@pytest.mark.parametrize("count", [1, 2, 30])
-@pytest.mark.parametrize("missing", [(), ("paraphrased",)])
-def test_curves_are_drawn_of_all_that_was_logged(tmp_path, monkeypatch, count, missing):
-    """From the first evaluation on, with and without held-out words."""
-    names = {"loss", "gradient_norm", "held_out", "paraphrased"} - set(missing)
-    rows = [
-        dict.fromkeys(names, 1 / (i + 1)) | {"update": 2 * (i + 1), "seconds": i}
-        for i in range(count)
-    ]
-    log = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "log.jsonl").write_text(log)
-    figures = []
-    monkeypatch.setattr(ink, "save", lambda figure, path: figures.append(figure))
-    draw_curves(tmp_path)
-    assert [len(axes.lines) for axes in figures[0].axes] == [len(names) - 1, 1]
-    for axes in figures[0].axes:
-        assert len(axes.texts) == len(axes.lines)
-        assert all(len(line.get_xdata()) == count for line in axes.lines)

@@ -52,7 +52,7 @@ def pretrain(
         device: cpu or cuda; cuda where there is one.
     """
     from spectral_skills import recipes
-    from spectral_skills.plots.training import draw_curves
+    from spectral_skills.plots.curves import draw_curves
     from spectral_skills.skill import pretrain as training
 
     check_training(corpus, out, release)
@@ -151,7 +151,7 @@ def track(
     """
     from spectral_skills import recipes
     from spectral_skills.experiments.probe import probe_of
-    from spectral_skills.plots.tracking_curves import draw_curves
+    from spectral_skills.plots.curves import draw_curves
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.tracking import start
     from spectral_skills.tracking.train import train
@@ -385,7 +385,7 @@ def plan(
     from spectral_skills.planner.rows import Rows
     from spectral_skills.planner.text import text_encoder
     from spectral_skills.planner.train import train
-    from spectral_skills.plots.planner_curves import draw_curves
+    from spectral_skills.plots.curves import draw_curves
 
     apart(out, rows)
     if release is not None:
