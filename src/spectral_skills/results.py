@@ -1,8 +1,10 @@
 """A measured number, with everything needed to measure it again."""
 
+import platform
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 _ELSEWHERE = ("--out", "--record")
 """Options that only say where output goes; they are no part of a recorded command."""
@@ -59,3 +61,19 @@ def current_command() -> str:
 def model_hashes(**hashes: str) -> str:
     """Names and hashes in one line, such as `controller 1f2e3d4c, corpus 3268f5c4`."""
     return ", ".join(f"{name} {value[:8]}" for name, value in hashes.items() if value)
+
+
+def hardware(device: str) -> str:
+    """Name of the processor that a measurement runs on."""
+    import torch
+
+    if torch.device(device).type == "cuda":
+        if not torch.cuda.is_available():
+            raise ValueError("there is no CUDA device here; use --device cpu")
+        return torch.cuda.get_device_name(device)
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = [x for x in info.read_text().splitlines() if x.startswith("model name")]
+        name = lines[0].split(":", 1)[1].strip() if lines else name
+    return f"{name}, {torch.get_num_threads()} threads"

@@ -229,7 +229,7 @@ CLIPS, FRAMES = 130_000, 47_000_000
 def huge(tmp_path_factory, make_clip) -> Path:
     """The paper's size: a true index over a sparse file with one true clip."""
     # Imported here: this file also runs as a script that must not import torch.
-    from spectral_skills.motion.bench import write_large_index
+    from motion import write_large_index
 
     folder = tmp_path_factory.mktemp("huge")
     write_large_index(folder, CLIPS, FRAMES)

@@ -433,11 +433,6 @@ def report_tracking(*, run: Path, label: str, record: Path) -> None:
 
 
 What = Literal[
-    "kinematics",
-    "windows",
-    "corpus",
-    "ik",
-    "synth",
     "pretrain",
     "support",
     "physics",
@@ -475,7 +470,6 @@ def bench(
     if learner is not None and what != "track":
         raise ValueError(f"--learner is for `bench track`; leave it away for {what}")
     rooms = {
-        "ik": "motion.bench_ik",
         "pretrain": "skill.bench",
         "support": "spectral.bench",
         "physics": "physics.bench",
@@ -486,8 +480,7 @@ def bench(
         "faults": "deploy.campaign",
         "stops": "deploy.stops",
     }
-    room = rooms.get(what, "motion.bench")
-    measure = getattr(import_module(f"spectral_skills.{room}"), what)
+    measure = getattr(import_module(f"spectral_skills.{rooms[what]}"), what)
     chosen = [] if learner is None else [learner]
     results = measure(device_or_best(device), *chosen)
     show(results)

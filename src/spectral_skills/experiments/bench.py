@@ -6,10 +6,9 @@ import numpy as np
 
 from spectral_skills.experiments.course import Course
 from spectral_skills.experiments.tracking import evaluate as scores
-from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking.policy import Controller
 

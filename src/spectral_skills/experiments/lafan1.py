@@ -21,10 +21,9 @@ from spectral_skills.experiments.tracking import (
     outcomes,
 )
 from spectral_skills.motion import motion_sets
-from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.physics.base import Physics
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller
 

@@ -11,11 +11,10 @@ import numpy as np
 from spectral_skills.experiments.findings import Chart, Findings, Series
 from spectral_skills.experiments.stage import Score, Stage
 from spectral_skills.models import Models
-from spectral_skills.motion.bench import hardware
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.routes import Route, longest
 from spectral_skills.planner.text import TextEncoder, TextStates
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 
 EVERY = (1, 10, 21, 30)
 """Steps after which is planned anew."""

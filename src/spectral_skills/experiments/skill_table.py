@@ -9,9 +9,8 @@ from tqdm import tqdm
 
 from spectral_skills.experiments.drift import drift
 from spectral_skills.experiments.readout import Windows, readout
-from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 from spectral_skills.runs import read_about
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.pretrain import split

@@ -13,8 +13,7 @@ from spectral_skills.experiments.course import Course
 from spectral_skills.experiments.errors import CAUSES
 from spectral_skills.experiments.metrics import Episodes, Measure
 from spectral_skills.motion import kinds
-from spectral_skills.motion.bench import hardware
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 from spectral_skills.tracking import terminations
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.terminations import TerminationConfig

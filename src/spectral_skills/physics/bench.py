@@ -12,10 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from spectral_skills.motion.bench import hardware
 from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.physics.settings import FAST, PhysicsConfig
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 from spectral_skills.robot import g1
 
 _TABLE = "Physics"

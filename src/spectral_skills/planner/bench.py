@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spectral_skills.motion.bench import hardware
 from spectral_skills.planner.model import GraphedPlan, Planner
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
 
 _WORDS = 12

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from spectral_skills.motion.bench import hardware
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.mixer import Cue, Mixer
 from spectral_skills.runtime.planning import PlanBeside

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from spectral_skills.motion.bench import hardware
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.faults import WITHIN_MS
 from spectral_skills.runtime.live import CASES, LiveCase, Outcome, inject

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from spectral_skills.motion.bench import hardware, random_motions
-from spectral_skills.results import Result
+from spectral_skills.motion.windows import MotionTensors
+from spectral_skills.results import Result, hardware
+from spectral_skills.robot import g1
 from spectral_skills.skill.predictor import AffineFeatures, weighted_sum
 from spectral_skills.skill.trainer import PretrainConfig, Trainer
 
@@ -89,3 +90,18 @@ def _seconds_an_update(trainer: Trainer, count: int) -> float:
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def random_motions(device: str) -> MotionTensors:
+    """Two hundred clips of random numbers."""
+    clips, length = 200, 2000
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn((clips * length, g1.QPOS_SIZE), generator=generator)
+    rows[:, 3:7] /= rows[:, 3:7].norm(dim=1, keepdim=True)
+    return MotionTensors(
+        rows=rows.to(device),
+        starts=torch.arange(clips, device=device) * length,
+        lengths=torch.full((clips,), length, device=device),
+        mirrored=torch.zeros(clips, dtype=torch.bool, device=device),
+        has_mirrored=False,
+    )

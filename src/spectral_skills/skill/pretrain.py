@@ -13,9 +13,9 @@ from tqdm import tqdm
 from spectral_skills import distributed
 from spectral_skills.artifact import Provenance
 from spectral_skills.motion import motion_sets
-from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors, WindowSampler
+from spectral_skills.results import hardware
 from spectral_skills.runs import RunFolder, between_steps
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.skill.model import KIND, SkillModel

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from spectral_skills.motion.bench import hardware, write_large_index
-from spectral_skills.motion.corpus import FPS, FRAMES, Corpus
-from spectral_skills.results import Result
+from spectral_skills.motion.corpus import COLUMNS, FPS, FRAMES, Corpus
+from spectral_skills.motion.corpus_writer import write_header, write_index
+from spectral_skills.results import Result, hardware
 from spectral_skills.robot import g1
 from spectral_skills.spectral.support import describe
 
@@ -58,3 +58,18 @@ def _random_corpus(folder: Path) -> Corpus:
         rows[:, 3:7] /= np.linalg.norm(rows[:, 3:7], axis=1, keepdims=True)
         file[start : start + _CLIP_FRAMES] = rows
     return corpus
+
+
+def write_large_index(folder: Path, clips: int, frames: int) -> None:
+    """A corpus of any size without motions: its frames file is a hole."""
+    generation = folder / f"{0:032x}"
+    generation.mkdir(parents=True)
+    lengths = np.diff(np.linspace(0, frames, clips + 1).astype(np.int64)).tolist()
+    index = [
+        {"length": length} | {column: f"{column} {i:06d}" for column in COLUMNS}
+        for i, length in enumerate(lengths)
+    ]
+    write_index(generation, index)
+    with (generation / FRAMES).open("wb") as file:
+        file.truncate(frames * 4 * g1.QPOS_SIZE)
+    write_header(folder, generation.name, index)

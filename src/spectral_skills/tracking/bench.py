@@ -21,13 +21,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate
 from spectral_skills.physics.settings import FAST
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking import recipes, start
 from spectral_skills.tracking.env import TrackingEnv

@@ -11,10 +11,10 @@ import torch
 
 from spectral_skills import distributed
 from spectral_skills.artifact import Provenance, load_provenance
-from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate
+from spectral_skills.results import hardware
 from spectral_skills.runs import RunFolder, between_steps
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.skill.model import place

@@ -17,10 +17,9 @@ from tqdm import tqdm
 from spectral_skills.atomic import write_file
 from spectral_skills.experiments.composition.batch import Run, together
 from spectral_skills.experiments.effects import fell
-from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import STEPS, Base
-from spectral_skills.results import Result
+from spectral_skills.results import Result, hardware
 from spectral_skills.tracking.policy import Controller
 
 _ROBOTS = {"cpu": 16, "cuda": 4096}

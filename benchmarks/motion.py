@@ -1,15 +1,14 @@
-"""`spectral bench`: speed of the motion library, against what the machine allows."""
+"""Speed of the motion library, against what the machine allows."""
 
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from report import main
 
 from spectral_skills.motion.corpus import COLUMNS, FPS, FRAMES, Corpus
 from spectral_skills.motion.corpus_writer import write_header, write_index
@@ -24,20 +23,6 @@ from spectral_skills.results import Result
 from spectral_skills.robot import g1
 
 _CLIP_FRAMES = 2000
-
-
-def hardware(device: str) -> str:
-    """Name of the processor a benchmark runs on."""
-    if torch.device(device).type == "cuda":
-        if not torch.cuda.is_available():
-            raise ValueError("no CUDA device here; run it with --device cpu")
-        return torch.cuda.get_device_name(device)
-    name = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        lines = [x for x in info.read_text().splitlines() if x.startswith("model name")]
-        name = lines[0].split(":", 1)[1].strip() if lines else name
-    return f"{name}, {torch.get_num_threads()} threads"
 
 
 def _seconds(work: Callable[[], object], device: str, repeat: int = 7) -> float:
@@ -67,12 +52,6 @@ def _random_rows(frames: int, device: str) -> torch.Tensor:
     rows = torch.randn((frames, g1.QPOS_SIZE), generator=generator)
     rows[:, 3:7] /= rows[:, 3:7].norm(dim=1, keepdim=True)
     return rows.to(device)
-
-
-def _stamp(results: list[Result], what: str, device: str) -> list[Result]:
-    command = f"spectral bench {what}" + ("" if device == "cpu" else " --device cuda")
-    where = hardware(device)
-    return [replace(r, command=command, hardware=where) for r in results]
 
 
 def kinematics(device: str) -> list[Result]:
@@ -119,7 +98,7 @@ def kinematics(device: str) -> list[Result]:
     if cpu:
         seconds = _seconds(_mujoco_kinematics(rows[:2000]), device)
         results.append(result("MuJoCo C, one thread, 30 links", seconds, 2000))
-    return _stamp(results, "kinematics", device)
+    return results
 
 
 def _mujoco_kinematics(rows: torch.Tensor) -> Callable[[], None]:
@@ -164,7 +143,7 @@ def windows(device: str) -> list[Result]:
         Result("Windows", row, "speed", value, "windows/s", n=count, paper=goal)
         for row, value, goal in rows
     ]
-    return _stamp(results, "windows", device)
+    return results
 
 
 def write_large_index(folder: Path, clips: int, frames: int) -> None:
@@ -182,9 +161,8 @@ def write_large_index(folder: Path, clips: int, frames: int) -> None:
     write_header(folder, generation.name, index)
 
 
-def corpus(device: str) -> list[Result]:
+def corpus(device: str, clips: int = 130_000, frames: int = 47_000_000) -> list[Result]:
     """Time to open a corpus of the size of BONES-SEED."""
-    clips, frames = 130_000, 47_000_000
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_large_index(folder, clips, frames)
@@ -203,12 +181,12 @@ def corpus(device: str) -> list[Result]:
         n=len(times),
         paper="under 50",
     )
-    return _stamp([result], "corpus", device)
+    return [result]
 
 
-def synth(device: str) -> list[Result]:
+def synth(device: str, clips: int = 512) -> list[Result]:
     """Time to generate the whole embedded corpus, with all cores."""
-    config = SynthConfig()
+    config = SynthConfig(clips)
     with tempfile.TemporaryDirectory() as temporary:
         start = time.perf_counter()
         synthesise(Path(temporary), config)
@@ -221,4 +199,8 @@ def synth(device: str) -> list[Result]:
         Result("Synthesis", row, "time", seconds, "s", paper="under 120", **about),
         Result("Synthesis", row, "speed", frames / seconds, "frames/s", **about),
     ]
-    return _stamp(results, "synth", device)
+    return results
+
+
+if __name__ == "__main__":
+    main(kinematics, windows, corpus, synth)

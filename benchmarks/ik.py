@@ -1,4 +1,4 @@
-"""`spectral bench ik`: speed and accuracy of inverse kinematics, against mink.
+"""Speed and accuracy of inverse kinematics, against mink.
 
 Both get the same poses of six links, taken from a motion that keeps the limits, and
 the same weights; both begin at the default pose. Ours solves the clip at once.
@@ -9,15 +9,14 @@ iterates every frame until all links are within 0.1 mm and 0.01 degrees.
 import importlib.util
 import multiprocessing
 import time
-from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
 import torch
+from report import main
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.ik import IkConfig, InverseKinematics, LinkTarget
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.results import Result
@@ -58,19 +57,14 @@ def ik(device: str) -> list[Result]:
         many = 64
         rows, start = rows.repeat(many, 1, 1), start.repeat(many, 1, 1)
         results += _ours(rows, start, device, f"ours, {many} clips at once")
-        return _stamped(results, device)
+        return results
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     results = _ours(rows, start, device, "ours, one core")
     results.append(_two_processes())
     results += _mink(rows, start)
     torch.set_num_threads(threads)
-    return _stamped(results, device)
-
-
-def _stamped(results: list[Result], device: str) -> list[Result]:
-    command = "spectral bench ik" + ("" if device == "cpu" else " --device cuda")
-    return [replace(r, command=command, hardware=hardware(device)) for r in results]
+    return results
 
 
 def _start(rows: Tensor) -> Tensor:
@@ -198,3 +192,7 @@ def _mink(rows: Tensor, start: Tensor) -> list[Result]:
         _result(row, "iterations", iterations / count, "a frame", count),
         *_errors(row, position, orientation),
     ]
+
+
+if __name__ == "__main__":
+    main(ik)
