@@ -131,9 +131,9 @@ def test_init_files_are_empty():
         # Help is instant because the command line needs the standard library alone.
         ("spectral_skills.cli.main", ("numpy", "torch", "tyro", "mujoco")),
         # What the robot's runtime uses needs NumPy.
-        ("spectral_skills.spectral.steering", ("torch", "mujoco")),
+        ("spectral_skills.control.mixer", ("torch", "mujoco")),
         ("spectral_skills.spectral.direction_file", ("torch", "mujoco")),
-        ("spectral_skills.runtime.runtime", ("torch", "mujoco")),
+        ("spectral_skills.control.loop", ("torch", "mujoco")),
         # Nor does what drives a robot, simulates one or shows one need torch.
         ("spectral_skills.runtime.brain", ("torch", "mujoco")),
         ("spectral_skills.runtime.journey", ("torch",)),

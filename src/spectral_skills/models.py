@@ -127,7 +127,7 @@ def _encoder(
     controller: "Controller", skill: Path | str, device: str
 ) -> "SkillEncoder | None":
     """Load the encoder of a controller's skills, if it follows skills."""
-    from spectral_skills.control.controller import check_match
+    from spectral_skills.control.run import check_match
     from spectral_skills.skill.model import SkillModel
 
     if controller.config.command.kind != "skill":

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spectral_skills.control.bundle import Bundle
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.page import Page
 from spectral_skills.desk.server import open_server
 from spectral_skills.desk.takes import Take, replay
 from spectral_skills.robot import g1
-from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.released import base_bundle
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing")

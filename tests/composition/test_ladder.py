@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spectral_skills.control.mixer import schedule
 from spectral_skills.experiments import ladder
 from spectral_skills.experiments.composition import ladder_charts, ladder_map
 from spectral_skills.experiments.composition.batch import Run
@@ -16,7 +17,6 @@ from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.spectral.steering import schedule
 from spectral_skills.spectral.support import ATTRIBUTES, describe_run
 
 SHOULDER = 7 + g1.joint_index("right_shoulder_pitch")

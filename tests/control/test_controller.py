@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from spectral_skills.control.controller import Tracker, check_match
+from spectral_skills.control.run import Tracker, check_match
 from spectral_skills.robot import g1
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import HISTORY, PROPRIO

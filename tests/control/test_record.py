@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from spectral_skills.control.record import Rollout
+from spectral_skills.control.rollout import Rollout
 
 
 def record(steps: int = 3, n: int = 2) -> Rollout:

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from spectral_skills.control.controller import Tracker
-from spectral_skills.control.run import run
+from spectral_skills.control import metrics
+from spectral_skills.control.metrics import CAUSES, errors
+from spectral_skills.control.run import Tracker, run
 from spectral_skills.control.source import ReferenceSource, ReplaySource
-from spectral_skills.experiments import metrics
-from spectral_skills.experiments.errors import CAUSES, errors
 from spectral_skills.physics.base import simulate
 from spectral_skills.physics.native import NativePhysics
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from spectral_skills import rotation
+from spectral_skills.control.mixer import Automation, Fader, steer
 from spectral_skills.control.source import (
     ChainedSource,
     ReferenceSource,
@@ -16,7 +17,6 @@ from spectral_skills.control.source import (
 )
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.skill.codes import encode_rows
-from spectral_skills.spectral.steering import Automation, Fader, steer
 from spectral_skills.tracking.networks import CommandConfig
 
 ANYWHERE = torch.zeros(1, 36)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectral_skills.runtime.bundle import Bundle
+from spectral_skills.control.bundle import Bundle
 from spectral_skills.runtime.released import base_bundle
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scripted import read_script, run, script
 
+from spectral_skills.control.bundle import Support
+from spectral_skills.control.streams import PlanHere
 from spectral_skills.desk.clock import Live
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.meters import Readouts
 from spectral_skills.desk.poses import Measures, placed
-from spectral_skills.desk.scripted import read_script, run, script
 from spectral_skills.quaternion import heading
 from spectral_skills.robot import g1
-from spectral_skills.runtime.bundle import Support
-from spectral_skills.runtime.planning import PlanHere
 
 SHOULDER = 7 + g1.joint_index("right_shoulder_pitch")
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from spectral_skills.control.mixer import RAMP_STEPS
 from spectral_skills.desk import presets
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.files import Keeper
 from spectral_skills.desk.folder import RunFolder, safe_stem
-from spectral_skills.spectral.steering import RAMP_STEPS
 
 ARM = "right_arm_1"
 

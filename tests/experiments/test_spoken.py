@@ -9,12 +9,12 @@ import tyro
 from obliging import MOTIONS, Letters, Obliging, actor, directions, stance
 
 from spectral_skills.cli import run as speech
+from spectral_skills.control.mixer import RAMP_STEPS
 from spectral_skills.experiments.spoken import Spoken, Told, speak, standing, told_steps
 from spectral_skills.planner import text as language
 from spectral_skills.plots import spoken_run
 from spectral_skills.skill.codes import load_stream
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.spectral.steering import RAMP_STEPS
 
 
 def steps(text: str, **more) -> tuple[Told, ...]:

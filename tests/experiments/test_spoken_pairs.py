@@ -9,6 +9,7 @@ import pytest
 from obliging import Letters, actor, directions
 from rehearsed import Rehearsed
 
+from spectral_skills.control.mixer import full_amplitude
 from spectral_skills.experiments import pairs as module
 from spectral_skills.experiments import unseen_pairs
 from spectral_skills.experiments.pairs import EPISODES, SAID, STEPS, Pair, found_pairs
@@ -16,7 +17,6 @@ from spectral_skills.experiments.planning import Table
 from spectral_skills.experiments.stage import Stage
 from spectral_skills.planner.knobs import Choice
 from spectral_skills.robot import g1
-from spectral_skills.spectral.steering import full_amplitude
 
 ARM = 7 + g1.joint_index("right_shoulder_pitch")
 

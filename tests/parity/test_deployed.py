@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from spectral_skills.control.controller import Tracker
-from spectral_skills.control.record import Rollout
-from spectral_skills.experiments.metrics import episodes
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.metrics import episodes
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.run import Tracker
+from spectral_skills.control.safety import Sensed
+from spectral_skills.control.session import Pilot
+from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.models import Models
 from spectral_skills.physics.base import simulate
-from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.measured import tracked, tracked_in_batch
-from spectral_skills.runtime.pilot import Pilot
 from spectral_skills.runtime.released import base_bundle
-from spectral_skills.runtime.signals import Sensed
-from spectral_skills.runtime.simulated import SimulatedRobot
 from spectral_skills.tracking.policy import Controller
 
 

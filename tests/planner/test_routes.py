@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spectral_skills.control.controller import Tracker
+from spectral_skills.control.run import Tracker
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.planner.routes import (
     InstructedSource,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spectral_skills.control.record import Rollout
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.plots import rollout_film
 from spectral_skills.plots.rollout_film import film, gif_bytes, motions, strip
 from spectral_skills.robot import g1

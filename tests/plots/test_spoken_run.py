@@ -10,7 +10,7 @@ import torch
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from spectral_skills.control.record import Rollout
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.spoken import Spoken, Told
 from spectral_skills.planner.knobs import Choice
 from spectral_skills.plots import ink, rollout_film, spoken_run

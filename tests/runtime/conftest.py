@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from spectral_skills.control.bundle import Bundle
 from spectral_skills.models import Models
-from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.released import base_bundle
 
 

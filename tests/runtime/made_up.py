@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spectral_skills.robot import g1
-from spectral_skills.runtime.bundle import (
+from spectral_skills.control.bundle import (
     Base,
     BaseFacts,
     Bundle,
@@ -14,6 +13,7 @@ from spectral_skills.runtime.bundle import (
     Support,
     robot_facts,
 )
+from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions
 
 WIDTH = 4

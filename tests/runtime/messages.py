@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from spectral_skills.control.safety import Order, Sensed
 from spectral_skills.robot import g1
-from spectral_skills.runtime.signals import Order, Sensed
 
 
 def names(message: np.ndarray) -> tuple[str, ...]:

@@ -13,15 +13,15 @@ import pytest
 import torch
 
 from spectral_skills.cli.robot import export as verb
+from spectral_skills.control import bundle as files
+from spectral_skills.control.bundle import Bundle
 from spectral_skills.models import ModelPaths, Models
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
 from spectral_skills.robot import g1
-from spectral_skills.runtime import bundle as files
 from spectral_skills.runtime import export as module
 from spectral_skills.runtime import graphs, parity
-from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.corpus_bank import RELEASED_FILE, CorpusBank
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import PRETRAINED, SkillModel

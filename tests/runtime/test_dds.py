@@ -133,7 +133,7 @@ ROBOT = """
 import sys, time
 import numpy as np
 from spectral_skills.runtime import dds, unitree
-from spectral_skills.runtime.signals import Sensed
+from spectral_skills.control.safety import Sensed
 
 link = dds.RobotLink("lo", int(sys.argv[1]))
 level, still = np.array((1.0, 0, 0, 0)), np.zeros(29)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.safety import Order
 from spectral_skills.runtime import faults
-from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.campaign import results
 from spectral_skills.runtime.faults import CASES, WITHIN_MS, FaultCase
-from spectral_skills.runtime.signals import Order
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_a_drive_without_reflexes_is_found_out(bundle, monkeypatch):
         "spectral_skills.runtime.reflexes.danger", lambda sensed, limits: None
     )
     monkeypatch.setattr(
-        "spectral_skills.runtime.runtime.danger", lambda sensed, limits: None
+        "spectral_skills.control.loop.danger", lambda sensed, limits: None
     )
     case = next(case for case in CASES if case.name == "tilted too far")
     assert faults.run(bundle, case, seed=1).wrong
@@ -45,10 +45,8 @@ def test_a_drive_without_reflexes_is_found_out(bundle, monkeypatch):
 def test_orders_beyond_limits_are_found_out(bundle, monkeypatch):
     """Even if all of the program takes them for sendable."""
     far = Order(np.full(29, 9.0), np.ones(29), np.ones(29))
-    for room in ("reflexes", "runtime"):
-        monkeypatch.setattr(
-            f"spectral_skills.runtime.{room}.sendable", lambda order: True
-        )
+    for module in ("runtime.reflexes", "control.loop"):
+        monkeypatch.setattr(f"spectral_skills.{module}.sendable", lambda order: True)
 
     def inject(case):
         case.rig.runtime.pilot.order = lambda action: far

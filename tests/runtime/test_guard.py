@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from messages import standing
 
+from spectral_skills.control.safety import LIMITS, Fault, Key, Order, Sensed, sendable
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.guard import PERIOD_S, Guard, Log, Process
 from spectral_skills.runtime.pipe import BrainEnd, GuardEnd, Report, Told, pair
 from spectral_skills.runtime.reflexes import Event
-from spectral_skills.runtime.safety import LIMITS, Fault, Key, sendable
-from spectral_skills.runtime.signals import Order, Sensed
 
 HOLD = Order(g1.DEFAULT_JOINTS, g1.STIFFNESS, g1.DAMPING)
 STATE_S, ORDER_S = 0.004, 0.02

@@ -14,12 +14,11 @@ import pytest
 from loopback import free_domain
 from messages import standing
 
+from spectral_skills.control.safety import Limits, Order
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import RobotLink
 from spectral_skills.runtime.guarded import GuardedRobot
-from spectral_skills.runtime.safety import Limits
-from spectral_skills.runtime.signals import Order
 
 HOLD = Order(g1.DEFAULT_JOINTS, g1.STIFFNESS, g1.DAMPING)
 OTHER = Order(g1.DEFAULT_JOINTS + 0.01, g1.STIFFNESS, g1.DAMPING)
@@ -32,8 +31,8 @@ PATIENCE_S = 10.0
 BRAIN = """
 import sys, time
 from spectral_skills.runtime.guarded import GuardedRobot
-from spectral_skills.runtime.signals import Order
-from spectral_skills.runtime.safety import Limits
+from spectral_skills.control.safety import Order
+from spectral_skills.control.safety import Limits
 from spectral_skills.robot import g1
 
 patient = Limits(hold_s=2.0, lost_s=2.0, silent_s=2.0)

@@ -14,10 +14,10 @@ import pytest
 from loopback import free_domain
 from messages import order, standing
 
+from spectral_skills.control.safety import damped_stop
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.live import CASES, Live, Outcome, inject, judged
 from spectral_skills.runtime.live_rig import Driver, Heard, LiveRobot
-from spectral_skills.runtime.signals import damped_stop
 from spectral_skills.runtime.stalls import Stalls
 from spectral_skills.runtime.stops import results
 

@@ -9,9 +9,14 @@ import made_up
 import numpy as np
 import pytest
 
-from spectral_skills.runtime.mixer import Cue, Mixer
-from spectral_skills.runtime.planning import Plan, PlanBeside
-from spectral_skills.runtime.streams import RETURN, BaseStream, PlannedStream
+from spectral_skills.control.mixer import Cue, Mixer
+from spectral_skills.control.streams import (
+    RETURN,
+    BaseStream,
+    Plan,
+    PlanBeside,
+    PlannedStream,
+)
 
 HISTORY = np.zeros((10, 93))
 
@@ -198,7 +203,7 @@ def test_what_a_robot_plays_needs_no_simulation(bundle_folder):
     """`spectral drive --dds` makes it on a computer without torch and MuJoCo."""
     code = (
         "import sys; sys.modules.update(torch=None, mujoco=None)\n"
-        "from spectral_skills.runtime.bundle import Bundle\n"
+        "from spectral_skills.control.bundle import Bundle\n"
         "from spectral_skills.cli.robot import _program\n"
         f"bundle = Bundle.open({str(bundle_folder)!r})\n"
         "print(_program(bundle, ['jog'], 4.0, 10, ['turn'], [2.0], None).knobs)"

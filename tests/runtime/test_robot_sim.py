@@ -5,12 +5,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from spectral_skills.control.safety import Key, Order, damped_stop
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.gantry import Gantry, Operator
 from spectral_skills.runtime.robot_sim import MODE_MACHINE, Kind, RobotSim
-from spectral_skills.runtime.safety import Key
-from spectral_skills.runtime.signals import Order, damped_stop
 
 HOLD = Order(g1.DEFAULT_JOINTS, g1.STIFFNESS, g1.DAMPING)
 

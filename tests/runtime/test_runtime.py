@@ -6,19 +6,20 @@ import made_up
 import numpy as np
 import pytest
 
-from spectral_skills.robot import g1
-from spectral_skills.runtime.mixer import Mixer
-from spectral_skills.runtime.runtime import PERIOD_S, Runtime, State
-from spectral_skills.runtime.safety import (
+from spectral_skills.control.loop import PERIOD_S, Runtime, State
+from spectral_skills.control.mixer import Mixer
+from spectral_skills.control.safety import (
     HOLD_KEY,
     START_KEY,
     STOP_KEY,
     Fault,
     Gate,
+    Order,
+    Sensed,
     danger,
     sendable,
 )
-from spectral_skills.runtime.signals import Order, Sensed
+from spectral_skills.robot import g1
 
 NAN = np.full(29, np.nan)
 

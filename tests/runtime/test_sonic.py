@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from spectral_skills.cli.robot import export as verb
+from spectral_skills.control import bundle
 from spectral_skills.motion.readers.assemble import ReadOptions
 from spectral_skills.motion.readers.sonic_folder import read
 from spectral_skills.robot import g1
-from spectral_skills.runtime import bundle, sonic
+from spectral_skills.runtime import sonic
 from spectral_skills.runtime.sonic_stream import token_message
 from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import Controller

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import anything, numbers, order, standing
 
+from spectral_skills.control.safety import Key, Sensed, damped_stop
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.safety import Key
-from spectral_skills.runtime.signals import Sensed, damped_stop
 
 # The C structs of Unitree's IDL, written the way `struct` writes them.
 FORMATS = {

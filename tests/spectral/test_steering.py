@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectral_skills.spectral.steering import (
+from spectral_skills.control.mixer import (
     RAMP_STEPS,
     Fader,
     Knob,

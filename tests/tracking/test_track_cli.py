@@ -11,7 +11,7 @@ import torch
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.cli.main import _counted, main
 from spectral_skills.config import from_dict
-from spectral_skills.control.record import Rollout
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments import lafan1
 from spectral_skills.motion.kinds import LAFAN1_CLIPS
 from spectral_skills.plots import rollout_film

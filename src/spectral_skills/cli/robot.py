@@ -34,11 +34,11 @@ def export(
             and bases as references and as tokens.
         out: Folder for the bundle; one that is there is replaced.
     """
+    from spectral_skills.control.mixer import REST
     from spectral_skills.motion.corpus import Corpus
     from spectral_skills.runtime import export as bundles
     from spectral_skills.runtime import sonic as runtime
     from spectral_skills.runtime.base_clips import NAMES
-    from spectral_skills.runtime.mixer import REST
 
     clips = None if corpus is None else Corpus.open(corpus)
     names = tuple(bases or NAMES)
@@ -117,7 +117,7 @@ def drive(
         film: Draw a film too; it takes longer than the simulation.
         json: Print everything as JSON and nothing else.
     """
-    from spectral_skills.runtime.bundle import Bundle
+    from spectral_skills.control.bundle import Bundle
 
     if out is not None and out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
@@ -126,8 +126,8 @@ def drive(
         return _track(opened, play or list(opened.bases), json)
     program = _program(opened, play, each, switch, direction, amplitude, say)
     if dds is not None:
+        from spectral_skills.control.safety import Fault
         from spectral_skills.runtime.brain import drive_robot
-        from spectral_skills.runtime.safety import Fault
 
         runtime, _ = drive_robot(opened, program, dds, domain, seconds, out)
         return int(runtime.fault not in (Fault.OVER, Fault.OPERATOR))
@@ -144,8 +144,8 @@ def _program(
     say: str | None,
 ):
     """What to play; refused now if it cannot be."""
-    from spectral_skills.runtime.mixer import Cue, Mixer, Program
-    from spectral_skills.runtime.planning import PlanHere
+    from spectral_skills.control.mixer import Cue, Mixer, Program
+    from spectral_skills.control.streams import PlanHere
 
     knobs = list(zip(direction or (), amplitude or (), strict=False))
     if len(direction or ()) != len(amplitude or ()):
@@ -166,7 +166,7 @@ def _program(
 
 def _said(bundle, text: str) -> list:
     """Cues of a sentence; other sentences than learned ones need the language model."""
-    from spectral_skills.runtime.mixer import Cue
+    from spectral_skills.control.mixer import Cue
 
     manifest = bundle.manifest
     if not manifest.sentences:
@@ -195,11 +195,11 @@ def _simulate(
 ) -> int:
     import numpy as np
 
+    from spectral_skills.control.loop import Runtime, State
+    from spectral_skills.control.mixer import Mixer
+    from spectral_skills.control.simulated import SimulatedRobot
+    from spectral_skills.control.streams import PlanBeside, PlanHere
     from spectral_skills.runtime.journey import simulate
-    from spectral_skills.runtime.mixer import Mixer
-    from spectral_skills.runtime.planning import PlanBeside, PlanHere
-    from spectral_skills.runtime.runtime import Runtime, State
-    from spectral_skills.runtime.simulated import SimulatedRobot
 
     planner = bundle.planner()
     beside = PlanHere if fast else PlanBeside
@@ -237,7 +237,7 @@ def _keep(journey, out: Path, film: bool, silent: bool) -> None:
     """Write the record and a film."""
     import numpy as np
 
-    from spectral_skills.control.record import Rollout
+    from spectral_skills.control.rollout import Rollout
     from spectral_skills.plots import rollout_film
 
     both = zip(journey.rows, journey.reference, strict=True)

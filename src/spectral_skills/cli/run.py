@@ -45,9 +45,8 @@ def rollout(
         film: Draw a film and a picture; both take longer than the simulation.
         film_seconds: Film at most so much, from the beginning.
     """
-    from spectral_skills.control.clip import follow
-    from spectral_skills.experiments.errors import CAUSES
-    from spectral_skills.experiments.metrics import episodes
+    from spectral_skills.control.metrics import CAUSES, episodes
+    from spectral_skills.control.run import follow
     from spectral_skills.plots import rollout_film
 
     if out.is_file():
@@ -157,10 +156,10 @@ def _replay(path: Path, bundle: Path | None, out: Path, film: bool, json: bool) 
 
     import numpy as np
 
-    from spectral_skills.control.record import Rollout
+    from spectral_skills.control.bundle import Bundle
+    from spectral_skills.control.rollout import Rollout
     from spectral_skills.desk.takes import Take, replay
     from spectral_skills.plots import rollout_film
-    from spectral_skills.runtime.bundle import Bundle
 
     take = Take.load(path)
     rows = replay(Bundle.open(bundle or released()), take)
@@ -288,10 +287,10 @@ def desk(
     """
     import threading
 
+    from spectral_skills.control.bundle import Bundle
+    from spectral_skills.control.streams import PlanBeside
     from spectral_skills.desk.engine import Engine
     from spectral_skills.desk.page import Page
-    from spectral_skills.runtime.bundle import Bundle
-    from spectral_skills.runtime.planning import PlanBeside
     from spectral_skills.runtime.released import base_bundle
 
     opened = Bundle.open(base_bundle() if bundle is None else bundle)

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spectral_skills.control.record import Track
+from spectral_skills.control.mixer import Automation, Fader, steer
+from spectral_skills.control.rollout import Track
 from spectral_skills.skill.codes import encode_rows
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.spectral.steering import Automation, Fader, steer
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.references import CommandSource, References
 

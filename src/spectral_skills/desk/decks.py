@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import viser
 
+from spectral_skills.control.mixer import FADES, Cue
 from spectral_skills.desk.bound import Bound
 from spectral_skills.desk.clock import SLOWEST, Live
 from spectral_skills.desk.engine import PUSH, Engine
-from spectral_skills.runtime.mixer import FADES, Cue
 
 _PUSHES = {"← left": (0.0, PUSH), "forward": (PUSH, 0.0), "right →": (0.0, -PUSH)}
 _QUEUED_S = 4.0

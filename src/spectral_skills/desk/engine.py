@@ -13,15 +13,14 @@ from typing import Literal
 
 import numpy as np
 
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.mixer import FADE, FADES, REST, Cue, Mixed, Mixer
+from spectral_skills.control.streams import BaseStream, PlanFor
 from spectral_skills.desk.poses import FallLamp, Measures, Meter, placed
 from spectral_skills.desk.takes import Recorder, Take
 from spectral_skills.desk.walker import Walker
 from spectral_skills.quaternion import heading
 from spectral_skills.robot import g1
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.mixer import FADE, FADES, REST, Cue, Mixed, Mixer
-from spectral_skills.runtime.planning import PlanFor
-from spectral_skills.runtime.streams import BaseStream
 
 Deck = Literal["a", "b"]
 PUSH = 0.6

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from spectral_skills.control.record import Rollout
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.desk.takes import Take
 from spectral_skills.plots import rollout_film
 

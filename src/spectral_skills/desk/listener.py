@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
+from spectral_skills.control.bundle import SENTENCES, Bundle
+from spectral_skills.control.mixer import REST, Cue
 from spectral_skills.experiments.spoken import LONGEST_S, SHORTEST_S
 from spectral_skills.planner.knobs import Choice
 from spectral_skills.planner.known import Known
@@ -26,8 +28,6 @@ from spectral_skills.planner.text import (
     text_encoder,
 )
 from spectral_skills.planner.understand import FarFromKnown, Step, listen
-from spectral_skills.runtime.bundle import SENTENCES, Bundle
-from spectral_skills.runtime.mixer import REST, Cue
 
 _NICER = 5
 """Control steps come first."""

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.mixer import FADE, FADES, RAMP_STEPS
 from spectral_skills.desk.engine import Deck, Engine
 from spectral_skills.robot import g1
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.mixer import FADE, FADES
-from spectral_skills.spectral.steering import RAMP_STEPS
 
 VERSION = 1
 FARTHEST = 30.0

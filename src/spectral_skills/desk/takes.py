@@ -14,11 +14,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from spectral_skills.atomic import write_file
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.mixer import TIME_COLUMN, Mixed
 from spectral_skills.desk.walker import Walker
 from spectral_skills.robot import g1
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.mixer import Mixed
-from spectral_skills.spectral.steering import TIME_COLUMN
 
 VERSION = 1
 LONGEST_S = 600.0

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.mixer import Cue
 from spectral_skills.desk.engine import Engine
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.mixer import Cue
 
 LONGEST = 1000
 """Characters of a text."""

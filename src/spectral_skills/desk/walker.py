@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.session import Pilot
+from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.physics.settings import LARGEST
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.pilot import Pilot
-from spectral_skills.runtime.simulated import SimulatedRobot
 
 _SIMULATION = "simulation"
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from spectral_skills.control.mixer import full_amplitude
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import NOTICED, SIDES
-from spectral_skills.spectral.steering import full_amplitude
 
 _HELD = full_amplitude(400)
 HELD_S = (_HELD.stop - _HELD.start - 1) / g1.CONTROL_HZ

@@ -12,12 +12,11 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from spectral_skills.control.controller import Tracker, check_match
-from spectral_skills.control.record import Rollout
-from spectral_skills.control.run import run
+from spectral_skills.control import metrics
+from spectral_skills.control.metrics import Episodes
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.run import Tracker, check_match, run
 from spectral_skills.control.source import ReferenceSource
-from spectral_skills.experiments import metrics
-from spectral_skills.experiments.metrics import Episodes
 from spectral_skills.motion import kinds
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.physics.base import Physics, simulate

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from spectral_skills import rotation
+from spectral_skills.control.mixer import RAMP_STEPS, Knob, standard
 from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.findings import (
@@ -23,7 +24,6 @@ from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.motion.synthetic.bases import STEPS
 from spectral_skills.results import Result
 from spectral_skills.robot import g1
-from spectral_skills.spectral.steering import RAMP_STEPS, Knob, standard
 
 NAME = "hands"
 RIGHT = 1

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spectral_skills.control.controller import Tracker
+from spectral_skills.control.run import Tracker
 from spectral_skills.control.source import ReplaySource
 from spectral_skills.experiments.findings import Findings
 from spectral_skills.experiments.planning import Table, sentences

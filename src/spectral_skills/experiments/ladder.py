@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from spectral_skills.control.mixer import RAMP_STEPS, Knob, schedule
 from spectral_skills.experiments.composition import ladder_charts, ladder_map
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.ladder_paper import (
@@ -23,7 +24,6 @@ from spectral_skills.experiments.effects import measure
 from spectral_skills.experiments.findings import Film, Findings
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.results import Result
-from spectral_skills.spectral.steering import RAMP_STEPS, Knob, schedule
 from spectral_skills.spectral.support import (
     ATTRIBUTES,
     describe_run,

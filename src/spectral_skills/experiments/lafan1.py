@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectral_skills.experiments import metrics
+from spectral_skills.control import metrics
+from spectral_skills.control.metrics import Episodes, Measure
 from spectral_skills.experiments.course import WINDOW_FRAMES, Course
-from spectral_skills.experiments.metrics import Episodes, Measure
 from spectral_skills.experiments.tracking import (
     Evaluation,
     by_kind,

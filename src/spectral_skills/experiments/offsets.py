@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from spectral_skills.control.controller import Tracker
+from spectral_skills.control.run import Tracker
 from spectral_skills.tracking.policy import Controller
 
 

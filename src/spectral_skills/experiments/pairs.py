@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.control.controller import Tracker
+from spectral_skills.control.mixer import (
+    MARGIN_STEPS,
+    Knob,
+    full_amplitude,
+    schedule,
+)
+from spectral_skills.control.run import Tracker
 from spectral_skills.control.source import SteeredSource
 from spectral_skills.experiments import unseen_pairs
 from spectral_skills.experiments.findings import Findings
@@ -27,12 +33,6 @@ from spectral_skills.planner.text import TextEncoder
 from spectral_skills.planner.understand import base_of
 from spectral_skills.results import Result
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.spectral.steering import (
-    MARGIN_STEPS,
-    Knob,
-    full_amplitude,
-    schedule,
-)
 
 STEPS = 400
 EPISODES = 3

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from spectral_skills.experiments import metrics
+from spectral_skills.control import metrics
+from spectral_skills.control.metrics import Episodes
 from spectral_skills.experiments.course import WINDOW_FRAMES, Course
-from spectral_skills.experiments.metrics import Episodes
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.motion_sets import MAX_FRAMES, name_order
 from spectral_skills.physics.base import simulate

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spectral_skills.control.controller import Tracker
-from spectral_skills.control.record import QVEL_SIZE, Rollout
-from spectral_skills.control.run import run
+from spectral_skills.control.mixer import RAMP_STEPS, Knob, schedule
+from spectral_skills.control.rollout import QVEL_SIZE, Rollout
+from spectral_skills.control.run import Tracker, run
 from spectral_skills.control.source import SkillSource, SteeredSource
 from spectral_skills.experiments.stage import FALLEN_M
 from spectral_skills.models import Models
@@ -26,7 +26,6 @@ from spectral_skills.planner.routes import InstructedSource, PlannedSource
 from spectral_skills.planner.text import TextEncoder, clean, pooled
 from spectral_skills.planner.understand import FarFromKnown, listen
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.spectral.steering import RAMP_STEPS, Knob, schedule
 
 EVERY = 30
 """Steps after which is planned anew."""

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from spectral_skills.control.controller import Tracker
-from spectral_skills.control.record import Rollout
-from spectral_skills.control.run import run
+from spectral_skills.control import metrics
+from spectral_skills.control.metrics import Episodes
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.run import Tracker, run
 from spectral_skills.control.source import ReferenceSource, SkillSource
-from spectral_skills.experiments import metrics
-from spectral_skills.experiments.metrics import Episodes
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import Physics, simulate

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spectral_skills.control.mixer import MARGIN_STEPS, Knob, schedule
 from spectral_skills.experiments.composition.foretold import ALIKE, foretold
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.neighbours import Neighbours
@@ -18,7 +19,6 @@ from spectral_skills.experiments.effects import (
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import Base
-from spectral_skills.spectral.steering import MARGIN_STEPS, Knob, schedule
 from spectral_skills.spectral.support import WINDOW
 
 

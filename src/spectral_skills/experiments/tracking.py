@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from spectral_skills.atomic import write_file
-from spectral_skills.experiments import metrics
+from spectral_skills.control import metrics
+from spectral_skills.control.metrics import CAUSES, Episodes, Measure
 from spectral_skills.experiments.course import Course
-from spectral_skills.experiments.errors import CAUSES
-from spectral_skills.experiments.metrics import Episodes, Measure
 from spectral_skills.motion import kinds
 from spectral_skills.results import Result, hardware
 from spectral_skills.tracking import terminations

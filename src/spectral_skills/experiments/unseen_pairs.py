@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from spectral_skills import rotation
+from spectral_skills.control.mixer import standard
 from spectral_skills.experiments import effects
 from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.lab import Lab
@@ -26,7 +27,6 @@ from spectral_skills.motion.synthetic.compose import Piece
 from spectral_skills.motion.synthetic.generate import perform
 from spectral_skills.motion.synthetic.sketch import Sketch
 from spectral_skills.robot import g1
-from spectral_skills.spectral.steering import standard
 
 _TABLE = {
     "jog": "turn arc high crouch raise spread reach reach_up wave punch carry",

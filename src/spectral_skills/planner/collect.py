@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.control.controller import Tracker, check_match
-from spectral_skills.control.run import run
+from spectral_skills.control.run import Tracker, check_match, run
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import simulate
 from spectral_skills.planner import motions as planned

@@ -8,8 +8,8 @@ import numpy as np
 from tqdm import tqdm
 
 from spectral_skills.atomic import write_file
-from spectral_skills.control.clip import follow
-from spectral_skills.experiments.metrics import episodes
+from spectral_skills.control.metrics import episodes
+from spectral_skills.control.run import follow
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.ingest import ingest

@@ -20,8 +20,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills.atomic import write_file
-from spectral_skills.control.record import Rollout
-from spectral_skills.experiments.errors import errors
+from spectral_skills.control.metrics import errors
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.plots import ink
 from spectral_skills.robot.render import Camera, RobotRenderer
 from spectral_skills.rotation import yaw

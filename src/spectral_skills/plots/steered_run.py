@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spectral_skills.control.record import Rollout
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.chained import Outcome
 from spectral_skills.experiments.composition.lab import Executed
 from spectral_skills.experiments.effects import NOTICED, UNITS

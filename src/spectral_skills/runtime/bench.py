@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.loop import SETTLE_S, Runtime, Timing
+from spectral_skills.control.loop import drive as run
+from spectral_skills.control.mixer import Cue, Mixer
+from spectral_skills.control.simulated import SimulatedRobot
+from spectral_skills.control.streams import PlanBeside
 from spectral_skills.results import Result, hardware
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.mixer import Cue, Mixer
-from spectral_skills.runtime.planning import PlanBeside
-from spectral_skills.runtime.runtime import SETTLE_S, Runtime, Timing
-from spectral_skills.runtime.runtime import drive as run
-from spectral_skills.runtime.simulated import SimulatedRobot
 
 MINUTES = 10.0
 PACED_S = 60.0

@@ -6,12 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.guarded import GuardedRobot
-from spectral_skills.runtime.mixer import Mixer
-from spectral_skills.runtime.planning import PlanBeside
-from spectral_skills.runtime.priority import come_first
-from spectral_skills.runtime.runtime import (
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.loop import (
     RAMP_S,
     Event,
     Runtime,
@@ -19,7 +15,11 @@ from spectral_skills.runtime.runtime import (
     Timing,
     drive,
 )
-from spectral_skills.runtime.safety import Fault
+from spectral_skills.control.mixer import Mixer
+from spectral_skills.control.safety import Fault
+from spectral_skills.control.streams import PlanBeside
+from spectral_skills.runtime.guarded import GuardedRobot
+from spectral_skills.runtime.priority import come_first
 
 _FOREVER_S = 1e7
 _BRAKE_S = 1.0

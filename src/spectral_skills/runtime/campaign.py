@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from spectral_skills.control.bundle import Bundle
 from spectral_skills.results import Result, hardware
-from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.faults import CASES, WITHIN_MS, FaultCase, Outcome, run
 
 EACH = 44

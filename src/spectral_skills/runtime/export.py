@@ -17,6 +17,8 @@ from tqdm import tqdm
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import replacing_folder, write_file
+from spectral_skills.control import bundle
+from spectral_skills.control.bundle import JointOrder, Layout, Manifest
 from spectral_skills.experiments.spoken import EVERY
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
@@ -25,9 +27,8 @@ from spectral_skills.planner import export as planner_export
 from spectral_skills.planner.model import Planner, check_text
 from spectral_skills.planner.text import TextEncoder, TextStates, text_encoder
 from spectral_skills.robot import g1
-from spectral_skills.runtime import bundle, graphs, parity
+from spectral_skills.runtime import graphs, parity
 from spectral_skills.runtime.base_clips import NAMES, BaseClip, base_clips
-from spectral_skills.runtime.bundle import JointOrder, Layout, Manifest
 from spectral_skills.runtime.corpus_bank import RELEASED_FILE, CorpusBank
 from spectral_skills.runtime.parity import Observed
 from spectral_skills.skill.encoder import SkillEncoder

@@ -11,13 +11,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.mixer import Cue, Mixer
+from spectral_skills.control.safety import HOLD_KEY, STOP_KEY, sendable
+from spectral_skills.control.streams import PlanHere
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.mixer import Cue, Mixer
-from spectral_skills.runtime.planning import PlanHere
 from spectral_skills.runtime.rig import Rig
-from spectral_skills.runtime.safety import HOLD_KEY, STOP_KEY, sendable
 
 WITHIN_MS = 20
 """Motors are safe at most so long after the onset."""

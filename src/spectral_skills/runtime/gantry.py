@@ -3,10 +3,9 @@
 import mujoco
 import numpy as np
 
+from spectral_skills.control.safety import HOLD_KEY, START_KEY, STOP_KEY, Order
+from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.robot import g1
-from spectral_skills.runtime.safety import HOLD_KEY, START_KEY, STOP_KEY
-from spectral_skills.runtime.signals import Order
-from spectral_skills.runtime.simulated import SimulatedRobot
 
 
 class Gantry:

@@ -4,10 +4,10 @@ the normaliser, the anchor, another order of the joints."""
 import torch
 from torch import Tensor, nn
 
+from spectral_skills.control.bundle import JointOrder
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.planner.export import to_onnx
 from spectral_skills.robot import g1
-from spectral_skills.runtime.bundle import JointOrder
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
 from spectral_skills.tracking.policy import PHASE, Controller

@@ -19,13 +19,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TextIO
 
+from spectral_skills.control.safety import Fault, Limits, damped_stop
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import DriverLink
 from spectral_skills.runtime.pipe import GuardEnd, Report
 from spectral_skills.runtime.priority import come_first
 from spectral_skills.runtime.reflexes import Event, Guard
-from spectral_skills.runtime.safety import Fault, Limits
-from spectral_skills.runtime.signals import damped_stop
 
 PERIOD_S = 0.002
 LINGER_S = 10.0

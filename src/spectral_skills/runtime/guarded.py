@@ -12,11 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
+from spectral_skills.control.safety import (
+    LIMITS,
+    Fault,
+    Limits,
+    Order,
+    Sensed,
+    damped_stop,
+    sendable,
+)
 from spectral_skills.runtime import guard, unitree
 from spectral_skills.runtime.dds import command_sender
 from spectral_skills.runtime.pipe import BrainEnd, Report, Told, pair
-from spectral_skills.runtime.safety import LIMITS, Fault, Limits, sendable
-from spectral_skills.runtime.signals import Order, Sensed, damped_stop
 
 _START_S = 20.0
 """For a guard to begin."""

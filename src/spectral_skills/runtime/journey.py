@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from spectral_skills.control.loop import Event, Robot, Runtime, Timing, drive
+from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.runtime.gantry import Gantry
-from spectral_skills.runtime.runtime import Event, Robot, Runtime, Timing, drive
-from spectral_skills.runtime.simulated import SimulatedRobot
 
 HELD_STEPS = 25
 """Under control, before the gantry lets go."""

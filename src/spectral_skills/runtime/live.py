@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from spectral_skills.control.safety import LIMITS, Fault, Order, sendable
 from spectral_skills.runtime.faults import CASES as MADE_UP
 from spectral_skills.runtime.faults import WITHIN_MS, Injection, Reaction
 from spectral_skills.runtime.live_rig import Driver, Heard, LiveRobot
-from spectral_skills.runtime.safety import LIMITS, Fault, sendable
-from spectral_skills.runtime.signals import Order
 from spectral_skills.runtime.stalls import Stalls
 
 _STARTED_WITHIN_S = 30.0

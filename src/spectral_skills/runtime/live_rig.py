@@ -16,15 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spectral_skills.control.safety import HOLD_KEY, START_KEY, Order, damped_stop
+from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import LOOPBACK, RobotLink
 from spectral_skills.runtime.gantry import Gantry
 from spectral_skills.runtime.rig import Wire
 from spectral_skills.runtime.robot_sim import MODE_MACHINE
-from spectral_skills.runtime.safety import HOLD_KEY, START_KEY
-from spectral_skills.runtime.signals import Order, damped_stop
-from spectral_skills.runtime.simulated import SimulatedRobot
 
 _STEP_S, _STATE_S = 0.001, g1.PHYSICS_DT_S
 _RESTED_S, _PRESSED_S = 0.3, 0.3
@@ -34,8 +33,8 @@ _DRIVER = f"""
 import sys
 from pathlib import Path
 from spectral_skills.runtime.brain import drive_robot
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.mixer import Cue
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.mixer import Cue
 
 folder, domain, out = sys.argv[1:]
 drive_robot(

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 import torch
 
-from spectral_skills.control.controller import Tracker
-from spectral_skills.control.record import Rollout
-from spectral_skills.control.run import run
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.metrics import Episodes, episodes
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.run import Tracker, run
 from spectral_skills.control.source import ReferenceSource
-from spectral_skills.experiments.metrics import Episodes, episodes
 from spectral_skills.models import Models
 from spectral_skills.physics.base import simulate
-from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.parity import as_references
 from spectral_skills.runtime.tracked import follow
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from spectral_skills.control.controller import Tracker
-from spectral_skills.control.run import run
+from spectral_skills.control.run import Tracker, run
 from spectral_skills.control.source import ReferenceSource
 from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spectral_skills.control.safety import Fault, Order, Sensed
 from spectral_skills.robot import g1
-from spectral_skills.runtime.safety import Fault
-from spectral_skills.runtime.signals import Order, Sensed
 
 _JOINTS = g1.NUM_JOINTS
 _FAULTS = list(Fault)

@@ -9,20 +9,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectral_skills.runtime import unitree
-from spectral_skills.runtime.pipe import Told
-from spectral_skills.runtime.safety import (
+from spectral_skills.control.safety import (
     HOLD_KEY,
     LIMITS,
     START_KEY,
     Fault,
     Gate,
     Limits,
+    Order,
+    Sensed,
+    damped_stop,
     danger,
     sendable,
     stopped_by_hand,
 )
-from spectral_skills.runtime.signals import Order, Sensed, damped_stop
+from spectral_skills.runtime import unitree
+from spectral_skills.runtime.pipe import Told
 
 
 class Event(NamedTuple):

@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spectral_skills.control.loop import Runtime
+from spectral_skills.control.mixer import Mixer
+from spectral_skills.control.safety import HOLD_KEY, START_KEY, Order
+from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.mixer import Mixer
 from spectral_skills.runtime.pipe import Told
 from spectral_skills.runtime.reflexes import Guard
-from spectral_skills.runtime.runtime import Runtime
-from spectral_skills.runtime.safety import HOLD_KEY, START_KEY
-from spectral_skills.runtime.signals import Order
-from spectral_skills.runtime.simulated import SimulatedRobot
 
 MS = 0.001
 _STATE_MS, _GUARD_MS, _CONTROL_MS = 5, 2, 20

@@ -16,13 +16,12 @@ from typing import Literal, NamedTuple
 import mujoco
 import numpy as np
 
+from spectral_skills.control.safety import Order, damped_stop, sendable
+from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import RobotLink
 from spectral_skills.runtime.gantry import Gantry, Operator
-from spectral_skills.runtime.safety import sendable
-from spectral_skills.runtime.signals import Order, damped_stop
-from spectral_skills.runtime.simulated import SimulatedRobot
 
 PERIOD_S = g1.PHYSICS_DT_S
 MODE_MACHINE = 5

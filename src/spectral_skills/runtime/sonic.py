@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from spectral_skills.atomic import replacing_folder, write_file
+from spectral_skills.control import bundle
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import (
@@ -28,7 +29,7 @@ from spectral_skills.motion.kinematics import (
 )
 from spectral_skills.planner.export import to_onnx
 from spectral_skills.robot import g1
-from spectral_skills.runtime import bundle, graphs, parity
+from spectral_skills.runtime import graphs, parity
 from spectral_skills.runtime.base_clips import NAMES, BaseClip, base_clips
 from spectral_skills.runtime.export import FOLLOWED, stages
 from spectral_skills.runtime.parity import Observed

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from spectral_skills.control.bundle import Bundle
 from spectral_skills.results import Result, hardware
-from spectral_skills.runtime.bundle import Bundle
 from spectral_skills.runtime.faults import WITHIN_MS
 from spectral_skills.runtime.live import CASES, LiveCase, Outcome, inject
 from spectral_skills.runtime.live_rig import Driver, LiveRobot

@@ -7,10 +7,10 @@ know where the robot is, which a simulation does and a robot does not.
 import mujoco
 import numpy as np
 
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.session import Pilot
+from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.robot import g1
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.pilot import Pilot
-from spectral_skills.runtime.simulated import SimulatedRobot
 
 
 def follow(bundle: Bundle, name: str) -> np.ndarray:

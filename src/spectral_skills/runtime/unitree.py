@@ -15,8 +15,8 @@ import zlib
 
 import numpy as np
 
+from spectral_skills.control.safety import Order, Sensed
 from spectral_skills.robot import g1
-from spectral_skills.runtime.signals import Order, Sensed
 
 LOW_CMD_TOPIC, LOW_STATE_TOPIC = "rt/lowcmd", "rt/lowstate"
 TORSO_TOPIC = "rt/secondary_imu"

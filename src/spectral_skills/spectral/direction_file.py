@@ -1,7 +1,9 @@
 """Directions as run time needs them: one safetensors file, read with NumPy alone."""
 
+import difflib
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -12,7 +14,6 @@ from safetensors.numpy import save as to_bytes
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
-from spectral_skills.spectral.steering import position
 
 VERSION = 1
 RELEASED_FILE = Path(__file__).parents[1] / "pretrained" / "directions.safetensors"
@@ -189,6 +190,22 @@ class Directions:
             raise ValueError(f"{path}: damaged, it does not hold what was written")
         header = configs.parse(text, str(path))
         return cls(**arrays, **_header(header, str(path)))
+
+
+def position(name: str, names: Sequence[str]) -> int:
+    """Where a direction is, by its name or by the part of it before a space.
+
+    The rest of a name tells what is predicted, which another file may tell otherwise.
+    """
+    short = [other.split(" ")[0] for other in names]
+    for known in (list(names), short):
+        if name in known:
+            return known.index(name)
+    near = difflib.get_close_matches(name, {*names, *short}, n=3, cutoff=0.3)
+    hint = f"close to it: {', '.join(near)}"
+    if not near:
+        hint = f"there are {', '.join([*short[:5], *['...'][: len(short) > 5]])}"
+    raise ValueError(f"no direction {name!r} among {len(names)}; {hint}")
 
 
 _ARRAYS = tuple(f.name for f in fields(Directions) if f.type is np.ndarray)

@@ -12,8 +12,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills import rotation
-from spectral_skills.control.controller import Tracker
-from spectral_skills.control.run import run
+from spectral_skills.control.run import Tracker, run
 from spectral_skills.control.source import ReferenceSource, ReplaySource, SkillSource
 from spectral_skills.experiments.offsets import OffsetTracker
 from spectral_skills.motion.synthetic.bases import Base

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from spectral_skills.control.controller import check_match
+from spectral_skills.control.mixer import full_amplitude, standard
+from spectral_skills.control.run import check_match
 from spectral_skills.control.source import ReplaySource
 from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.runner import Executed, Runner
@@ -18,7 +19,6 @@ from spectral_skills.experiments.effects import Effect, effect
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.spectral.steering import full_amplitude, standard
 from spectral_skills.tracking.policy import Controller
 
 

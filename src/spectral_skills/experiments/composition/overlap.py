@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spectral_skills.control.mixer import Knob
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.effects import headings
 from spectral_skills.experiments.findings import Chart, Film, Series
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.results import Result
-from spectral_skills.spectral.steering import Knob
 
 STEPS = 500
 SHARES = {

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spectral_skills.control.mixer import MARGIN_STEPS, RAMP_STEPS, Knob
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.effects import measure
 from spectral_skills.experiments.findings import Chart, Film, Series
 from spectral_skills.results import Result
-from spectral_skills.spectral.steering import MARGIN_STEPS, RAMP_STEPS, Knob
 from spectral_skills.tracking.randomization import RandomizationConfig
 
 STEPS = 350

@@ -10,11 +10,11 @@ from itertools import product
 
 import numpy as np
 
+from spectral_skills.control.mixer import standard
 from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.effects import Effect, measure
 from spectral_skills.robot import g1
-from spectral_skills.spectral.steering import standard
 
 ARMS = ("right_arm_1", "left_arm_1", "spread")
 TRAVELS = ("walk", "jog", "backward")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from spectral_skills.control.mixer import standard
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.triples import (
     WAYS,
@@ -19,7 +20,6 @@ from spectral_skills.experiments.effects import measure
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.results import Result
 from spectral_skills.robot import g1
-from spectral_skills.spectral.steering import standard
 
 NAME = "wave"
 DIRECTION, RAISED, SWING = "right_arm_1", 3.0, 1.5

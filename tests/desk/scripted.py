@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spectral_skills.control.mixer import Cue
 from spectral_skills.desk.engine import Engine, Frame
 from spectral_skills.robot import g1
-from spectral_skills.runtime.mixer import Cue
 
 
 def _play(engine: Engine, name: str, **more: Any) -> None:

@@ -3,9 +3,9 @@
 import mujoco
 import numpy as np
 
+from spectral_skills.control.safety import Order, Sensed
 from spectral_skills.physics.settings import PhysicsConfig, tracking_model
 from spectral_skills.robot import g1
-from spectral_skills.runtime.signals import Order, Sensed
 
 NOISE = {"joints": 0.003, "velocities": 0.1, "gyro": 0.03, "tilt": 0.005}
 """Deviations of what is sensed: rad, rad/s, rad/s, rad."""

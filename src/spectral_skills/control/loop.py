@@ -16,20 +16,22 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from spectral_skills.robot import g1
-from spectral_skills.runtime.mixer import REST, Mixed, Mixer
-from spectral_skills.runtime.pilot import Pilot
-from spectral_skills.runtime.safety import (
+from spectral_skills.control.mixer import REST, Mixed, Mixer
+from spectral_skills.control.safety import (
     LIMITS,
     START_KEY,
     Fault,
     Gate,
     Limits,
+    Order,
+    Sensed,
+    damped_stop,
     danger,
     sendable,
     stopped_by_hand,
 )
-from spectral_skills.runtime.signals import Order, Sensed, damped_stop
+from spectral_skills.control.session import Pilot
+from spectral_skills.robot import g1
 
 PERIOD_S = 1.0 / g1.CONTROL_HZ
 RAMP_S = 3.0

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from spectral_skills.runtime.bundle import Bundle
-from spectral_skills.runtime.signals import Order, Sensed
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.safety import Order, Sensed
 
 
 class Pilot:
