@@ -170,3 +170,19 @@ def kill_run():
             run.kill()
 
     return kill
+
+
+@pytest.fixture(scope="session")
+def bundle_folder() -> Path:
+    """The bundle of the released models, made once by whichever worker needs it."""
+    from spectral_skills.runtime.released import base_bundle
+
+    return base_bundle()
+
+
+@pytest.fixture(scope="session")
+def bundle(bundle_folder):
+    """The same bundle, opened."""
+    from spectral_skills.control.bundle import Bundle
+
+    return Bundle.open(bundle_folder)

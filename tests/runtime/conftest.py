@@ -1,23 +1,9 @@
-"""The bundle of the released models, and small models to export."""
+"""Small models to export."""
 
-from pathlib import Path
 
 import pytest
 
-from spectral_skills.control.bundle import Bundle
 from spectral_skills.models import Models
-from spectral_skills.runtime.released import base_bundle
-
-
-@pytest.fixture(scope="session")
-def bundle_folder() -> Path:
-    """Made once, whichever worker needs it first."""
-    return base_bundle()
-
-
-@pytest.fixture(scope="session")
-def bundle(bundle_folder) -> Bundle:
-    return Bundle.open(bundle_folder)
 
 
 @pytest.fixture(scope="session")
