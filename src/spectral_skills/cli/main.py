@@ -63,6 +63,13 @@ VERBS = {
 }
 
 
+EXTRAS = {
+    **dict.fromkeys(("warp", "mujoco_warp", "tensorboard"), "[train]"),
+    **dict.fromkeys(("viser", "trimesh"), "[desk]"),
+    **dict.fromkeys(("torch", "mujoco", "onnx", "matplotlib", "PIL", "jinja2"), ""),
+    "cyclonedds": "[robot]",
+}
+"""The groups of dependencies that modules come with."""
 COUNTS = ("--frames", "--robots", "--probe-every", "--checkpoint-every")
 """Options that take 200M, 1.5B or 2e9 for a number."""
 
@@ -92,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(usage())
+        _print(usage())
         return
     if arguments[0] == "--version":
         from importlib.metadata import version
@@ -109,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
     if inner:
         asked = f"{arguments[0]} needs one of: {', '.join(v.split()[1] for v in inner)}"
         if {"-h", "--help"} & set(arguments):
-            print(usage(f"{arguments[0]} "))
+            _print(usage(f"{arguments[0]} "))
             return
     print(f"{asked}\n\n{usage()}", file=sys.stderr)
     sys.exit(1)
@@ -177,10 +184,17 @@ def _run(verb: str, arguments: list[str]) -> int:
         # 2 means that nothing was usable; a mistyped option is another matter.
         return 1 if stop.code == 2 else int(stop.code or 0)
     except BrokenPipeError:
-        # The reader of our output, such as `head`, has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop_printing()
         return 0
-    except (ValueError, OSError, ModuleNotFoundError) as error:
+    except ModuleNotFoundError as error:
+        # Those without a module's name are our own, written for users.
+        if error.name not in (None, *EXTRAS) or os.environ.get("SPECTRAL_DEBUG"):
+            raise
+        remedy = f"pip install 'spectral-skills{EXTRAS.get(error.name or '', '')}'"
+        missing = f"{error.name} is not installed; spectral {verb} needs {remedy}"
+        print(f"error: {missing if error.name else error}", file=sys.stderr)
+        return 1
+    except (ValueError, OSError) as error:
         # These are written for users; anything else is a bug and shows its trace.
         if os.environ.get("SPECTRAL_DEBUG"):
             raise
@@ -190,6 +204,18 @@ def _run(verb: str, arguments: list[str]) -> int:
         print("stopped", file=sys.stderr)
         return INTERRUPTED
     return code or 0
+
+
+def _print(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _stop_printing()
+
+
+def _stop_printing() -> None:
+    """Drop further output: its reader, such as `head`, has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
