@@ -1,6 +1,5 @@
 """Small models to export."""
 
-
 import pytest
 
 from spectral_skills.models import Models
