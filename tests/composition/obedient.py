@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from released import released
 
-from spectral_skills.experiments.composition.batch import Run
+from spectral_skills.control.batch import Run
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from released import released
 
-from spectral_skills.experiments.composition.batch import Run
+from spectral_skills.control.batch import Run
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 from untrained import explicit, tokens
 
-from spectral_skills.experiments import chained, chaining
-from spectral_skills.experiments.chained import Chained, Outcome, Smoothness
-from spectral_skills.experiments.composition.batch import Run
-from spectral_skills.experiments.composition.lab import Executed, Lab
-from spectral_skills.experiments.spliced import Explicit, spliced
+from spectral_skills.control.batch import Executed, Run, Runner
+from spectral_skills.experiments import chaining
+from spectral_skills.experiments.chaining import (
+    Chain,
+    ChainRun,
+    Smoothness,
+    joined,
+)
+from spectral_skills.experiments.findings import FindingsBuilder
 from spectral_skills.motion.synthetic.bases import SQUAT_FALL_M, Base
 from spectral_skills.robot import g1
 
@@ -22,7 +26,7 @@ def standing(steps: int) -> np.ndarray:
 def test_one_kick_of_one_joint_is_felt_only_in_its_switch():
     rows = standing(200)
     rows[101:, 10] += 0.29  # step 100 moves one joint for good
-    felt = chained.smoothness(rows, [slice(100, 105)])
+    felt = chaining.smoothness(rows, [slice(100, 105)])
     # Second differences +0.29 and -0.29, over 29 joints and 5 + 25 steps.
     square = 2 * (0.29 * 50**2) ** 2 / 29 / 30
     assert felt.during == pytest.approx(np.sqrt(square))
@@ -31,10 +35,10 @@ def test_one_kick_of_one_joint_is_felt_only_in_its_switch():
 
 
 def test_what_comes_before_a_switch_or_after_it_has_settled_is_outside():
-    for step in (98, 100 + 5 + chained.SETTLING):
+    for step in (98, 100 + 5 + chaining.SETTLING):
         rows = standing(200)
         rows[step + 1 :, 10] += 0.29
-        felt = chained.smoothness(rows, [slice(100, 105)])
+        felt = chaining.smoothness(rows, [slice(100, 105)])
         assert felt.outside > 1.0
         assert felt.during == pytest.approx(0.0, abs=1e-9)
 
@@ -42,18 +46,18 @@ def test_what_comes_before_a_switch_or_after_it_has_settled_is_outside():
 def test_after_a_fall_nothing_is_measured():
     rows = standing(200)
     rows[160:, 10] += 1.0
-    felt = chained.smoothness(rows, [slice(50, 60), slice(150, 160)], fell_at=120)
+    felt = chaining.smoothness(rows, [slice(50, 60), slice(150, 160)], fell_at=120)
     assert felt.during == pytest.approx(0.0, abs=1e-9)
-    none = chained.smoothness(rows, [slice(150, 160)], fell_at=120)
+    none = chaining.smoothness(rows, [slice(150, 160)], fell_at=120)
     assert np.isnan(none.during) and np.isnan(none.peak)
 
 
-def outcome(during: float, height: float = 0.7) -> Outcome:
+def outcome(during: float, height: float = 0.7) -> ChainRun:
     rows = standing(4)
     rows[:, 2] = height
     run = Run("", Base("walk", rows), np.zeros((4, 3), np.float32))
-    return Outcome(
-        Chained(("walk", "jog"), 5, run, (slice(1, 2),)),
+    return ChainRun(
+        Chain(("walk", "jog"), 5, run, (slice(1, 2),)),
         Executed(run, rows),
         Smoothness(during, 1.0, during),
     )
@@ -62,22 +66,24 @@ def outcome(during: float, height: float = 0.7) -> Outcome:
 def test_smoother_counts_only_sequences_that_both_finish():
     ours = [outcome(1.0), outcome(3.0), outcome(1.0), outcome(1.0, height=0.1)]
     theirs = [outcome(2.0), outcome(2.0), outcome(2.0, height=0.1), outcome(2.0)]
-    assert chained.smoother(ours, theirs) == (1, 2)
+    assert chaining.smoother(ours, theirs) == (1, 2)
 
 
 def test_switches_that_nobody_reaches_have_no_acceleration(lab):
     """Neither a cell nor a point of a chart: 0 would be the smoothest of all."""
     fallen = [outcome(float("nan"), height=0.1)]
-    metrics = {r.metric for r in chaining._table(lab, "", fallen, fallen)}
+    report = FindingsBuilder("chaining", "", lab)
+    chaining.add_rows(report, "", fallen, fallen, lab)
+    metrics = {r.metric for r in report.results}
     assert "acceleration in switches" not in metrics
     assert {"acceleration elsewhere", "falls"} <= metrics
-    lines, _ = chaining._charts({"": fallen})
+    lines, _ = chaining.charts({"": fallen})
     assert [one.name for one in lines.series] == ["acceleration elsewhere"]
 
 
 def test_sequences_are_drawn_alike_every_time_and_never_repeat_a_skill():
-    drawn = chained.draw(chained.POOL, 42)
-    assert drawn == chained.draw(chained.POOL, 42)
+    drawn = chaining.draw(chaining.POOL, 42)
+    assert drawn == chaining.draw(chaining.POOL, 42)
     assert len(set(drawn)) == 42
     assert sorted({len(names) for names in drawn}) == [2, 3, 4]
     assert all(
@@ -86,7 +92,7 @@ def test_sequences_are_drawn_alike_every_time_and_never_repeat_a_skill():
 
 
 def test_a_chain_blends_the_skills_of_its_bases(lab):
-    made = chained.chained(lab, ["walk", "squat"], switch=10, steps=60)
+    made = chaining.chained(lab, ["walk", "squat"], switch=10, steps=60)
     assert made.switches == (slice(50, 60),)
     assert made.run.base.steps == len(made.run.skills) == 110
     assert made.run.base.fall_m == SQUAT_FALL_M
@@ -112,16 +118,16 @@ def test_motions_are_found_by_their_names(
     names = ("bow+raise_0001", "bow_0007", "raise_0008", "bow_0009")
     clips = [make_clip(name, 30, i) for i, name in enumerate(names)]
     corpus = make_corpus(tmp_path / "few", clips)
-    monkeypatch.setattr(chained, "_corpus", lambda: corpus)
-    parts = chained.segments(Explicit(explicit()), ["bow", "bow_0009", "stand"], 20)
+    monkeypatch.setattr(chaining, "_corpus", lambda: corpus)
+    parts = chaining.segments(Runner(explicit()), ["bow", "bow_0009", "stand"], 20)
     assert [part.name for part in parts] == ["bow_0007", "bow_0009", "stand"]
     with pytest.raises(ValueError, match="no clip named 'crouch'"):
-        chained.segments(Explicit(explicit()), ["crouch"], 20)
+        chaining.segments(Runner(explicit()), ["crouch"], 20)
 
 
 def test_a_sequence_needs_a_skill(lab):
     with pytest.raises(ValueError, match="at least one"):
-        chained.chained(lab, [], switch=5)
+        chaining.chained(lab, [], switch=5)
 
 
 def test_a_small_experiment_tells_of_every_switch_and_model(lab):
@@ -136,7 +142,6 @@ def test_a_small_experiment_tells_of_every_switch_and_model(lab):
     )
     cells = {(r.row, r.metric): r for r in found.results}
     assert found.experiment == "chaining"
-    assert {r.command for r in found.results} == {"spectral evaluate chaining"}
     assert cells["switch 10", "falls"].n == 2
     assert [cells[f"switch 10, seed {s}", "falls"].n for s in (0, 1)] == [2, 2]
     assert cells["switch 10", "acceleration in switches"].value > 1.0
@@ -150,10 +155,10 @@ def test_a_small_experiment_tells_of_every_switch_and_model(lab):
 
 def test_other_kinds_of_trackers_run_the_same_sequences(lab):
     """Untrained ones may fall: only what both finish is compared."""
-    poses = Explicit(explicit())
+    poses = Runner(explicit())
     found = chaining.experiment(
         lab,
-        others={"FSQ": Lab(*tokens(), None)},
+        others={"FSQ": Runner(*tokens())},
         explicit=poses,
         pool=("walk", "stand"),
         sequences=1,
@@ -170,7 +175,7 @@ def test_other_kinds_of_trackers_run_the_same_sequences(lab):
             assert cells[row, "smoother with ours"].n == both
         assert f"smoother than hard {name}" in {m for r, m in cells if r == "switch 10"}
     runs = {cells[row, "falls"].run for row in ("switch 0", "explicit, switch 0")}
-    assert len(runs) == 2 and poses.cell("", "", "", 0).run in runs
+    assert len(runs) == 2 and poses.fingerprint[:8] in runs
     assert "as one reference" in found.note
     names = [series.name for series in found.charts[0].series]
     assert "explicit: acceleration in switches" in names
@@ -179,18 +184,18 @@ def test_other_kinds_of_trackers_run_the_same_sequences(lab):
 def test_soft_switches_are_compared_with_hard_ones_of_others(lab, monkeypatch):
     """Ours: 3.0 hard, 1.0 soft; theirs: 2.0 hard, 0.5 soft."""
 
-    def made(one, drawn, switches, steps, seed=None, plan=chained.chained):
-        assert (plan is spliced) == (one is not lab)
+    def made(one, drawn, switches, steps, seed=None, plan=chaining.chained):
+        assert (plan is joined) == (one is not lab)
         values = (2.0, 0.5) if one is not lab else (3.0, 1.0)
         found = [outcome(value) for value in values]
         return [
-            replace(o, chained=replace(o.chained, switch=s))
+            replace(o, chain=replace(o.chain, switch=s))
             for o, s in zip(found, switches, strict=True)
         ]
 
     monkeypatch.setattr(chaining, "execute", made)
     small = {"pool": ("stand", "squat"), "sequences": 1, "steps": 20}
-    poses = Explicit(explicit())
+    poses = Runner(explicit())
     found = chaining.experiment(lab, explicit=poses, switches=(0, 10), **small)
     cells = {(r.row, r.metric): (r.value, r.n) for r in found.results}
     assert cells["switch 0", "smoother than hard explicit"] == (0, 1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from untrained import explicit, tokens
 
-from spectral_skills.experiments.composition import runner as rooms
+from spectral_skills.control import batch as rooms
 from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.motion.synthetic.bases import Base, generate
 
@@ -48,7 +48,7 @@ def test_runs_are_read_again_and_damaged_ones_made_again(
         raise AssertionError("made again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(rooms, "together", never)
+        patch.setattr(rooms, "run_together", never)
         (second,) = lab.execute([plain])
         np.testing.assert_array_equal(first.rows, second.rows)
         with pytest.raises(AssertionError):
@@ -94,7 +94,7 @@ def test_directions_of_another_encoder_are_refused(models):
 
 def test_tokens_have_no_directions_and_can_be_steered(base):
     """A tracker that holds each token for ten steps heeds every tenth."""
-    lab = Lab(*tokens(), None)
+    lab = Lab(*tokens())
     assert set(np.round((lab.skills(base) + 1) * 31 / 2, 4).ravel() % 1) == {0.0}
     change = np.zeros((STEPS, 8), np.float32)
     change[1:10] = 5.0

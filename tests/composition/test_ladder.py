@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectral_skills.control.mixer import schedule
+from spectral_skills.control.batch import Run
 from spectral_skills.experiments import ladder
 from spectral_skills.experiments.composition import ladder_charts, ladder_map
-from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.lab import Executed
 from spectral_skills.experiments.composition.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS

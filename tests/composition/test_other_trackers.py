@@ -7,10 +7,10 @@ from untrained import explicit, tokens
 
 from spectral_skills.artifact import Provenance
 from spectral_skills.cli.measure import evaluate_chaining, evaluate_composition
+from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import chaining, pass_rates
 from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.experiments.findings import Findings
-from spectral_skills.experiments.spliced import Explicit
 from spectral_skills.skill.model import SkillConfig, SkillModel
 
 BASE = Path("base")
@@ -45,7 +45,7 @@ def test_chaining_is_given_both(saved, tmp_path, monkeypatch):
     assert found.model.startswith("531 M frames, data 3268f5c4, spectral average")
     assert isinstance(given["others"]["FSQ"], Lab)
     assert given["others"]["FSQ"].controller.config.command.hold == 10
-    assert isinstance(given["explicit"], Explicit)
+    assert isinstance(given["explicit"], Runner)
     assert given["explicit"].records == given["others"]["FSQ"].records
 
 
@@ -70,7 +70,7 @@ def test_what_is_not_used_or_not_of_its_kind_is_refused(saved, tmp_path):
         evaluate_chaining(out=tmp_path, device="cpu", fsq=(BASE, BASE))
     with pytest.raises(ValueError, match="of pose commands, not of 'skill'"):
         evaluate_chaining(out=tmp_path, device="cpu", explicit=BASE)
-    with pytest.raises(ValueError, match="of skill commands, not of 'pose'"):
+    with pytest.raises(ValueError, match="one of skills is needed"):
         evaluate_chaining(
             out=tmp_path, device="cpu", fsq=(saved["explicit"], saved["skill"])
         )

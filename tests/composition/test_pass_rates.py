@@ -6,7 +6,7 @@ from obedient import Obedient, follow, turned
 from released import released
 from untrained import tokens
 
-from spectral_skills.experiments.composition.batch import Run
+from spectral_skills.control.batch import Run
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.pass_rule import TARGETS, judge
 from spectral_skills.experiments.pass_rates import experiment

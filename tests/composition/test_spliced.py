@@ -7,10 +7,11 @@ from obedient import turned
 from untrained import controller, explicit
 
 from spectral_skills import rotation
+from spectral_skills.control import batch
+from spectral_skills.control.batch import Run, Runner
 from spectral_skills.control.source import chain
-from spectral_skills.experiments import chained, spliced
-from spectral_skills.experiments.composition.batch import following
-from spectral_skills.experiments.spliced import Explicit, put, splice
+from spectral_skills.experiments import chaining
+from spectral_skills.experiments.chaining import join, joined, place
 from spectral_skills.robot import g1
 
 
@@ -44,22 +45,22 @@ def test_a_motion_cut_in_three_and_moved_is_spliced_to_itself(switch):
     whole = walk(150)
     parts = [
         whole[:61],
-        put(whole[60 - switch : 111], elsewhere()),
-        put(whole[110 - switch :], elsewhere()),
+        place(whole[60 - switch : 111], elsewhere()),
+        place(whole[110 - switch :], elsewhere()),
     ]
-    made, switches = splice(parts, switch)
+    made, switches = join(parts, switch)
     torch.testing.assert_close(made, whole, atol=1e-7, rtol=0)
     assert switches == [slice(60 - switch, 60), slice(110 - switch, 110)]
 
 
 def test_a_hard_switch_keeps_place_and_heading_and_nothing_else():
-    first, second = walk(40), put(standing(30, 0.6, 0.4, 0.3), elsewhere())
-    made, switches = splice([first, second], 0)
+    first, second = walk(40), place(standing(30, 0.6, 0.4, 0.3), elsewhere())
+    made, switches = join([first, second], 0)
     assert len(made) == 71 and switches == [slice(40, 40)]
     torch.testing.assert_close(made[:41], first, atol=0, rtol=0)
-    place, heading = first[-1, :2], rotation.yaw(first[-1, 3:7])
+    ground, heading = first[-1, :2], rotation.yaw(first[-1, 3:7])
     for row in made[41:]:  # the second stands: all its rows are like its first
-        torch.testing.assert_close(row[:2], place, atol=1e-9, rtol=0)
+        torch.testing.assert_close(row[:2], ground, atol=1e-9, rtol=0)
         torch.testing.assert_close(rotation.yaw(row[3:7]), heading)
         torch.testing.assert_close(row[2], second[0, 2])
         torch.testing.assert_close(row[7:], second[0, 7:])
@@ -68,16 +69,14 @@ def test_a_hard_switch_keeps_place_and_heading_and_nothing_else():
 
 
 def test_one_motion_stays_as_it_is():
-    made, switches = splice([walk(30)], 5)
+    made, switches = join([walk(30)], 5)
     torch.testing.assert_close(made, walk(30), atol=0, rtol=0)
     assert switches == []
 
 
 def test_a_blend_has_the_weights_of_chained_skills():
     """Joints and height go as a chained stream does, the lean by the same shares."""
-    made, (where,) = splice(
-        [standing(20, 0.7, 0.0, 0.0), standing(20, 0.5, 1.0, 0.6)], 4
-    )
+    made, (where,) = join([standing(20, 0.7, 0.0, 0.0), standing(20, 0.5, 1.0, 0.6)], 4)
     streams = [torch.full((20, 1), value, dtype=torch.double) for value in (0, 1)]
     shares, (same,) = chain(streams, 4)
     assert where == same
@@ -89,13 +88,13 @@ def test_a_blend_has_the_weights_of_chained_skills():
 
 def test_a_motion_too_short_for_its_switches_is_refused():
     with pytest.raises(ValueError, match="stream 1 has 10 steps"):
-        splice([walk(30), walk(10), walk(30)], 6)
+        join([walk(30), walk(10), walk(30)], 6)
 
 
 def test_a_tracker_is_given_the_next_pose_of_its_reference(monkeypatch):
     """In a batch of references of different length, the last pose of each stays."""
-    tracker, given = Explicit(explicit()), []
-    plans = [spliced.spliced(tracker, ["stand", "walk"], s, 20) for s in (0, 6)]
+    tracker, given = Runner(explicit()), []
+    plans = [joined(tracker, ["stand", "walk"], s, 20) for s in (0, 6)]
     act = tracker.controller.act
 
     def told(history, source, phase):
@@ -116,22 +115,22 @@ def test_a_tracker_is_given_the_next_pose_of_its_reference(monkeypatch):
 
 
 def test_references_that_begin_alike_are_kept_apart(tmp_path, monkeypatch):
-    tracker = Explicit(explicit(), records=tmp_path)
-    first = chained.execute(
-        tracker, [("stand", "walk"), ("stand", "jog")], (0,), 20, plan=spliced.spliced
+    tracker = Runner(explicit(), records=tmp_path)
+    first = chaining.execute(
+        tracker, [("stand", "walk"), ("stand", "jog")], (0,), 20, plan=joined
     )
-    records = {tracker.record(one.chained.run) for one in first}
-    base = first[0].chained.run.base
+    records = {tracker.record(one.chain.run) for one in first}
+    base = first[0].chain.run.base
     assert len(records) == 2 == len(list(tmp_path.glob("*.npz")))
-    assert tracker.record(following("explicit, switch 0", base)) in records
-    monkeypatch.setattr(tracker, "_write", None)  # nothing is made again
-    again = chained.execute(
-        tracker, [("stand", "walk")], (0,), 20, plan=spliced.spliced
+    assert tracker.record(Run("explicit, switch 0", base, None)) in records
+    monkeypatch.setattr(batch, "run_together", None)  # nothing is made again
+    again = chaining.execute(tracker, [("stand", "walk")], (0,), 20, plan=joined)
+    np.testing.assert_array_equal(again[0].executed.rows, first[0].executed.rows)
+    assert again[0].smoothness.during > 0 and again[0].chain.switches == (
+        slice(20, 20),
     )
-    np.testing.assert_array_equal(again[0].done.rows, first[0].done.rows)
-    assert again[0].smooth.during > 0 and again[0].chained.switches == (slice(20, 20),)
 
 
 def test_a_controller_of_skills_is_no_explicit_tracker():
     with pytest.raises(ValueError, match="of pose commands, not of 'skill'"):
-        Explicit(controller(width=8))
+        Runner(controller(width=8))

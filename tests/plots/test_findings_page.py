@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spectral_skills.control.record import Rollout
 from spectral_skills.experiments.findings import (
     RECORDS,
     Chart,
@@ -165,7 +166,7 @@ def _record(folder: Path, name: str, rows: int, broken_from: int | None = None) 
     qpos = np.tile(np.array(g1.DEFAULT_QPOS, dtype=float), (rows, 1))
     qpos[broken_from if broken_from is not None else rows :] = np.nan
     (folder / RECORDS).mkdir(parents=True, exist_ok=True)
-    np.savez(folder / RECORDS / name, rows=qpos)
+    Rollout.of_rows(name, qpos).save(folder / RECORDS / name)
 
 
 @pytest.mark.usefixtures("coarse_pictures")

@@ -498,12 +498,13 @@ def _token_lab(controller: Path, skill: Path, device: str | None, out: Path):
 
 def _explicit(controller: Path, device: str | None, out: Path):
     """A tracker of poses, with records under OUT."""
+    from spectral_skills.control.batch import Runner
     from spectral_skills.experiments.findings import RECORDS
-    from spectral_skills.experiments.spliced import Explicit
     from spectral_skills.tracking.policy import Controller
 
     where = device_or_best(device)
-    return Explicit(Controller.load(controller, where), where, out / RECORDS)
+    models = Controller.load(controller, where), None, None
+    return Runner(*models, where, out / RECORDS)
 
 
 def _attach(directions, out: Path, release: Path) -> None:

@@ -202,7 +202,7 @@ def chain(
         out: Folder for the record (.npz), the picture and the film.
         film: Draw a film too; it takes longer than the simulation.
     """
-    from spectral_skills.experiments.chained import execute
+    from spectral_skills.experiments.chaining import execute
     from spectral_skills.plots import steered_run
 
     if out.is_file():
@@ -213,7 +213,7 @@ def chain(
     blended, hard = execute(lab, [names], (switch, 0))
     steered_run.show_chain(blended, hard)
     title, told = " - ".join(names), "blue: switched at once"
-    steered_run.draw(title, blended.done, hard.done, out, told, film)
+    steered_run.draw(title, blended.executed, hard.executed, out, told, film)
 
 
 def say(

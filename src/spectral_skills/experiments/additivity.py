@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spectral_skills.control.batch import Run
 from spectral_skills.experiments.composition import overlap
-from spectral_skills.experiments.composition.batch import Run
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.effects import Effect
 from spectral_skills.experiments.findings import (

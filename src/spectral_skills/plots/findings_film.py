@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from spectral_skills.control.record import Rollout
 from spectral_skills.experiments.findings import RECORDS, Film
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.plots import ink
 from spectral_skills.plots.rollout_film import sight_deg, unbroken
-from spectral_skills.robot import g1
 from spectral_skills.robot.render import Camera, RobotRenderer
 
 SIZE = (320, 288)
@@ -70,12 +70,9 @@ def _read(path: Path) -> np.ndarray:
     if not path.is_file():
         raise ValueError(f"the record {path.name} is missing")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            rows: np.ndarray = file["rows"].astype(float)
-    except Exception as error:
+        rows = Rollout.load(path).robot[:, 0].numpy().astype(float)
+    except (OSError, ValueError) as error:
         raise ValueError(f"the record {path.name} is damaged ({error})") from error
-    if rows.ndim != 2 or rows.shape[1] != g1.QPOS_SIZE or not len(rows):
-        raise ValueError(f"the record {path.name} is of shape {rows.shape}")
     if not np.isfinite(rows[0]).all():
         raise ValueError(f"the record {path.name} is broken from its first row on")
     return unbroken(rows)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from spectral_skills.control.rollout import Rollout
-from spectral_skills.experiments.chained import Outcome
-from spectral_skills.experiments.composition.lab import Executed
+from spectral_skills.control.batch import Executed
+from spectral_skills.control.record import Rollout
+from spectral_skills.experiments.chaining import ChainRun
 from spectral_skills.experiments.effects import NOTICED, UNITS
 from spectral_skills.experiments.steer import Composed
 from spectral_skills.motion.corpus import FPS
@@ -61,14 +61,14 @@ def as_json(found: Composed) -> str:
     )
 
 
-def show_chain(blended: Outcome, hard: Outcome) -> None:
+def show_chain(blended: ChainRun, hard: ChainRun) -> None:
     """Print how a chain went, beside the same one switched at once."""
-    plan = blended.chained
+    plan = blended.chain
     print(f"run       {' - '.join(plan.names)}, switches of {plan.switch} steps")
     for label, one in (("blended", blended), ("at once", hard)):
-        smooth = one.smooth
+        smooth = one.smoothness
         print(
-            f"{label:10s}falls: {_falls(one.done)}; joint acceleration in switches "
+            f"{label:10s}falls: {_falls(one.executed)}; joint acceleration in switches "
             f"{smooth.during:.0f}, elsewhere {smooth.outside:.0f} rad/s^2 (rms)"
         )
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spectral_skills.experiments.composition.batch import Run
+from spectral_skills.control.batch import Run
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.effects import (
     ARM_JOINTS,

@@ -1,0 +1,389 @@
+"""Batches of runs: many robots at once, each run kept on disk when it is done.
+
+A run is a robot that starts on a base and follows a stream of skills, or the base
+itself. The name of a record contains a hash of everything that decides the outcome of
+its run, so an interrupted experiment resumes where it stopped.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from spectral_skills import rotation
+from spectral_skills.control.controller import Tracker, check_match
+from spectral_skills.control.record import Rollout
+from spectral_skills.control.run import run
+from spectral_skills.control.source import ReferenceSource, ReplaySource, SkillSource
+from spectral_skills.motion.bench import hardware
+from spectral_skills.motion.synthetic import bases
+from spectral_skills.motion.synthetic.bases import STEPS, Base
+from spectral_skills.motion.windows import MotionTensors
+from spectral_skills.physics.base import Variation
+from spectral_skills.physics.build import simulate
+from spectral_skills.results import model_hashes
+from spectral_skills.robot import g1
+from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.spectral.steering import standard
+from spectral_skills.tracking import randomization
+from spectral_skills.tracking.policy import Controller
+from spectral_skills.tracking.randomization import RandomizationConfig
+from spectral_skills.tracking.references import References
+
+ROBOTS = {"cpu": 16, "cuda": 4096}
+"""Number of robots simulated at once, by kind of device."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One robot and what it is commanded."""
+
+    name: str
+    base: Base
+    skills: np.ndarray | None
+    """(T, d) commanded skills; None where the robot follows the base itself."""
+    seed: int | None = None
+    """Seed of the robot's friction, mass, start and so on; None: nothing is random."""
+    action: np.ndarray | None = None
+    """(T, 29) offsets added to the actions."""
+    servo: np.ndarray | None = None
+    """(T, 29) offsets added to the joint targets, rad."""
+    push: tuple[int, np.ndarray] | None = None
+    """Step of a push, and the velocity (6,) that it adds to the root."""
+
+    @property
+    def steps(self) -> int:
+        """Number of control steps."""
+        return self.base.steps if self.skills is None else len(self.skills)
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A run and the motion of its robot."""
+
+    run: Run
+    rows: np.ndarray
+    """(T + 1, 36)"""
+
+    @property
+    def fell_at(self) -> int | None:
+        """First row in which the root is too low or not a number."""
+        down = ~(self.rows[:, 2] >= self.run.base.fall_m)
+        return int(down.argmax()) if down.any() else None
+
+    @property
+    def stands(self) -> bool:
+        return self.fell_at is None
+
+
+class Runner:
+    """A controller with its skill space, on a device."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        encoder: SkillEncoder | None = None,
+        directions: Directions | None = None,
+        device: str = "cpu",
+        records: Path | None = None,
+        robots: int | None = None,
+    ):
+        """Without an encoder the controller must follow poses. `records` is the folder
+        where runs are kept; `robots` is the number of robots simulated at once."""
+        wanted, kind = (
+            ("pose" if encoder is None else "skill"),
+            controller.config.command.kind,
+        )
+        if kind != wanted:
+            raise ValueError(
+                f"this needs a controller of {wanted} commands, not of {kind!r}"
+            )
+        check_match(controller, encoder)
+        if directions is not None and encoder is not None:
+            directions.check(encoder.fingerprint())
+        self.controller = controller
+        self._encoder, self._directions = encoder, directions
+        self.device, self.records = torch.device(device), records
+        self.robots = robots or ROBOTS[self.device.type]
+        weights = controller.state_dict().values()
+        self.fingerprint = _digest(w.detach().float().cpu().numpy() for w in weights)
+        """Hash of the controller's weights."""
+        self._bases: dict[tuple[str, int], Base] = {}
+        self._skills: dict[str, np.ndarray] = {}
+
+    @property
+    def encoder(self) -> SkillEncoder:
+        """The encoder of the skill space."""
+        if self._encoder is None:
+            raise ValueError("a controller of poses has no skill space")
+        return self._encoder
+
+    @property
+    def directions(self) -> Directions:
+        """The directions of the skill space."""
+        if self._directions is None:
+            raise ValueError("this skill space has no directions; give a file of them")
+        return self._directions
+
+    @property
+    def hardware(self) -> str:
+        """Name of the processor that simulates the robots."""
+        return hardware(str(self.device))
+
+    @property
+    def models(self) -> str:
+        """Hashes of everything that was loaded, for a `Result`."""
+        known = {"controller": self.fingerprint}
+        if self._encoder is not None:
+            known["skill"] = self._encoder.fingerprint()
+        if self._directions is not None:
+            known["directions"] = _digest([self._directions.vectors])
+        return model_hashes(**known)
+
+    def base(self, name: str, steps: int = STEPS) -> Base:
+        """A generated base, made once."""
+        if (name, steps) not in self._bases:
+            self._bases[name, steps] = bases.generate(name, steps)
+        return self._bases[name, steps]
+
+    def skills(self, base: Base) -> np.ndarray:
+        """(T, d) the base's own skills, as a robot that follows it sees them."""
+        key = _digest([base.rows])
+        if key not in self._skills:
+            rows = torch.from_numpy(base.rows)
+            encoded = ReplaySource.encode(self.encoder, [rows]).skills[:-1, 0]
+            self._skills[key] = encoded.cpu().numpy()
+        return self._skills[key]
+
+    def direction(self, name: str, amplitude: float = 1.0) -> np.ndarray:
+        """(d,) a direction by name, scaled to a length."""
+        return amplitude * self.directions.vectors[self.directions.index(name)]
+
+    def plain(self, base: Base, seed: int | None = None) -> Run:
+        """The base without steering."""
+        return Run("base", base, self.skills(base), seed)
+
+    def steered(
+        self,
+        base: Base,
+        change: np.ndarray,
+        name: str,
+        curve: np.ndarray | None = None,
+        seed: int | None = None,
+    ) -> Run:
+        """The base's skills plus a change (d,), which follows a curve (T,) or else the
+        paper's schedule; a change (T, d) is added as it is."""
+        if change.ndim == 1:
+            if curve is None:
+                curve = standard(1.0, base.steps)[:, 0]
+            change = curve[:, None] * change
+        return Run(name, base, (self.skills(base) + change).astype(np.float32), seed)
+
+    def execute(self, runs: Sequence[Run], label: str = "runs") -> list[Executed]:
+        """All runs in their order; those that are on record are read from disk."""
+        found: dict[int, np.ndarray] = {}
+        for i, one in enumerate(runs):
+            if (rows := self._read(one)) is not None:
+                found[i] = rows
+        todo = [i for i in range(len(runs)) if i not in found]
+        # Runs of equal seed and similar length share a batch, so few robots idle.
+        todo.sort(key=lambda i: (str(runs[i].seed), -runs[i].steps))
+        bar = tqdm(
+            total=len(runs), initial=len(found), desc=label, unit=" runs", disable=None
+        )
+        with bar:
+            while todo:
+                seed = runs[todo[0]].seed
+                batch = [i for i in todo[: self.robots] if runs[i].seed == seed]
+                todo = todo[len(batch) :]
+                chosen = [runs[i] for i in batch]
+                models = self.controller, self._encoder
+                rollout = run_together(*models, chosen, self.device)
+                for place, i in enumerate(batch):
+                    single = rollout.select([place]).first(runs[i].steps + 1)
+                    found[i] = single.robot[:, 0].cpu().numpy()
+                    if (path := self.record(runs[i])) is not None:
+                        single.save(path)
+                bar.update(len(batch))
+        return [Executed(one, found[i]) for i, one in enumerate(runs)]
+
+    def record(self, one: Run) -> Path | None:
+        """The file where a run is kept; None where runs are not kept."""
+        if self.records is None:
+            return None
+        # Of a base that is not followed only the start decides.
+        seen = one.base.rows[: None if one.skills is None else 2]
+        parts = (seen, one.skills, one.action, one.servo, *(one.push or ()))
+        about = f"{self.fingerprint} {one.seed} {self.device.type}"
+        name = "".join(c if c.isalnum() or c in "+-._" else "_" for c in one.name)
+        file = f"{one.base.name}-{name}-{_digest(parts, about)}.npz"
+        return self.records / file
+
+    def _read(self, one: Run) -> np.ndarray | None:
+        path = self.record(one)
+        if path is None or not path.is_file():
+            return None
+        try:
+            return Rollout.load(path).robot[:, 0].numpy()
+        except (OSError, ValueError):
+            return None  # A damaged record is made again.
+
+
+def _digest(arrays, about: str = "") -> str:
+    digest = hashlib.blake2b(about.encode(), digest_size=8)
+    for array in arrays:
+        digest.update(b"None" if array is None else np.asarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def run_together(
+    controller: Controller,
+    encoder: SkillEncoder | None,
+    runs: Sequence[Run],
+    device: torch.device,
+) -> Rollout:
+    """Simulate runs of the same seed side by side; shorter ones idle at their end."""
+    steps, seed = max(one.steps for one in runs), runs[0].seed
+    physics, start = simulate(device, len(runs)), _starts(runs, device)
+    offset: Tensor | float = 0.0
+    if seed is not None:
+        random = RandomizationConfig()
+        generator = torch.Generator().manual_seed(seed)
+        # Every run of a seed gets the same robot, so that runs can be compared.
+        one = randomization.variation(random, 1, device, generator)
+        physics.vary(_repeated(one, len(runs)))
+        offset = randomization.joint_offsets(random, 1, device, generator)
+        start = _start_near(random, start, seed)
+    return run(
+        physics,
+        _tracker(controller, runs, steps, offset, device),
+        _source(controller, encoder, runs, device),
+        start,
+        steps,
+        pushes=_pushes(runs, device),
+        poses_only=True,
+        bar=tqdm(disable=True),
+    )
+
+
+def _source(
+    controller: Controller,
+    encoder: SkillEncoder | None,
+    runs: Sequence[Run],
+    device: torch.device,
+) -> SkillSource:
+    streams = [one.skills for one in runs if one.skills is not None]
+    if streams:
+        return ReplaySource([torch.from_numpy(one).to(device) for one in streams])
+    lengths = torch.tensor([len(one.base.rows) for one in runs], device=device)
+    motions = MotionTensors(
+        rows=torch.from_numpy(np.concatenate([r.base.rows for r in runs])).to(device),
+        starts=lengths.cumsum(0) - lengths,
+        lengths=lengths,
+        mirrored=torch.zeros(len(runs), dtype=torch.bool, device=device),
+        has_mirrored=False,
+    )
+    robots, command = torch.arange(len(runs), device=device), controller.config.command
+    return ReferenceSource(References.build(motions), robots, encoder, command=command)
+
+
+def _repeated(one: Variation, count: int) -> Variation:
+    """The variation of one robot for many."""
+    values = {field.name: getattr(one, field.name) for field in fields(one)}
+    return Variation(
+        **{
+            k: v if v is None else v.expand(count, *v.shape[1:])
+            for k, v in values.items()
+        }
+    )
+
+
+def _starts(runs: Sequence[Run], device: torch.device) -> tuple[Tensor, Tensor]:
+    """The first frames of the bases, and their velocities."""
+    first, second = (
+        torch.from_numpy(np.stack([one.base.rows[i] for one in runs])).to(device)
+        for i in range(2)
+    )
+    turn = rotation.log(
+        rotation.multiply(rotation.conjugate(first[:, 3:7]), second[:, 3:7])
+    )
+    moved = second - first
+    qvel = torch.cat((moved[:, :3], turn, moved[:, 7:]), dim=1) * g1.CONTROL_HZ
+    return first, qvel
+
+
+def _start_near(
+    random: RandomizationConfig, start: tuple[Tensor, Tensor], seed: int
+) -> tuple[Tensor, Tensor]:
+    """Starts displaced by the same draw for all runs of a seed."""
+    found = []
+    with torch.random.fork_rng():
+        for rows, qvel in zip(*start, strict=True):
+            torch.manual_seed(seed)
+            found.append(randomization.start(random, rows[None], qvel[None]))
+    return torch.cat([f[0] for f in found]), torch.cat([f[1] for f in found])
+
+
+def _pushes(runs: Sequence[Run], device: torch.device) -> dict[int, Tensor]:
+    pushes: dict[int, Tensor] = {}
+    for i, one in enumerate(runs):
+        if one.push is not None:
+            step, velocity = one.push
+            kick = pushes.setdefault(step, torch.zeros((len(runs), 6), device=device))
+            kick[i] = torch.from_numpy(np.asarray(velocity, np.float32)).to(device)
+    return pushes
+
+
+class OffsetTracker(Tracker):
+    """A controller whose actions or joint targets get an offset at every step.
+
+    The controller sees an offset action as its last action; it does not know of an
+    offset of the targets.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        action: Tensor,
+        servo: Tensor,
+        offset: Tensor | float = 0.0,
+    ):
+        """`action` and `servo` are (T, n, 29), in units of actions and in rad."""
+        super().__init__(controller, offset)
+        self._offsets = action, servo
+
+    def moved(self, action: Tensor) -> Tensor:
+        """The action with its offset."""
+        return action + self._at(0, self._step)
+
+    def targets(self, action: Tensor) -> Tensor:
+        """Joint targets (n, 29) with their offsets."""
+        return super().targets(action) + self._at(1, self._step - 1)
+
+    def _at(self, which: int, step: int) -> Tensor:
+        offsets = self._offsets[which]
+        return offsets[min(step, len(offsets) - 1)]
+
+
+def _tracker(
+    controller: Controller,
+    runs: Sequence[Run],
+    steps: int,
+    offset: Tensor | float,
+    device: torch.device,
+) -> Tracker:
+    offsets = [[one.action for one in runs], [one.servo for one in runs]]
+    if not any(one is not None for both in offsets for one in both):
+        return Tracker(controller, offset)
+    padded = torch.zeros((2, steps, len(runs), g1.NUM_JOINTS), device=device)
+    for which, kind in enumerate(offsets):
+        for i, one in enumerate(kind):
+            if one is not None:
+                padded[which, : len(one), i] = torch.from_numpy(one).to(padded)
+    return OffsetTracker(controller, padded[0], padded[1], offset)
