@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spectral_skills.control.batch import OffsetTracker
-from spectral_skills.control.controller import Tracker
+from spectral_skills.control.run import Tracker
 from spectral_skills.robot import g1
 from spectral_skills.tracking.networks import CommandConfig
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from spectral_skills.control.record import Rollout
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.findings import (
     RECORDS,
     Chart,

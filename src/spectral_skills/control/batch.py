@@ -16,21 +16,18 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills import rotation
-from spectral_skills.control.controller import Tracker, check_match
-from spectral_skills.control.record import Rollout
-from spectral_skills.control.run import run
+from spectral_skills.control.mixer import standard
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.run import Tracker, check_match, run
 from spectral_skills.control.source import ReferenceSource, ReplaySource, SkillSource
-from spectral_skills.motion.bench import hardware
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import STEPS, Base
 from spectral_skills.motion.windows import MotionTensors
-from spectral_skills.physics.base import Variation
-from spectral_skills.physics.build import simulate
-from spectral_skills.results import model_hashes
+from spectral_skills.physics.base import Variation, simulate
+from spectral_skills.results import hardware, model_hashes
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.spectral.steering import standard
 from spectral_skills.tracking import randomization
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig

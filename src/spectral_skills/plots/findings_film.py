@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from spectral_skills.control.record import Rollout
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.findings import RECORDS, Film
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.plots import ink

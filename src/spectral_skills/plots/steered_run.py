@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from spectral_skills.control.batch import Executed
-from spectral_skills.control.record import Rollout
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.chaining import ChainRun
 from spectral_skills.experiments.effects import NOTICED, UNITS
 from spectral_skills.experiments.steer import Composed

@@ -2,11 +2,11 @@
 
 from spectral_skills.control.batch import Executed as Executed
 from spectral_skills.control.batch import Runner
+from spectral_skills.control.mixer import full_amplitude
 from spectral_skills.experiments.effects import Effect, effect
 from spectral_skills.experiments.findings import FindingsBuilder
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.results import Result
-from spectral_skills.spectral.steering import full_amplitude
 
 
 class Lab(Runner):
