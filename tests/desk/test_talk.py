@@ -30,16 +30,16 @@ for line in sys.stdin:
         time.sleep(60)
     if text == "garbage":
         print("not JSON")
-        print(json.dumps({"id": number - 1, "cues": [], "told": ["old"]}))
+        print(json.dumps({"id": number - 1, "cues": [], "messages": ["old"]}))
     if text == "unclear":
         answer = {"error": "'unclear' is not like anything"}
     elif text == "no model":
         answer = {"missing": "the weights are not installed"}
     elif text == "nonsense":
-        answer = {"cues": [{"name": "fly", "knobs": []}], "told": ["as fly"]}
+        answer = {"cues": [{"name": "fly", "knobs": []}], "messages": ["as fly"]}
     else:
         cue = {"name": "squat", "seconds": 1.5, "knobs": [["turn", 2.0]]}
-        answer = {"cues": [cue, {"name": "jog", "knobs": []}], "told": ["as squat"]}
+        answer = {"cues": [cue, {"name": "jog", "knobs": []}], "messages": ["as squat"]}
     print(json.dumps({"id": number, **answer}), flush=True)
 """
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from spectral_skills.control.source import ReplaySource
 from spectral_skills.models import Models
 from spectral_skills.motion.synthetic import bases
+from spectral_skills.planner.data import About, Motion
 from spectral_skills.planner.head import HeadConfig
 from spectral_skills.planner.model import Planner, PlannerConfig
-from spectral_skills.planner.rows import About, Motion
 from spectral_skills.planner.text import TextStates, pooled
 from spectral_skills.spectral.direction_file import Directions
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from spectral_skills.control.source import ReplaySource
 from spectral_skills.experiments.stage import Stage
-from spectral_skills.planner.rows import CHUNK, Motion
+from spectral_skills.planner.data import CHUNK, Motion
 from spectral_skills.planner.text import pooled
 
 

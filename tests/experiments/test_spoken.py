@@ -10,7 +10,7 @@ from obliging import MOTIONS, Letters, Obliging, actor, directions, stance
 
 from spectral_skills.cli import run as speech
 from spectral_skills.control.mixer import RAMP_STEPS
-from spectral_skills.experiments.spoken import Spoken, Told, speak, standing, told_steps
+from spectral_skills.experiments.spoken import Spoken, Told, speak, told_steps
 from spectral_skills.planner import text as language
 from spectral_skills.plots import spoken_run
 from spectral_skills.skill.codes import load_stream
@@ -72,7 +72,8 @@ def test_a_wish_after_what_is_far_has_no_base():
 
 def test_standing_is_what_is_nearest_to_it():
     """`stand up from a bow` stands as well; a planner without any is refused."""
-    assert standing(Obliging(), Letters()) == ("stand_1", "stand still")
+    (far,) = steps("fix my bicycle")
+    assert (far.motion, far.told) == ("stand_1", "stand still")
     with pytest.raises(ValueError, match="has not learned to stand"):
         told_steps(Obliging(MOTIONS[1:3]), Letters(), None, "fix my bicycle")
 

@@ -15,8 +15,8 @@ from spectral_skills.experiments import unseen_pairs
 from spectral_skills.experiments.pairs import EPISODES, SAID, STEPS, Pair, found_pairs
 from spectral_skills.experiments.planning import Table
 from spectral_skills.experiments.stage import Stage
-from spectral_skills.planner.knobs import Choice
 from spectral_skills.robot import g1
+from spectral_skills.spectral.catalogue import Choice
 
 ARM = 7 + g1.joint_index("right_shoulder_pitch")
 
@@ -81,7 +81,7 @@ def test_what_is_said_has_a_rule():
 
 
 def _choice(direction: int, amplitude: float) -> Choice:
-    return Choice(directions().names[direction], amplitude, 1.0, 1, "")
+    return Choice(directions().names[direction], amplitude, "", "")
 
 
 def test_only_the_first_half_of_the_robots_is_steered():

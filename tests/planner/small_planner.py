@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from spectral_skills.planner.data import About, Motion, Rows
 from spectral_skills.planner.head import HeadConfig
 from spectral_skills.planner.model import Planner, PlannerConfig
-from spectral_skills.planner.rows import About, Motion, Rows
 from spectral_skills.planner.text import TextStates
 from spectral_skills.planner.train import PlanConfig
 

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from spectral_skills.planner.known import Known
+from spectral_skills.planner.matching import KnownSentences
 from spectral_skills.planner.phrases import training
 from spectral_skills.planner.text import MiniLM, TextEncoder, text_encoder
 
@@ -54,9 +54,10 @@ def encoder() -> TextEncoder:
 
 
 @cache
-def known() -> Known:
+def known() -> KnownSentences:
     """What a planner of these motions knows."""
-    return Known.of({name: training(own) for name, own in MOTIONS.items()}, encoder())
+    sentences = [(name, s) for name, own in MOTIONS.items() for s in training(own)]
+    return KnownSentences(sentences, encoder())
 
 
 @cache

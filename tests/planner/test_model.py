@@ -8,9 +8,8 @@ from small_planner import ABOUT, HEAD, SKILL, Letters, make_planner, make_rows
 
 from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
-from spectral_skills.planner import bench, model
+from spectral_skills.planner import model
 from spectral_skills.planner.model import (
-    GraphedPlan,
     Planner,
     PlannerConfig,
     check_match,
@@ -132,17 +131,3 @@ def test_a_planner_knows_what_it_was_made_for():
     other.name = "numbers"
     with pytest.raises(ValueError, match="sentences of letters, not of numbers"):
         check_text(planner, other)
-
-
-def test_graphs_are_for_cuda():
-    """Elsewhere it is said so."""
-    with pytest.raises(ValueError, match="the planner is on cpu"):
-        GraphedPlan(make_planner(), robots=1)
-
-
-def test_plans_are_timed():
-    """By median and worst; the number of threads is as before."""
-    threads = torch.get_num_threads()
-    found = bench.measure(make_planner(), "cpu", Letters(), calls=3)
-    assert 0 < found["plan_ms"] <= found["plan_p99_ms"] and found["encode_ms"] > 0
-    assert torch.get_num_threads() == threads

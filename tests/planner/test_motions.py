@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from spectral_skills.motion.synthetic.factors import factors_of
-from spectral_skills.planner.motions import Motions, described
-from spectral_skills.planner.sections import Section, section
+from spectral_skills.planner.motions import Motions, Section, described, section
 
 SAID = (
     ("stand", "stand still"),

@@ -4,13 +4,16 @@ import pytest
 from spoken import MOTIONS
 
 from spectral_skills.motion.synthetic.compose import compose
-from spectral_skills.planner.inflection import does, doing, inflected, order
-from spectral_skills.planner.opposites import traits
+from spectral_skills.planner.matching import traits
 from spectral_skills.planner.phrases import (
-    Said,
+    Orders,
+    as_order,
+    does,
+    doing,
     held_out,
-    holds_new_wording,
-    take_apart,
+    inflected,
+    is_held_out,
+    parse,
     training,
 )
 
@@ -21,30 +24,30 @@ GESTURES = ("wave", "waving", "rais", "spread", "reach", "punch", "carry")
 @pytest.mark.parametrize(
     ("sentence", "said"),
     [
-        ("walk forward", Said(("walk forward",), ())),
-        ("stand still with both arms raised", Said((), ("raise both arms",))),
+        ("walk forward", Orders(("walk forward",), ())),
+        ("stand still with both arms raised", Orders((), ("raise both arms",))),
         (
             "the robot is standing in place, waving the right hand",
-            Said((), ("wave the right hand",)),
+            Orders((), ("wave the right hand",)),
         ),
         (
             "carry a box with both hands while walking forward",
-            Said(("walk forward",), ("carry a box with both hands",)),
+            Orders(("walk forward",), ("carry a box with both hands",)),
         ),
         (
             "the robot is turning to the left and then squatting down",
-            Said(("turn to the left", "squat down"), ()),
+            Orders(("turn to the left", "squat down"), ()),
         ),
         (
             "walk ahead slowly with the left hand stretched forward a little",
-            Said(
+            Orders(
                 ("walk ahead slowly",), ("reach forward a little with the left hand",)
             ),
         ),
-        ("a person walks ahead and bows", Said(("walk ahead and bow",), ())),
+        ("a person walks ahead and bows", Orders(("walk ahead and bow",), ())),
         (
             "walk backward in a crouch, carrying a box, while stepping high",
-            Said(
+            Orders(
                 ("walk backward",),
                 ("carry a box with both hands", "crouch", "step high"),
             ),
@@ -53,14 +56,14 @@ GESTURES = ("wave", "waving", "rais", "spread", "reach", "punch", "carry")
 )
 def test_sentences_are_taken_apart(sentence, said):
     """Whatever the frame, and whichever part comes first."""
-    found = take_apart(sentence)
+    found = parse(sentence)
     assert found is not None
     assert (found.acts, sorted(found.gestures)) == (said.acts, sorted(said.gestures))
 
 
 def test_every_sentence_of_generated_corpora_is_taken_apart():
     """Their grammar is known."""
-    assert all(take_apart(s) for sentences in CLIPS for s in sentences)
+    assert all(parse(s) for sentences in CLIPS for s in sentences)
 
 
 def test_training_and_held_out_sentences_are_disjoint():
@@ -68,8 +71,8 @@ def test_training_and_held_out_sentences_are_disjoint():
     trained = {s for own in CLIPS for s in training(own)}
     new = {s for own in CLIPS for s in held_out(own)}
     assert not trained & new
-    assert not [s for s in trained if holds_new_wording(s)]
-    assert not [s for s in new if not holds_new_wording(s)]
+    assert not [s for s in trained if is_held_out(s)]
+    assert not [s for s in new if not is_held_out(s)]
 
 
 @pytest.mark.parametrize("sentences", [*CLIPS, *MOTIONS.values()])
@@ -140,7 +143,7 @@ def test_other_corpora_are_reworded_where_rules_apply():
 def test_verbs_are_inflected(verb, ing, s):
     """And found again."""
     assert (doing(verb), does(verb)) == (ing, s)
-    assert order(f"{ing} now") == order(f"{s} now") == f"{verb} now"
+    assert as_order(f"{ing} now") == as_order(f"{s} now") == f"{verb} now"
 
 
 def test_all_verbs_of_an_order_are_inflected():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spectral_skills.motion.windows import anchor_poses
-from spectral_skills.planner.rows import CHUNK, About, Motion, Rows
+from spectral_skills.planner.data import CHUNK, About, Motion, Rows
 
 STEPS, ROBOTS = 80, 3
 ABOUT = About(

@@ -8,8 +8,14 @@ import torch
 from spoken import minilm, needs_weights
 
 from spectral_skills.planner import text
-from spectral_skills.planner.text import Cached, MiniLM, TextStates, pooled
-from spectral_skills.planner.wordpiece import WordPiece, words
+from spectral_skills.planner.text import (
+    Cached,
+    MiniLM,
+    TextStates,
+    WordPiece,
+    pooled,
+    words,
+)
 
 # What the tokenizers package (0.23) makes of them with the model's tokenizer.json.
 GOLDEN: dict[str, list[int]] = {

@@ -12,15 +12,15 @@ from PIL import Image
 
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.spoken import Spoken, Told
-from spectral_skills.planner.knobs import Choice
 from spectral_skills.plots import ink, rollout_film, spoken_run
 from spectral_skills.robot import g1
 from spectral_skills.skill.codes import load_stream
+from spectral_skills.spectral.catalogue import Choice
 
 pytestmark = pytest.mark.usefixtures("coarse_pictures")
 
 STEPS = 60
-KNOB = Choice("s08", -2.0, 0.9, -1, "higher steps by s08, on walk at -2: apex +0.05")
+KNOB = Choice("s08", -2.0, "higher steps", "by s08, on walk at -2: apex +0.05", 0.9)
 
 
 def _told(sentence: str, begin: int, end: int, **more) -> Told:

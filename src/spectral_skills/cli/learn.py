@@ -382,7 +382,7 @@ def plan(
     """
     from spectral_skills import recipes
     from spectral_skills.artifact import refuse_foreign
-    from spectral_skills.planner.rows import Rows
+    from spectral_skills.planner.data import Rows
     from spectral_skills.planner.text import text_encoder
     from spectral_skills.planner.train import train
     from spectral_skills.plots.curves import draw_curves

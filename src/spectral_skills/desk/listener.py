@@ -1,8 +1,8 @@
-"""The process that understands text: `python -m spectral_skills.desk.listener BUNDLE`.
+"""From text to cues by the sentences of a bundle, in a process of its own.
 
-It has torch and the language model, and neither the page nor the robot waits for it.
-A line of JSON in, `{"id": 1, "text": "walk forward"}`, a line of JSON out: cues to
-play, and what was understood.
+`python -m spectral_skills.desk.listener BUNDLE` has torch and the language model, and
+neither the page nor the robot waits for it. It reads lines of JSON such as
+`{"id": 1, "text": "walk forward"}` and answers each with cues and messages.
 """
 
 import json
@@ -17,108 +17,91 @@ from safetensors.torch import load_file
 
 from spectral_skills.control.bundle import SENTENCES, Bundle
 from spectral_skills.control.mixer import REST, Cue
-from spectral_skills.experiments.spoken import LONGEST_S, SHORTEST_S
-from spectral_skills.planner.knobs import Choice
-from spectral_skills.planner.known import Known
-from spectral_skills.planner.opposites import denies
+from spectral_skills.planner.matching import KnownSentences, is_negated
 from spectral_skills.planner.text import (
     TextEncoder,
     TextStates,
     pooled,
     text_encoder,
 )
-from spectral_skills.planner.understand import FarFromKnown, Step, listen
+from spectral_skills.planner.understand import (
+    LONGEST_S,
+    SHORTEST_S,
+    Instruction,
+    Interpreter,
+    duration_s,
+)
 
-_NICER = 5
-"""Control steps come first."""
+_NICE = 5
+"""Niceness of the process: control steps come first."""
 
 
 class Listener:
-    """Sentences that a bundle knows: of its planner, or else of its bases."""
+    """Understands texts by the planner of a bundle or, without one, by its bases."""
 
     def __init__(self, bundle: Bundle, encoder: TextEncoder):
         self._bundle, self._encoder = bundle, encoder
         self.plans = SENTENCES in bundle.manifest.files
 
     @cached_property
-    def _known(self) -> Known:
-        """Made when the first text comes: it may need a language model, and whoever
-        asked is told if there is none."""
-        if self.plans:
-            return _learned(self._bundle, self._encoder)
-        texts = {base.name: [base.text] for base in self._bundle.bases.values()}
-        return Known.of(texts, self._encoder)
+    def _known(self) -> KnownSentences:
+        """Made for the first text; its answer says if the language model is missing."""
+        bundle, encoder = self._bundle, self._encoder
+        if not self.plans:
+            texts = [(base.name, base.text) for base in bundle.bases.values()]
+            return KnownSentences(texts, encoder)
+        arrays = load_file(bundle.folder / SENTENCES)
+        states = TextStates(arrays["states"].float(), arrays["mask"].bool())
+        return KnownSentences(bundle.manifest.sentences, encoder, pooled(states))
 
     def hear(self, text: str) -> tuple[list[Cue], list[str]]:
-        """What to play, and what each part of a text was taken for."""
-        heard = listen(text, self._known, self._bundle.directions, self._encoder)
-        cues, told = [], []
-        for number, one in enumerate(heard):
-            last = number == len(heard) - 1
-            cue, meant = self._cue(one, last)
-            told.append(meant)
-            if cue is not None:
-                cues.append(cue)
-        understood = any(cue.name != REST or cue.planned for cue in cues)
-        stands = any(not isinstance(one, FarFromKnown) for one in heard)
-        return (cues if understood or stands else []), told
+        """Cues to play, and a message for each part of a text."""
+        interpreter = Interpreter(self._known, self._encoder, self._bundle.directions)
+        found = interpreter.interpret(text)
+        cues, messages = [], []
+        for number, one in enumerate(found):
+            last = number == len(found) - 1
+            cue, message = (
+                self._cue(one, last) if one.understood else self._far(one, last)
+            )
+            cues.append(cue)
+            messages.append(message)
+        rests = all(cue.name == REST and not cue.planned for cue in cues)
+        plays = not rests or any(one.understood for one in found)
+        return (cues if plays else []), messages
 
-    def _cue(self, one: Step | FarFromKnown, last: bool) -> tuple[Cue | None, str]:
-        if isinstance(one, FarFromKnown):
-            return self._far(one, last)
-        knobs = tuple((k.direction, k.amplitude) for k in one.knobs)
+    def _cue(self, one: Instruction, last: bool) -> tuple[Cue, str]:
+        knobs = tuple((knob.direction, knob.amplitude) for knob in one.knobs)
+        seconds = one.seconds
+        if not seconds and not last:  # the last one continues
+            takes_s = self._bundle.manifest.takes_s.get(one.motion, LONGEST_S)
+            seconds = duration_s(takes_s)
         name = one.known if self.plans else one.motion
-        cue = Cue(name, self._seconds(one, last), planned=self.plans, knobs=knobs)
-        added = "".join(f", {_turned(knob)}" for knob in one.knobs)
-        return cue, f"{one.sentence!r} as {one.known!r} ({one.cosine:.2f}){added}"
+        added = "".join(f", {knob.label}" for knob in one.knobs)
+        message = f"{one.sentence!r} as {one.known!r} ({one.cosine:.2f}){added}"
+        return Cue(name, seconds, planned=self.plans, knobs=knobs), message
 
-    def _far(self, one: FarFromKnown, last: bool) -> tuple[Cue | None, str]:
-        if self.plans or denies(one.text):
-            # It stands meanwhile, as a robot that is told so in advance does.
-            seconds = one.seconds or SHORTEST_S
-            return Cue(REST, seconds), f"{one.text!r} was not understood: {one.why}"
-        near = self._known.nearest(one.text)
-        told = f"{one.text!r}: the nearest described skill is {near.sentence!r}"
-        cue = Cue(near.motion, None if last else one.seconds or LONGEST_S)
-        return cue, f"{told} ({near.cosine:.2f})"
-
-    def _seconds(self, one: Step, last: bool) -> float | None:
-        """As long as is said, else as its motion takes; the last goes on."""
-        if one.seconds or last:
-            return one.seconds
-        usual = self._bundle.manifest.takes_s.get(one.motion, LONGEST_S)
-        return min(max(usual, SHORTEST_S), LONGEST_S)
-
-
-def _turned(knob: Choice) -> str:
-    """What a knob is for, and how far it is turned."""
-    wish = knob.told.partition(" by ")[0]
-    return f"{wish} ({knob.direction} {knob.amplitude:+g})"
-
-
-def _learned(bundle: Bundle, encoder: TextEncoder) -> Known:
-    """The planner's sentences, whose vectors are in the bundle."""
-    arrays = load_file(bundle.folder / SENTENCES)
-    vectors = pooled(TextStates(arrays["states"].float(), arrays["mask"].bool()))
-    motions: dict[str, list[str]] = {}
-    places: dict[str, list[int]] = {}
-    for place, (motion, sentence) in enumerate(bundle.manifest.sentences):
-        motions.setdefault(motion, []).append(sentence)
-        places.setdefault(motion, []).append(place)
-    order = [place for own in places.values() for place in own]
-    return Known(motions, vectors[order], encoder)
+    def _far(self, one: Instruction, last: bool) -> tuple[Cue, str]:
+        """Stand or, without a planner, play the base that is described most alike."""
+        if self.plans or is_negated(one.sentence):
+            message = f"{one.sentence!r} was not understood: {one.why_not}"
+            return Cue(REST, one.seconds or SHORTEST_S), message
+        match = self._known.nearest(one.sentence)
+        nearest = f"the nearest described skill is {match.sentence!r}"
+        cue = Cue(match.motion, None if last else one.seconds or LONGEST_S)
+        return cue, f"{one.sentence!r}: {nearest} ({match.cosine:.2f})"
 
 
 def answer(listener: Listener, request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one request, whatever it is."""
+    """The answer to any request."""
     number = request.get("id")
     try:
-        cues, told = listener.hear(str(request.get("text", "")))
+        cues, messages = listener.hear(str(request.get("text", "")))
     except ModuleNotFoundError as error:
         return {"id": number, "missing": str(error)}
     except Exception as error:  # the listener stays for the next text
         return {"id": number, "error": str(error)}
-    return {"id": number, "cues": [asdict(cue) for cue in cues], "told": told}
+    return {"id": number, "cues": [asdict(c) for c in cues], "messages": messages}
 
 
 def main() -> None:
@@ -126,7 +109,7 @@ def main() -> None:
     # What libraries print must not come between the answers.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    os.nice(_NICER)
+    os.nice(_NICE)
     torch.set_num_threads(1)
     listener = Listener(Bundle.open(sys.argv[1]), text_encoder())
     for line in sys.stdin:

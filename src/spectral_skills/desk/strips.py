@@ -8,10 +8,9 @@ from typing import Any
 import viser
 
 from spectral_skills.desk.bound import Bound
-from spectral_skills.desk.catalogue import Catalogue, Told
 from spectral_skills.desk.engine import Engine
-from spectral_skills.desk.words import in_words
 from spectral_skills.robot import g1
+from spectral_skills.spectral.catalogue import Catalogue, FaderLabel, in_words
 
 RAMPS_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _FINE, _COARSE, _WIDE = 0.05, 0.1, 5.0
@@ -27,18 +26,18 @@ class Strip:
         gui: viser.GuiApi,
         engine: Engine,
         catalogue: Catalogue,
-        told: Told,
+        label: FaderLabel,
         tell: Callable[[str], None],
         order: float,
     ):
-        self.told, self._engine, self._catalogue = told, engine, catalogue
+        self.label, self._engine, self._catalogue = label, engine, catalogue
         self._tell, self._base, self._written = tell, "", ""
-        name, reach = told.direction, told.reach
-        less, more = told.ends
-        low, high = told.safe
+        name, reach = label.direction, label.reach
+        less, more = label.ends
+        low, high = label.safe
         marks = [(low, less or "safe"), (0.0, "0"), (high, more or "safe")]
         slider = gui.add_slider(
-            told.title,
+            label.title,
             min=-reach,
             max=reach,
             step=_FINE if reach < _WIDE else _COARSE,
@@ -65,7 +64,7 @@ class Strip:
         self._fader.sync()
         self._show_buttons()
         self._base = self._catalogue.base(base)
-        line = self._told()
+        line = self._described()
         if line != self._written:
             self._line.content = self._written = line
 
@@ -84,14 +83,14 @@ class Strip:
         self._buttons.visible = used
 
     def _labels(self) -> tuple[str, ...]:
-        channel = self._engine.mixer.channel(self.told.direction)
+        channel = self._engine.mixer.channel(self.label.direction)
         seconds = channel.fader.ramp / g1.CONTROL_HZ
         mute = "MUTED" if channel.mute else "mute"
         solo = "SOLO ON" if channel.solo else "solo"
         return (mute, solo, f"ramp {seconds:g} s")
 
     async def _on_click(self, event: Any) -> None:
-        pressed, name = str(event.target.value).lower(), self.told.direction
+        pressed, name = str(event.target.value).lower(), self.label.direction
 
         def press(engine: Engine) -> None:
             channel = engine.mixer.channel(name)
@@ -107,17 +106,17 @@ class Strip:
 
         self._engine.post(press, self._tell)
 
-    def _told(self) -> str:
+    def _described(self) -> str:
         """Predicted beside measured; of a fader at rest, what it would do."""
-        told, at = self.told, self._channel.position
-        shown = at or told.safe[1] or 1.0
+        label, at = self.label, self._channel.position
+        shown = at or label.safe[1] or 1.0
         predicted = in_words(
-            self._catalogue.predicted(told.direction, shown), told.parts, 1
+            self._catalogue.predicted(label.direction, shown), label.parts, 1
         )
-        measured = self._catalogue.measured(told.direction, shown, self._base)
+        measured = self._catalogue.measured(label.direction, shown, self._base)
         if not isinstance(measured, str):
-            measured = in_words(measured, told.parts) or _NOTHING
-        beyond = not told.safe[0] <= at <= told.safe[1]
+            measured = in_words(measured, label.parts) or _NOTHING
+        beyond = not label.safe[0] <= at <= label.safe[1]
         return _LINE.format(
             at=f"{shown:+g}",
             shade="#c92a2a" if beyond else "#495057" if at else "#adb5bd",
@@ -153,8 +152,8 @@ class Strips:
             "Release all faders", color="red", icon=viser.Icon.HAND_STOP
         )
         panic.on_click(lambda _: engine.post(lambda e: e.mixer.release(), tell))
-        for told in self._catalogue.chosen:
-            self._add(told)
+        for label in self._catalogue.chosen:
+            self._add(label)
         self._more = gui.add_dropdown(
             "more faders", self._others(), initial_value=_PICK, order=_LAST
         )
@@ -170,26 +169,29 @@ class Strips:
             strip.sync(base)
 
     def _others(self) -> tuple[str, ...]:
-        told = self._catalogue.told
-        return (_PICK, *(told[name].label for name in told if name not in self._strips))
+        labels = self._catalogue.labels
+        others = [
+            label.line for name, label in labels.items() if name not in self._strips
+        ]
+        return (_PICK, *others)
 
-    def _add(self, told: Told) -> None:
+    def _add(self, label: FaderLabel) -> None:
         strip = Strip(
             self._gui,
             self._engine,
             self._catalogue,
-            told,
+            label,
             self._tell,
             order=_FIRST + len(self._strips),
         )
-        self._strips[told.direction] = strip
+        self._strips[label.direction] = strip
 
     def _show(self, name: str) -> None:
         """Give a direction a strip, if it has none."""
         with self._lock:
             if name in self._strips:
                 return
-            self._add(self._catalogue.told[name])
+            self._add(self._catalogue.labels[name])
             self._more.options = self._others()
             self._more.value = _PICK
 
@@ -197,8 +199,8 @@ class Strips:
         if event.client is None:
             return
         picked = event.target.value
-        for name, told in self._catalogue.told.items():
-            if told.label == picked:
+        for name, label in self._catalogue.labels.items():
+            if label.line == picked:
                 self._show(name)
 
 

@@ -105,7 +105,9 @@ class Talk:
         elif "error" in found:
             self._tell(found["error"])
         else:
-            self._play([_cue(one) for one in found["cues"]], "; ".join(found["told"]))
+            self._play(
+                [_cue(one) for one in found["cues"]], "; ".join(found["messages"])
+            )
 
     def _compare(self, text: str) -> None:
         """Without a language model: what shares most words with the text."""

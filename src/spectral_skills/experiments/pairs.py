@@ -25,13 +25,12 @@ from spectral_skills.experiments.stage import Stage, fell
 from spectral_skills.experiments.unseen_pairs import Judged
 from spectral_skills.models import Models
 from spectral_skills.motion.synthetic.factors import factors_of
-from spectral_skills.planner import knobs
-from spectral_skills.planner.knobs import Choice
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.routes import PlannedSource
 from spectral_skills.planner.text import TextEncoder
-from spectral_skills.planner.understand import base_of
+from spectral_skills.planner.understand import base_of, choose_knob
 from spectral_skills.results import Result
+from spectral_skills.spectral.catalogue import Choice
 from spectral_skills.spectral.direction_file import Directions
 
 STEPS = 400
@@ -115,7 +114,7 @@ def found_pairs(
         motion = _motion(stage, base)
         if motion is not None and added in SAID:
             like = base_of(stage.clips.sentences()[stage.names.index(motion)][0])
-            choice = knobs.choose(SAID[added], directions, encoder, like)
+            choice = choose_knob(SAID[added], directions, encoder, like)
             found.append(Pair((base, added), motion, choice))
     if not found:
         raise ValueError("no pair has a base among the motions that were learned")

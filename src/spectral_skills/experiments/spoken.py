@@ -1,6 +1,5 @@
 """A robot is told what to do, in words, and does it: one run on the CPU."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -19,22 +18,18 @@ from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.workers import one_torch_thread
 from spectral_skills.physics.base import simulate
-from spectral_skills.planner.knobs import Choice
-from spectral_skills.planner.known import Known
+from spectral_skills.planner.matching import KnownSentences
 from spectral_skills.planner.model import Planner, check_text
 from spectral_skills.planner.routes import InstructedSource, PlannedSource
-from spectral_skills.planner.text import TextEncoder, clean, pooled
-from spectral_skills.planner.understand import FarFromKnown, listen
+from spectral_skills.planner.text import TextEncoder, clean
+from spectral_skills.planner.understand import Interpreter, duration_s
+from spectral_skills.spectral.catalogue import Choice
 from spectral_skills.spectral.direction_file import Directions
 
 EVERY = 30
 """Steps after which is planned anew."""
-SHORTEST_S, LONGEST_S = 2.0, 6.0
-"""Of a step, if nobody says how long."""
 MOST_S = 120.0
 """Of a run."""
-STANDING = "stand still"
-"""What a robot is told in place of what it does not understand."""
 
 
 @dataclass(frozen=True)
@@ -171,27 +166,25 @@ def told_steps(
 ) -> tuple[Told, ...]:
     """What a robot is told, and when; commands change every `hold` steps."""
     motions = planner.config.about.motions
-    known = Known({m.name: m.sentences for m in motions}, planner.known, encoder)
+    sentences = [(m.name, s) for m in motions for s in m.sentences]
+    known = KnownSentences(sentences, encoder, planner.known)
     takes_s = {motion.name: motion.frames / FPS for motion in motions}
     found: list[Told] = []
     total_s = 0.0
-    for one in listen(text, known, directions, encoder):
-        if isinstance(one, FarFromKnown):
-            motion, sentence = standing(planner, encoder)
-            near = one.nearest, one.cosine
-            told = Told(one.text, sentence, motion, *near, (), 0, 0, one.why)
-        else:
-            # Told in words that were learned: `wave` alone could be either hand.
-            near = one.known, one.cosine
-            told = Told(one.sentence, one.known, one.motion, *near, one.knobs, 0, 0)
-        usual_s = min(max(takes_s[told.motion], SHORTEST_S), LONGEST_S)
-        lasts_s = one.seconds or seconds or usual_s
+    for one in Interpreter(known, encoder, directions).interpret(text):
+        # The planner reads what it has learned: `wave` alone could be either hand.
+        motion, sentence = one.motion, one.known
+        if not one.understood:
+            motion, sentence = known.standing()
+        lasts_s = one.seconds or seconds or duration_s(takes_s[motion])
         total_s += lasts_s
         if total_s > MOST_S:
             raise ValueError(f"that takes longer than {MOST_S:g} s; say it in parts")
         count = max(2, round(lasts_s * FPS / hold)) * hold
         begin = found[-1].end if found else 0
-        found.append(replace(told, begin=begin, end=begin + count))
+        near = one.known, one.cosine, one.knobs
+        span = begin, begin + count
+        found.append(Told(one.sentence, sentence, motion, *near, *span, one.why_not))
     return tuple(found)
 
 
@@ -204,20 +197,6 @@ def turned(steps: Sequence[Told], directions: Directions) -> np.ndarray:
             span = told.begin, told.end, ramp
             knobs.append(Knob(knob.direction, knob.amplitude, *span))
     return schedule(knobs, steps[-1].end, directions.names)
-
-
-def standing(planner: Planner, encoder: TextEncoder) -> tuple[str, str]:
-    """Name of the motion that is the planner's standing, and a sentence of it."""
-    known = [(m.name, s) for m in planner.config.about.motions for s in m.sentences]
-    stands = [i for i, (_, s) in enumerate(known) if re.search(r"\bstand", s.lower())]
-    if not stands:
-        raise ValueError(
-            "the planner has not learned to stand, so there is nothing safe to do in "
-            "place of what it does not understand"
-        )
-    meant = pooled(encoder.encode([STANDING])).to(planner.known)
-    # Row by row: a matrix product rounds equal rows unlike.
-    return known[stands[int((planner.known[stands] * meant).sum(dim=1).argmax())]]
 
 
 def _fell_at_s(record: Rollout) -> float | None:

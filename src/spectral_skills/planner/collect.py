@@ -19,8 +19,8 @@ from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import simulate
 from spectral_skills.planner import motions as planned
 from spectral_skills.planner import phrases
+from spectral_skills.planner.data import CHUNK, About, Motion, Rows
 from spectral_skills.planner.motions import Motions
-from spectral_skills.planner.rows import CHUNK, About, Motion, Rows
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig

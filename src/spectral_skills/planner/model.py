@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
+from spectral_skills.planner.data import About, Batch, Output
 from spectral_skills.planner.head import TIMES, Head, HeadConfig
-from spectral_skills.planner.rows import About, Batch, Output
 from spectral_skills.planner.text import TextEncoder, TextStates, pooled
 from spectral_skills.skill.encoder import moments
 from spectral_skills.skill.model import SHARD_BYTES, place
@@ -181,56 +181,3 @@ def check_match(
             f"the planner was trained with the encoder {about.encoder}, this skill "
             f"model's is {found}; give the skill model it was trained with"
         )
-
-
-class GraphedPlan:
-    """`plan` as one CUDA graph, for a fixed number of robots and of sentences.
-
-    Sentences may have up to `tokens` tokens. Weights that change later are seen,
-    weights that are replaced are not.
-    """
-
-    def __init__(
-        self, planner: Planner, robots: int, sentences: int = 1, tokens: int = 32
-    ):
-        device = planner.known.device
-        if device.type != "cuda":
-            raise ValueError(f"CUDA graphs run on cuda, and the planner is on {device}")
-        head = planner.config.head
-        self._noise = torch.randn(robots, head.chunk, head.action, device=device)
-        self._history = torch.zeros(robots, HISTORY, PROPRIO, device=device)
-        self._text = TextStates(
-            torch.zeros(sentences, tokens, head.text, device=device),
-            torch.ones(sentences, tokens, dtype=torch.bool, device=device),
-        )
-        side = torch.cuda.Stream(device)
-        side.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(side):  # libraries set themselves up outside the graph
-            for _ in range(3):
-                planner.plan(self._history, self._text, self._noise)
-        torch.cuda.current_stream(device).wait_stream(side)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._chunk = planner.plan(self._history, self._text, self._noise)
-
-    def __call__(
-        self, history: Tensor, text: TextStates, noise: Tensor | None = None
-    ) -> Tensor:
-        """What `plan` gives."""
-        self.tell(text)
-        self._history.copy_(history)
-        self._noise.normal_() if noise is None else self._noise.copy_(noise)
-        self._graph.replay()
-        return self._chunk.clone()
-
-    def tell(self, text: TextStates) -> None:
-        """Put sentences where the graph reads them."""
-        room, found = self._text.mask.shape, text.mask.shape
-        if found[0] != room[0] or found[1] > room[1]:
-            raise ValueError(
-                f"{found[0]} sentences of {found[1]} tokens; this graph is for "
-                f"{room[0]} of at most {room[1]}"
-            )
-        self._text.mask.zero_()
-        for own, given in zip(self._text, text, strict=True):
-            own[:, : found[1]] = given

@@ -21,8 +21,8 @@ from spectral_skills import rotation
 from spectral_skills.control.rollout import Track
 from spectral_skills.control.run import Tracker
 from spectral_skills.motion.windows import anchor_poses
+from spectral_skills.planner.data import CHUNK
 from spectral_skills.planner.model import Planner
-from spectral_skills.planner.rows import CHUNK
 from spectral_skills.planner.text import TextStates
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder

@@ -9,8 +9,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills.artifact import Provenance
+from spectral_skills.planner.data import Rows
 from spectral_skills.planner.model import KIND, Planner
-from spectral_skills.planner.rows import Rows
 from spectral_skills.planner.text import TextEncoder
 from spectral_skills.planner.trainer import PlanConfig, Trainer
 from spectral_skills.results import hardware

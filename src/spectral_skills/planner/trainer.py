@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from spectral_skills.planner.data import Batch, Output, Rows
 from spectral_skills.planner.head import TIMES, HeadConfig
 from spectral_skills.planner.model import Planner, PlannerConfig
-from spectral_skills.planner.rows import Batch, Output, Rows
 from spectral_skills.planner.text import TextEncoder, TextStates
 from spectral_skills.runs import load_optimizer, optimizer_tensors
 

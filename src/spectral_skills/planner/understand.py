@@ -1,19 +1,35 @@
-"""From what a person types to what a planner is told, one step after the other."""
+"""From typed text to instructions, which are motions that a planner knows and knobs.
+
+A text is split into clauses that follow each other. The parts of a clause are done at
+once: by one motion that has them all, as a motion with knobs on top, or else one after
+the other. Text that is far from everything known is not guessed.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spectral_skills.planner import inflection
-from spectral_skills.planner.knobs import Choice, choose
-from spectral_skills.planner.known import Known, Near, parts
-from spectral_skills.planner.opposites import denies, rests, stops
-from spectral_skills.planner.phrases import plain, take_apart
-from spectral_skills.planner.text import TextEncoder
+from spectral_skills.planner.matching import (
+    KnownSentences,
+    Match,
+    differences,
+    is_negated,
+    is_still,
+    opposed,
+    parts,
+    stops,
+    traits,
+)
+from spectral_skills.planner.phrases import PLAIN_VERBS, WORDS, parse, plain
+from spectral_skills.planner.text import TextEncoder, pooled
+from spectral_skills.spectral import catalogue
+from spectral_skills.spectral.catalogue import Choice
 from spectral_skills.spectral.direction_file import Directions
 
-LONGEST = 1000
-"""Characters of a text."""
+LONGEST_TEXT = 1000
+"""Largest number of characters of a text."""
+SHORTEST_S, LONGEST_S = 2.0, 6.0
+"""Shortest and longest duration of an instruction that does not say how long."""
 _THEN = re.compile(
     r"[,;.]? *\b(?:and )?(?:then|after that|afterwards|next|finally)\b,? *"
     r"|; *|[.!?]+ +"
@@ -26,99 +42,180 @@ _WRAPPED = re.compile(
     r"|let me see you |you should )+"
 )
 _POLITE = re.compile(r"[ ,]*\b(?:please|now|for me|thanks|thank you)$")
-_NUMBERS: dict[str, float] = {
-    **{"half a": 0.5, "a few": 3, "a": 1, "one": 1, "two": 2, "three": 3, "four": 4},
-    **{"five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10},
-    **{"fifteen": 15, "twenty": 20, "thirty": 30},
-}
+_NUMBERS = WORDS["numbers"]
 _SECONDS = re.compile(
     rf"[ ,]*(?:\bfor )?(?:about )?(\d+(?:\.\d+)?|\b(?:{'|'.join(_NUMBERS)}))"
     r"[ -]?(s|secs?|seconds?|min|minutes?)\b"
 )
-_BASES = {
-    "jog": r"jog\w*|run|running",
-    "squat": r"squat\w*|haunches",
-    "carry": r"carry\w*|hold\w* (?:a|something)",
-    "backward": r"back|backwards?",
-}
-"""Bases that directions were measured on, and the words of motions like them."""
-_ACTS = {
-    *("walk", "go", "move", "jog", "run", "turn", "march", "sidestep", "step", "squat"),
-    *("bow", "stand", "stay", "keep", "do", "make"),
-}
-"""Verbs of the whole body; others are of gestures."""
+_BODY = set(WORDS["verbs"]["body"].split())
+_WISHES = [(s, wish) for wish in WORDS["wishes"] for s in wish["sentences"]]
+_NEAR_WISH, _DIFFERENCE = 0.68, 0.1
+"""Cosine from which a text is taken for a wish, and the cost, in cosines, of a trait
+that only one of the two names."""
 _AS_KNOB = 0.05
-"""A part of a sentence is a knob, not a motion, if its cosine to what the knob is for
-is at most this much smaller."""
+"""A part of a clause becomes a knob rather than a motion if its cosine to the knob's
+wish is smaller by no more than this."""
 _AS_WHOLE = 0.1
-"""A clause is one motion, not several, if that is so much nearer than a part is."""
+"""A clause becomes one motion rather than several if its cosine is larger by this."""
 
 
-@dataclass
-class Step:
-    """What to do next."""
+@dataclass(frozen=True)
+class Instruction:
+    """One thing to do."""
 
     sentence: str
-    """As it was typed, without what was understood by itself."""
+    """What was typed, without what was understood separately."""
     motion: str
-    """The nearest motion that a planner knows, and its sentence."""
+    """Name of the nearest motion."""
     known: str
+    """Sentence of that motion that the planner has learned."""
     cosine: float
     knobs: tuple[Choice, ...] = ()
     seconds: float | None = None
+    """Duration, if the text says how long."""
+    why_not: str = ""
+    """Why it was not understood; empty if it was."""
+
+    @property
+    def understood(self) -> bool:
+        return not self.why_not
 
 
-class FarFromKnown(ValueError):  # noqa: N818
-    """A sentence that is like none that a planner was trained with."""
-
-    def __init__(self, text: str, nearest: str, cosine: float, why: str = ""):
-        why = why or f"the nearest known sentence is {nearest!r} (cosine {cosine:.2f})"
-        super().__init__(f"{text!r} is not like anything this planner knows; {why}")
-        self.text, self.nearest, self.cosine, self.why = text, nearest, cosine, why
-        self.seconds: float | None = None
+class _Refusal(Exception):  # noqa: N818
+    def __init__(self, match: Match, why: str = ""):
+        near = f"the nearest known sentence is {match.sentence!r}"
+        self.match, self.why = match, why or f"{near} (cosine {match.cosine:.2f})"
 
 
-def understand(
-    text: str, known: Known, directions: Directions | None, encoder: TextEncoder
-) -> list[Step]:
-    """The steps of a text; without directions, nothing becomes a knob."""
-    steps = listen(text, known, directions, encoder)
-    for step in steps:
-        if isinstance(step, FarFromKnown):
-            raise step
-    return [step for step in steps if isinstance(step, Step)]
+@dataclass(frozen=True)
+class Interpreter:
+    """Understands texts by known sentences and, if there are any, by directions."""
 
+    known: KnownSentences
+    encoder: TextEncoder
+    directions: Directions | None = None
 
-def listen(
-    text: str, known: Known, directions: Directions | None, encoder: TextEncoder
-) -> list[Step | FarFromKnown]:
-    """The steps of a text, and in their places what is far from all that is known."""
-    if not text.strip():
-        raise ValueError("there is no text: say what to do, such as `walk forward`")
-    if len(text) > LONGEST:
-        raise ValueError(
-            f"the text has {len(text)} characters, and at most {LONGEST} are read"
-        )
-    listener = _Listener(known, directions, encoder)
-    found: list[Step | FarFromKnown] = []
-    for clause, seconds in _clauses(text):
-        before = found[-1] if found else None
-        if not clause:
-            if before is not None:
-                before.seconds = seconds
-            continue
+    def interpret(self, text: str) -> list[Instruction]:
+        """The instructions of a text, including those that were not understood."""
+        if not text.strip():
+            raise ValueError("there is no text: say what to do, such as `walk forward`")
+        if len(text) > LONGEST_TEXT:
+            raise ValueError(
+                f"the text has {len(text)} characters, and at most {LONGEST_TEXT} are "
+                "read"
+            )
+        found: list[Instruction] = []
+        for clause, seconds in _clauses(text):
+            if clause:
+                # A wish cannot change what was not understood.
+                before = found[-1] if found and found[-1].understood else None
+                found += self._clause(clause, before)
+            if found:
+                found[-1] = replace(found[-1], seconds=seconds)
+        return found or [_refused(text, _Refusal(self.known.nearest(text)))]
+
+    def _clause(self, clause: str, before: Instruction | None) -> list[Instruction]:
         try:
-            # After what is not understood there is nothing to be changed.
-            steps = listener.hear(clause, before if isinstance(before, Step) else None)
-            found += steps
-        except FarFromKnown as far:
-            far.text = clause
-            found.append(far)
-        found[-1].seconds = seconds
-    if not found:
-        near = known.nearest(text)
-        found.append(FarFromKnown(text, near.sentence, near.cosine))
-    return found
+            return self._understood(clause, before)
+        except _Refusal as refusal:
+            return [_refused(clause, refusal)]
+
+    def _understood(self, clause: str, before: Instruction | None) -> list[Instruction]:
+        known = self.known
+        if stops(clause) and (still := known.at_rest(clause)):
+            return [_accepted(still.sentence, still)]
+        match = known.nearest(clause)
+        if is_negated(clause) and not is_still(match.sentence):
+            why = "it says what not to do: say what to do instead"
+            raise _Refusal(match, why)
+        if len(several := parts(clause)) > 1:
+            return self._at_once(clause, several)
+        if known.is_near(clause, match):
+            return [_accepted(clause, match)]
+        if before and (knob := self._knob(clause, before.known)):
+            return [replace(before, knobs=(*before.knobs, knob), seconds=None)]
+        raise _Refusal(match)
+
+    def _at_once(self, clause: str, several: Sequence[str]) -> list[Instruction]:
+        """A clause with several parts as one motion, if one has them all."""
+        known = self.known
+        matches = [known.nearest(part, single=True) for part in several]
+        whole = known.nearest(clause)
+        if motion := known.combined(frozenset(match.motion for match in matches)):
+            whole = known.of_motion(clause, motion)
+        weakest = min(match.cosine for match in matches)
+        nearer = whole.cosine > weakest + _AS_WHOLE and len(parts(whole.sentence)) > 1
+        if (motion or nearer) and known.is_near(clause, whole):
+            return [_accepted(clause, whole)]
+        return self._with_knobs(several, matches)
+
+    def _with_knobs(
+        self, several: Sequence[str], matches: Sequence[Match]
+    ) -> list[Instruction]:
+        """A base with knobs; parts that are not knobs come before or after it."""
+        first = next((i for i, m in enumerate(matches) if _is_act(m.sentence)), 0)
+        base, knobs, found = matches[first], [], {}
+        for number, (part, match) in enumerate(zip(several, matches, strict=True)):
+            knob = self._knob(part, base.sentence) if number != first else None
+            if knob and knob.cosine >= match.cosine - _AS_KNOB:
+                knobs.append(knob)
+            elif not self.known.is_near(part, match):
+                raise _Refusal(match)
+            else:
+                found[number] = _accepted(part, match)
+        found[first] = replace(found[first], knobs=tuple(knobs))
+        return [found[number] for number in sorted(found)]
+
+    def _knob(self, wish: str, base: str) -> Choice | None:
+        if self.directions is None:
+            return None
+        return choose_knob(wish, self.directions, self.encoder, base_of(base))
+
+
+def choose_knob(
+    text: str, directions: Directions, encoder: TextEncoder, base: str = "walk"
+) -> Choice | None:
+    """The direction and amplitude for a wish such as `higher steps`.
+
+    None if the text is far from every wish or no direction was measured to serve it.
+    """
+    bare, scale = _scaled(text)
+    if not bare:
+        return None
+    vectors = pooled(encoder.encode([bare, *(sentence for sentence, _ in _WISHES)]))
+    cosines, asked = vectors[1:] @ vectors[0], traits(bare)
+    scores = cosines.clone()
+    for at, (sentence, _) in enumerate(_WISHES):
+        own = traits(sentence)
+        scores[at] -= _DIFFERENCE * differences(asked, own) + 2.0 * opposed(asked, own)
+    best = int(scores.argmax())
+    wish, cosine = _WISHES[best][1], float(cosines[best])
+    if cosine < _NEAR_WISH or scores[best] < -1.0:
+        return None
+    found = catalogue.choose(directions, wish["name"], wish["parts"], base, scale)
+    return found and replace(found, cosine=cosine)
+
+
+def _scaled(text: str) -> tuple[str, float]:
+    """A wish without its words for how much, and the factor that they stand for."""
+    text, scale = " ".join(re.sub(r"\byour\b", "the", text.lower()).split()), 1.0
+    for pattern, factor in WORDS["scales"].items():
+        text, found = re.subn(rf"(?:^| )(?:{pattern})\b", "", text)
+        scale = factor if found else scale
+    return text.strip(" ,."), scale
+
+
+def duration_s(takes_s: float) -> float:
+    """Duration of an instruction whose motion takes `takes_s`, unless the text says."""
+    return min(max(takes_s, SHORTEST_S), LONGEST_S)
+
+
+def base_of(sentence: str) -> str:
+    """The base whose measured effects hold for a motion, by its sentence."""
+    for base, words in WORDS["bases"].items():
+        if re.search(rf"\b(?:{words})\b", sentence):
+            return base
+    return "walk"
 
 
 def _clauses(text: str) -> Iterator[tuple[str, float | None]]:
@@ -136,11 +233,11 @@ def _clauses(text: str) -> Iterator[tuple[str, float | None]]:
 
 
 def _listed(text: str) -> Iterator[str]:
-    """A text at every `then`, and at every comma that an order follows."""
+    """A text split at every `then`, and at every comma that an order follows."""
     for clause in _THEN.split(text):
         first, *others = re.split(r", (?=([\w-]+))", clause)
         for word, more in zip(others[::2], others[1::2], strict=True):
-            if inflection.ORDERS.get(word) == word:
+            if PLAIN_VERBS.get(word) == word:
                 yield first
                 first = more
             else:
@@ -148,76 +245,15 @@ def _listed(text: str) -> Iterator[str]:
         yield first
 
 
-@dataclass(frozen=True)
-class _Listener:
-    known: Known
-    directions: Directions | None
-    encoder: TextEncoder
-
-    def hear(self, clause: str, before: Step | None) -> list[Step]:
-        """Steps of one clause."""
-        if stops(clause) and (still := self.known.at_rest(clause)):
-            return [_step(still.sentence, still)]
-        near = self.known.nearest(clause)
-        if denies(clause) and not rests(near.sentence):
-            why = "it tells what not to do: say what to do instead"
-            raise FarFromKnown(clause, near.sentence, near.cosine, why)
-        told = parts(clause)
-        if len(told) > 1:
-            return self._at_once(clause, told)
-        if self.known.is_near(clause, near):
-            return [_step(clause, near)]
-        if before and (knob := self._knob(clause, before.known)):
-            return [replace(before, knobs=(*before.knobs, knob), seconds=None)]
-        raise FarFromKnown(clause, near.sentence, near.cosine)
-
-    def _at_once(self, clause: str, told: list[str]) -> list[Step]:
-        """Steps of a clause with several parts: one, where a motion has them all."""
-        nears = [self.known.nearest(part, single=True) for part in told]
-        whole = self.known.nearest(clause)
-        if motion := self.known.together(frozenset(near.motion for near in nears)):
-            whole = self.known.of_motion(clause, motion)
-        several = len(parts(whole.sentence)) > 1
-        stranger = min(near.cosine for near in nears)
-        better = motion or (several and whole.cosine > stranger + _AS_WHOLE)
-        if better and self.known.is_near(clause, whole):
-            return [_step(clause, whole)]
-        return self._one_by_one(told, nears)
-
-    def _one_by_one(self, told: list[str], nears: list[Near]) -> list[Step]:
-        """A base with knobs, and what else is to be done after it."""
-        first = next((i for i, n in enumerate(nears) if _is_act(n.sentence)), 0)
-        base, knobs, after = nears[first], [], []
-        for number, (part, near) in enumerate(zip(told, nears, strict=True)):
-            knob = self._knob(part, base.sentence) if number != first else None
-            if knob and knob.cosine >= near.cosine - _AS_KNOB:
-                knobs.append(knob)
-            elif not self.known.is_near(part, near):
-                raise FarFromKnown(part, near.sentence, near.cosine)
-            elif number != first:
-                after.append((number, _step(part, near)))
-        step = replace(_step(told[first], base), knobs=tuple(knobs))
-        return [s for _, s in sorted([(first, step), *after], key=lambda one: one[0])]
-
-    def _knob(self, wish: str, base: str) -> Choice | None:
-        if self.directions is None:
-            return None
-        return choose(wish, self.directions, self.encoder, base_of(base))
-
-
-def base_of(sentence: str) -> str:
-    """The base whose measured effects hold for a motion, by its sentence."""
-    for base, words in _BASES.items():
-        if re.search(rf"\b(?:{words})\b", sentence):
-            return base
-    return "walk"
-
-
 def _is_act(sentence: str) -> bool:
-    """Whether a sentence tells of more than a gesture."""
-    said = take_apart(sentence)
-    return said is not None and bool(said.acts) and said.acts[0].split()[0] in _ACTS
+    """Whether a sentence asks for more than a gesture."""
+    orders = parse(sentence)
+    return bool(orders and orders.acts) and orders.acts[0].split()[0] in _BODY
 
 
-def _step(sentence: str, near: Near) -> Step:
-    return Step(sentence, near.motion, near.sentence, near.cosine)
+def _accepted(sentence: str, match: Match) -> Instruction:
+    return Instruction(sentence, match.motion, match.sentence, match.cosine)
+
+
+def _refused(sentence: str, refusal: _Refusal) -> Instruction:
+    return replace(_accepted(sentence, refusal.match), why_not=refusal.why)

@@ -12,7 +12,6 @@ from PIL import Image, ImageDraw
 from tqdm import tqdm
 
 from spectral_skills.experiments.spoken import Spoken, Told
-from spectral_skills.planner.knobs import Choice
 from spectral_skills.plots import ink, rollout_film
 from spectral_skills.robot.render import Camera, RobotRenderer
 from spectral_skills.rotation import yaw
@@ -196,7 +195,7 @@ def _entry(told: Told, fps: float) -> dict[str, Any]:
         "nearest": told.nearest,
         "cosine": told.cosine,
         "knobs": [
-            {"direction": k.direction, "amplitude": k.amplitude, "does": k.told}
+            {"direction": k.direction, "amplitude": k.amplitude, "does": k.effect}
             for k in told.knobs
         ],
     }
@@ -206,7 +205,7 @@ def _meaning(told: Told) -> str:
     """What a step was taken for."""
     if not told.understood:
         return f"not understood: {told.why}; keeps standing"
-    added = "".join(f", {_turned(knob)}" for knob in told.knobs)
+    added = "".join(f", {knob.label}" for knob in told.knobs)
     return f"as {told.motion} ({told.cosine:.2f}){added}"
 
 
@@ -214,13 +213,7 @@ def _how(told: Told) -> str:
     """What else there is to say of a step."""
     if not told.understood:
         return "not understood: keeps standing"
-    return ", ".join(map(_turned, told.knobs))
-
-
-def _turned(knob: Choice) -> str:
-    """What a knob is for, and how far it is turned."""
-    wish = knob.told.partition(" by ")[0]
-    return f"{wish} ({knob.direction} {knob.amplitude:+g})"
+    return ", ".join(knob.label for knob in told.knobs)
 
 
 def _summary(spoken: Spoken) -> str:

@@ -23,7 +23,6 @@ from spectral_skills.experiments.spoken import EVERY
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
-from spectral_skills.planner import export as planner_export
 from spectral_skills.planner.model import Planner, check_text
 from spectral_skills.planner.text import TextEncoder, TextStates, text_encoder
 from spectral_skills.robot import g1
@@ -154,7 +153,7 @@ def _write_planner(
     words = words or text_encoder()
     check_text(planner, words)
     text = words.encode(planner.config.about.sentences)
-    planner_export.export(planner, folder / bundle.PLANNER)
+    graphs.export(planner, folder / bundle.PLANNER)
     arrays = {"states": text.states.numpy(), "mask": text.mask.numpy()}
     write_file(folder / bundle.SENTENCES, save(arrays))
     return text

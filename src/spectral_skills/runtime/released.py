@@ -17,7 +17,7 @@ _SOURCES = (
     *("pretrained/*.safetensors", "pretrained/*/provenance.json"),
     *(f"deploy/{name}.py" for name in ("base_clips", "bundle", "corpus_bank")),
     *(f"deploy/{name}.py" for name in ("export", "graphs", "loops")),
-    *("planner/export.py", "motion/synthetic/bases.py", "robot/g1.py"),
+    *("motion/synthetic/bases.py", "robot/g1.py"),
     *("motion/ik*.py", "motion/synthetic/*.py"),
 )
 """The files that decide what is in it."""

@@ -27,11 +27,11 @@ from spectral_skills.motion.kinematics import (
     joint_velocities,
     link_velocities,
 )
-from spectral_skills.planner.export import to_onnx
 from spectral_skills.robot import g1
 from spectral_skills.runtime import graphs, parity
 from spectral_skills.runtime.base_clips import NAMES, BaseClip, base_clips
 from spectral_skills.runtime.export import FOLLOWED, stages
+from spectral_skills.runtime.graphs import to_onnx
 from spectral_skills.runtime.parity import Observed
 from spectral_skills.tracking.observations import HISTORY, phase
 from spectral_skills.tracking.policy import PHASE, Controller

@@ -8,9 +8,9 @@ import pytest
 import torch
 from small_planner import SKILL, TEXT, make_planner
 
-from spectral_skills.planner.export import INPUTS, export
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
+from spectral_skills.runtime.graphs import INPUTS, export
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,17 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from spectral_skills.desk.catalogue import FELL, TOPICS, UNTRIED, Catalogue
-from spectral_skills.desk.words import HELD_S, in_words
+from spectral_skills.control.mixer import full_amplitude
+from spectral_skills.spectral.catalogue import (
+    FELL,
+    HELD_S,
+    TOPICS,
+    UNTRIED,
+    Catalogue,
+    in_words,
+)
 from spectral_skills.spectral.direction_file import Directions
 
 
@@ -33,13 +39,13 @@ def made_of(*entries) -> Catalogue:
 
 def test_there_is_a_fader_for_everything_people_want(catalogue):
     """One direction each, and the ends of its fader say what they do."""
-    assert [told.title for told in catalogue.chosen] == [t.title for t in TOPICS]
-    names = [told.direction for told in catalogue.chosen]
+    assert [label.title for label in catalogue.chosen] == [t.title for t in TOPICS]
+    names = [label.direction for label in catalogue.chosen]
     assert len(set(names)) == len(names)
-    for told, topic in zip(catalogue.chosen, TOPICS, strict=True):
-        assert told.safe[0] < 0 < told.safe[1] < told.reach
-        side = told.safe[1] if told.ends[1] == topic.more else told.safe[0]
-        found = catalogue.measured(told.direction, side, "walk")
+    for label, topic in zip(catalogue.chosen, TOPICS, strict=True):
+        assert label.safe[0] < 0 < label.safe[1] < label.reach
+        side = label.safe[1] if label.ends[1] == topic.more else label.safe[0]
+        found = catalogue.measured(label.direction, side, "walk")
         assert not isinstance(found, str)
         assert all(sign * found[name] > 0 for name, sign in topic.parts.items())
 
@@ -67,9 +73,9 @@ def test_safe_is_what_all_bases_stand():
     found = made_of(
         entry("turn", {}, safe=(-2.0, 4.0)), entry("turn", {}, "jog", (-3.0, 1.0))
     )
-    told = found.told["turn"]
-    assert told.safe == (-2.0, 1.0) and told.ends == ("that", "this")
-    assert told.label == "turn: this / that" and told.reach == 2.5
+    label = found.labels["turn"]
+    assert label.safe == (-2.0, 1.0) and label.ends == ("that", "this")
+    assert label.line == "turn: this / that" and label.reach == 2.5
 
 
 def test_what_was_never_measured_has_faders_too():
@@ -112,7 +118,12 @@ def test_changes_in_words(changes, told):
     )
 
 
+def test_headings_are_over_the_time_that_knobs_are_up():
+    """In runs of 400 steps, as those of the catalogue are."""
+    held = full_amplitude(400)
+    assert HELD_S == (held.stop - held.start - 1) / 50
+
+
 def test_what_a_fader_is_for_comes_first():
     changes = {"heading": 100.0, "right_shoulder_pitch": -0.1}
     assert in_words(changes, ("right_shoulder_pitch",)).startswith("right arm up")
-    assert np.isfinite(HELD_S)

@@ -1,0 +1,314 @@
+"""What directions do to a robot, which of them serves a wish, and how to say it.
+
+Predicted effects per unit come from the skill model; measured ones are those of
+`spectral evaluate composition catalogue`. Both are read from the file of directions.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spectral_skills.spectral.direction_file import (
+    NOTICED,
+    SHOULDERS,
+    SIDES,
+    Directions,
+)
+
+USUAL_BASE = "walk"
+"""Base on which directions were measured first and most."""
+USUAL_AMPLITUDE = 2.0
+"""Amplitude that is used where it has a noticeable effect."""
+HELD_S = 5.38
+"""Time in which a robot of the catalogue turns by the heading it reports."""
+UNTRIED, FELL = "not tried so far", "the robot fell"
+_PURE = 0.55
+"""Smallest share of a wish in everything that a direction changes."""
+_ENOUGH = 3.0
+"""Noticeable changes of what a fader is for; more are not better."""
+_PREFERENCE = {"target": 1.3, "part": 1.1, "spectral": 1.0}
+"""Weights of families: a direction solved for its effect is easier to explain."""
+_UNTRIED_REACH = 3.0
+"""Reach of a fader whose direction nobody has measured."""
+_BEYOND = 1.25
+"""Reach of a fader, as a multiple of what was tried without a fall."""
+_ALIKE = 0.7
+"""Two sides are described as one if the smaller change is this share of the larger."""
+_PREDICTED = {
+    **{name: name for name in SHOULDERS},
+    "heading": "yaw_rate",
+    "speed": "forward_speed",
+    "root_height": "root_height",
+}
+"""Measures, and the attribute of the skill model that predicts each."""
+Parts = Mapping[str, int]
+"""Measures that a wish is about: 1 where it is to grow, -1 where it is to fall."""
+
+
+def served(effects: Mapping[str, float], parts: Parts) -> tuple[float, float]:
+    """How much of a wish comes true, in noticeable changes, and its share of all."""
+    sizes = {name: value / NOTICED[name] for name, value in effects.items()}
+    wished = min(sign * sizes.get(name, 0.0) for name, sign in parts.items())
+    if wished <= 0:
+        return 0.0, 0.0
+    other = math.hypot(*(size for name, size in sizes.items() if name not in parts))
+    return wished, wished / (wished + other)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A direction chosen for a wish."""
+
+    direction: str
+    amplitude: float
+    """Signed amplitude within what the robot withstood when it was measured."""
+    wish: str
+    effect: str
+    """Measured changes, in words and numbers."""
+    cosine: float = 1.0
+    """Similarity of what was typed to the wish."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.wish} ({self.direction} {self.amplitude:+g})"
+
+
+def choose(
+    directions: Directions, wish: str, parts: Parts, base: str, scale: float = 1.0
+) -> Choice | None:
+    """The measured direction that serves a wish best, or None.
+
+    Effects are best known on the walk. On the base itself the robot must have stayed
+    on its feet, and the effect must not have been the opposite. The usual amplitude is
+    preferred where its effect is noticeable, else the strongest that was tried.
+    """
+    here = {one["direction"]: one for one in directions.measured if one["base"] == base}
+    best: tuple | None = None
+    for one in directions.measured:
+        if one["base"] != USUAL_BASE:
+            continue
+        own = here.get(one["direction"], one)
+        (low, high), (lower, higher) = one["safe"], own["safe"]
+        safe = max(low, lower), min(high, higher)
+        for label, effects in one["effects"].items():
+            amplitude, seen = float(label), own["effects"].get(label) or {}
+            if not effects or not safe[0] <= amplitude <= safe[1]:
+                continue
+            if any(sign * seen.get(name, 0.0) < 0 for name, sign in parts.items()):
+                continue
+            size, share = served(effects, parts)
+            rank = (abs(amplitude) == USUAL_AMPLITUDE, size * share)
+            if share >= _PURE and (best is None or rank > best[0]):
+                best = rank, amplitude, safe, one["direction"], effects
+    if best is None:
+        return None
+    _, amplitude, safe, name, effects = best
+    most = abs(safe[amplitude > 0])
+    taken = math.copysign(min(abs(amplitude) * scale, most), amplitude)
+    changes = ", ".join(f"{measure} {value:+g}" for measure, value in effects.items())
+    source = f"{name}, on {USUAL_BASE} at {amplitude:+g}"
+    return Choice(name, taken, wish, f"{wish} by {source}: {changes}")
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Something that people want a fader for."""
+
+    title: str
+    less: str
+    more: str
+    parts: Parts
+    """Measures that grow or fall towards `more`."""
+
+
+TOPICS = (
+    Topic("Right arm", "lower", "raise", {"right_shoulder_pitch": -1}),
+    Topic("Left arm", "lower", "raise", {"left_shoulder_pitch": -1}),
+    Topic("Arms", "in", "out", {"left_shoulder_roll": 1, "right_shoulder_roll": -1}),
+    Topic("Turn", "right", "left", {"heading": 1}),
+    Topic("Speed", "slower", "faster", {"speed": 1}),
+    Topic("Steps", "low", "high", {"left_apex": 1, "right_apex": 1}),
+)
+
+
+@dataclass(frozen=True)
+class FaderLabel:
+    """How a direction's fader is labelled."""
+
+    direction: str
+    """Name in the file of directions."""
+    title: str
+    ends: tuple[str, str] = ("", "")
+    """Effects on the negative and on the positive side."""
+    safe: tuple[float, float] = (0.0, 0.0)
+    """Amplitudes at which the robot stayed on its feet on every base."""
+    parts: tuple[str, ...] = ()
+    """Measures that the fader is for."""
+
+    @property
+    def reach(self) -> float:
+        """Largest amplitude of the fader, on both sides."""
+        tried = max(-self.safe[0], self.safe[1])
+        return round(_BEYOND * tried, 1) if tried > 0 else _UNTRIED_REACH
+
+    @property
+    def line(self) -> str:
+        """One line for a list of directions."""
+        ends = " / ".join(end or "-" for end in reversed(self.ends))
+        return f"{_short(self.direction)}: {ends}" if any(self.ends) else self.direction
+
+
+def _short(name: str) -> str:
+    return name.split(" ")[0]
+
+
+class Catalogue:
+    """All directions of a file, as a page of faders shows them."""
+
+    def __init__(self, directions: Directions):
+        self._directions = directions
+        self._entries: dict[tuple[str, str], Mapping[str, Any]] = {
+            (one["direction"], one["base"]): one for one in directions.measured
+        }
+        self.labels = {name: self._label(name) for name in directions.names}
+        self.chosen = self._choose()
+        """Labels of the best direction for each topic, or of the first few directions
+        if nothing was measured."""
+
+    def predicted(self, name: str, amplitude: float) -> dict[str, float]:
+        """Changes of measures that the skill model predicts."""
+        directions = self._directions
+        row = directions.effect_mean[directions.index(name)].astype(float)
+        known = {
+            measure: amplitude * float(row[directions.attributes.index(attribute)])
+            for measure, attribute in _PREDICTED.items()
+            if attribute in directions.attributes
+        }
+        if "heading" in known:
+            known["heading"] = math.degrees(known["heading"]) * HELD_S
+        return known
+
+    def measured(
+        self, name: str, amplitude: float, base: str
+    ) -> dict[str, float] | str:
+        """Measured noticeable changes, linear between amplitudes that were tried, or
+        the reason why there are none."""
+        entry = self._entries.get((_short(name), self.base(base)))
+        if entry is None:
+            return UNTRIED
+        tried = {float(label): effects for label, effects in entry["effects"].items()}
+        side = {0.0: {}} | {a: e for a, e in tried.items() if a * amplitude > 0}
+        sizes, size = sorted(side, key=abs), abs(amplitude)
+        if size > abs(sizes[-1]) + 1e-9:
+            return UNTRIED
+        above = next(a for a in sizes if abs(a) >= size - 1e-9)
+        below = max((a for a in sizes if abs(a) <= size), key=abs)
+        if side[above] is None or side[below] is None:
+            return FELL
+        share = 0.0 if above == below else (size - abs(below)) / abs(above - below)
+        names = [n for n in NOTICED if n in side[above] or n in side[below]]
+        return {
+            n: (1 - share) * side[below].get(n, 0.0) + share * side[above].get(n, 0.0)
+            for n in names
+        }
+
+    def base(self, name: str) -> str:
+        """The base whose measurements hold for what is playing."""
+        return name if any(base == name for _, base in self._entries) else USUAL_BASE
+
+    def _label(self, name: str) -> FaderLabel:
+        short = _short(name)
+        ours = [e for (direction, _), e in self._entries.items() if direction == short]
+        if not ours:
+            return FaderLabel(name, name)
+        lows, highs = zip(*(one["safe"] for one in ours), strict=True)
+        more, less = self._entries.get((short, USUAL_BASE), ours[0])["names"]
+        safe = float(max(lows)), float(min(highs))
+        return FaderLabel(name, short, (less, more), safe)
+
+    def _choose(self) -> list[FaderLabel]:
+        chosen: dict[str, FaderLabel] = {}
+        pairs = zip(self._directions.names, self._directions.families, strict=True)
+        signed = [(n, family, sign) for n, family in pairs for sign in (1, -1)]
+        for topic in TOPICS:
+            worth = [_PREFERENCE[f] * self._worth(n, topic, s) for n, f, s in signed]
+            best = max(range(len(worth)), key=worth.__getitem__, default=-1)
+            if best < 0 or worth[best] <= 0 or signed[best][0] in chosen:
+                continue
+            name, _, sign = signed[best]
+            ends = (topic.less, topic.more)[::sign]
+            safe = self.labels[name].safe
+            label = FaderLabel(name, topic.title, ends, safe, tuple(topic.parts))
+            chosen[name] = label
+        return list(chosen.values()) or list(self.labels.values())[: len(TOPICS)]
+
+    def _worth(self, name: str, topic: Topic, sign: int) -> float:
+        """How well a direction serves, over bases and both sides of its fader."""
+        total = 0.0
+        for (direction, base), entry in self._entries.items():
+            if direction != _short(name):
+                continue
+            sides = {1: 0.0, -1: 0.0}
+            for label, effects in entry["effects"].items():
+                side = 1 if float(label) > 0 else -1
+                parts = {n: sign * side * own for n, own in topic.parts.items()}
+                size, share = served(effects or {}, parts)
+                sides[side] = max(sides[side], min(size, _ENOUGH) * share)
+            total += (2.0 if base == USUAL_BASE else 1.0) * sum(sides.values())
+        return total
+
+
+def in_words(
+    changes: Mapping[str, float], parts: Sequence[str] = (), most: int = 2
+) -> str:
+    """The strongest changes as people say them; those of `parts` come first."""
+    sizes = {n: abs(v) / NOTICED[n] for n, v in changes.items() if math.isfinite(v)}
+    shown = [n for n in sizes if sizes[n] >= (0.1 if n in parts else 0.5)]
+    shown.sort(key=lambda name: (name not in parts, -sizes[name]))
+    phrases: list[str] = []
+    while shown and len(phrases) < most:
+        name = shown.pop(0)
+        side, _, part = (
+            name.partition("_") if name.startswith(SIDES) else ("", "", name)
+        )
+        other = f"{'right' if side == 'left' else 'left'}_{part}"
+        ours, theirs = _outward(name, changes[name]), 0.0
+        if side and other in shown:
+            theirs = _outward(other, changes[other])
+        if theirs / ours >= _ALIKE:
+            shown.remove(other)
+            phrases.append(_phrase("both", part, (ours + theirs) / 2))
+        else:
+            phrases.append(_phrase(side, part, ours))
+    return ", ".join(phrases)
+
+
+def _outward(name: str, change: float) -> float:
+    """A change as it would be on the left side: rolls and yaws are mirrored."""
+    mirrored = name.startswith("right") and name.endswith(("roll", "yaw"))
+    return -change if mirrored else change
+
+
+def _phrase(side: str, part: str, change: float) -> str:
+    """One change: `right arm up 43°`, `turns left 8°/s`, `0.20 m/s faster`."""
+    size, grows = abs(change), change > 0
+    limb, degrees = f"{side} arm{'s' * (side == 'both')}", f"{math.degrees(size):.0f}°"
+    match part:
+        case "heading":
+            return f"turns {'left' if grows else 'right'} {size / HELD_S:.0f}°/s"
+        case "speed":
+            return f"{size:.2f} m/s {'faster' if grows else 'slower'}"
+        case "root_height":
+            return f"{100 * size:.0f} cm {'taller' if grows else 'lower'}"
+        case "stride":
+            return f"{size:.1f} Hz {'quicker' if grows else 'slower'} steps"
+        case "apex":
+            foot = "both feet" if side == "both" else f"{side} foot"
+            return f"{foot} {100 * size:.0f} cm {'higher' if grows else 'lower'}"
+        case "shoulder_pitch":
+            return f"{limb} {'down' if grows else 'up'} {degrees}"
+        case "shoulder_roll":
+            return f"{limb} {'out' if grows else 'in'} {degrees}"
+        case _:
+            return f"{limb} turned {'out' if grows else 'in'} {degrees}"
