@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectral_skills.cli import main as cli
-from spectral_skills.plots.tables import load, page
+from spectral_skills.plots.tables import _layout, load, pages
 from spectral_skills.recipes import PRETRAIN
 from spectral_skills.tracking.recipes import TRACK
 
@@ -82,6 +82,16 @@ def test_tables_of_recipes_are_whole(document, recipes):
         assert f"`{name}`" in text or name.startswith("ablation-"), name
 
 
-def test_the_page_of_results_is_that_of_its_file():
-    path = ROOT / "docs" / "results.jsonl"
-    assert path.with_suffix(".md").read_text() == page(load(path))
+def test_pages_of_results_are_generated_from_their_file():
+    """The front page fits one screen, and no headline is missing."""
+    results = load(ROOT / "docs" / "results.jsonl")
+    wanted = pages(results)
+    for name, text in wanted.items():
+        assert (ROOT / "docs" / name).read_text() == text, name
+    written = (ROOT / "docs" / "results").glob("*.md")
+    assert {f"results/{path.name}" for path in written} | {"results.md"} == set(wanted)
+    front = wanted["results.md"]
+    assert len(front.splitlines()) < 50
+    for headline in _layout()["headlines"]:
+        assert f"| {headline['what']} |" in front
+    assert "results/other.md" not in wanted

@@ -17,8 +17,7 @@ from spectral_skills.plots.groups import (
     plain_gaits,
 )
 from spectral_skills.plots.plausibility import print_check
-from spectral_skills.plots.tables import load, page, publish
-from spectral_skills.results import Result
+from spectral_skills.plots.tables import load
 
 STRIDE = Stride(**dict.fromkeys((f.name for f in fields(Stride)), 0.5))
 
@@ -103,34 +102,3 @@ def test_check_against_another_corpus(make_clip, make_corpus, tmp_path, capsys):
     assert set(found) == {"groups", "gait", "clips", "against"}
     assert set(found["clips"]) == {"forward_0001", "wave_0002"}
     assert set(found["against"]["groups"]) == {"walk", "all"}
-
-
-def test_rows_with_the_same_metrics_become_a_wide_table(tmp_path):
-    """Three numbers a row are columns; two kinds of row stay lines of their own."""
-    wide = [
-        Result("Wide", row, metric, value, "m", n=7, command="spectral x")
-        for row in ("a", "b")
-        for metric, value in (("one", 1.5), ("two", 2.0), ("three", 3.0))
-    ]
-    long = [Result("Long", "a", "time", 2.0, "s", paper="under 3")]
-    publish(wide + long, tmp_path / "r.jsonl")
-    text = (tmp_path / "r.md").read_text()
-    assert text == page(load(tmp_path / "r.jsonl"))
-    assert "| what | n | one (m) | two (m) | three (m) |" in text
-    assert "| b | 7 | 1.5 | 2 | 3 |" in text
-    assert "Measured with `spectral x`." in text
-    assert "| a: time | 2 s | under 3 | 1 |" in text
-    goals = [
-        Result("Wide", "c", "two", 4.0, "m", n=7, paper="5", hardware="H"),
-        Result("Wide", "c", "three", 9.0, "mm", n=7, hardware="H"),
-        Result("Wide", "alone", "time", 3.0, "s"),
-    ]
-    publish(goals, tmp_path / "r.jsonl")
-    text = (tmp_path / "r.md").read_text()
-    assert "| what | n | one (m) | two (m) | three |" in text
-    assert "| b |" not in text and "| b,  | 7 | 1.5 | 2 | 3 m |" in text
-    assert "| c, H | 7 |  | 4 (5) | 9 mm |" in text
-    assert "In brackets: the paper or the goal." in text
-    assert "| alone: time | 3 s |  | 1 |" in text  # has nothing in common with them
-    publish([wide[0]], tmp_path / "other.jsonl")
-    assert "| a: one | 1.5 m |" in (tmp_path / "other.md").read_text()

@@ -74,8 +74,7 @@ def evaluate_tracking(
     from spectral_skills.experiments.course import Course
     from spectral_skills.motion import motion_sets
     from spectral_skills.plots import lafan1_page
-    from spectral_skills.plots.tables import publish
-    from spectral_skills.plots.tracking_table import show
+    from spectral_skills.plots.tables import publish, show_tracking
 
     for path in (out, clips):
         if path is not None:
@@ -110,7 +109,7 @@ def evaluate_tracking(
         lafan1_page.write(found.results, found.outcomes, out)
         print(f"page      {out.with_suffix('.md')}")
     else:
-        show(found.results)
+        show_tracking(found.results)
     print(f"results   {out}")
     if clips is not None:
         tracking.save_outcomes(clips, found.outcomes)

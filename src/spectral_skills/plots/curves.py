@@ -155,9 +155,9 @@ def _draw(axes: Axes, panel: Panel, rows: Rows, x: str) -> None:
     if panel.level is not None:
         value, text = panel.level
         axes.axhline(value, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
-        axes.text(rows[0][x], value, text, size=9, color=MUTED, va="bottom")
+        axes.text(rows[0][x], value, text, size=9, color=MUTED, va="top")
     if panel.scale == "zero":
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
     elif panel.scale == "free":
         axes.axhline(0, color=MUTED, linewidth=0.8)
     if panel.scale == "log" and axes.lines:

@@ -20,7 +20,7 @@ from spectral_skills.experiments.tracking import ClipOutcome
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinds import LAFAN1_CLIPS
 from spectral_skills.plots import ink
-from spectral_skills.plots.tables import aligned, number
+from spectral_skills.plots.tables import number, text
 from spectral_skills.results import Result
 
 _COMPLETE, _OTHER = "#009E73", ink.INK
@@ -133,7 +133,7 @@ def show(results: Sequence[Result]) -> None:
     """Print the tables."""
     parts = [[[row, *_HEADS[1:]], *lines] for row, lines in tables(results).items()]
     for lines in (*parts, causes(_by_cell(results))):
-        print("\n".join(aligned(lines)) + "\n")
+        print(text(lines) + "\n")
 
 
 def _ends(outcomes: Sequence[ClipOutcome]) -> list[tuple[str, int, str]]:

@@ -1,94 +1,118 @@
-"""Results as tables: on the terminal, and as the page docs/results.md."""
+"""Results as tables: on the terminal, in HTML pages, and as docs/results.md.
+
+The results live in a JSON-lines file. Beside it are written a page of headlines and a
+folder with one page per topic; results.toml says which table belongs to which.
+"""
 
 import json
-from collections.abc import Sequence
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from spectral_skills.atomic import write_file
 from spectral_skills.config import from_dict, to_dict
 from spectral_skills.results import Result
 
+_SHARED = 0.4
+"""Share of all columns that a row must have in common with the others of its table."""
 _INTRODUCTION = """\
 # Results
 
-Every number was measured with the command in its row; the goal or the paper's number
-stands beside it. The page is written from results.jsonl, to which `spectral bench`,
-`corpus check`, `evaluate` and `report` add with `--record docs/results.jsonl`.
+Every number was measured with the command given below its table; beside it is the
+paper's number or our goal. All pages are generated from results.jsonl, to which
+`spectral bench`, `corpus check`, `evaluate` and `report` add with
+`--record docs/results.jsonl`.
 """
 
 
-_SHARED = 0.4
-"""Of all columns, those that a row must have in common with others of its table."""
-
-
 def number(value: float) -> str:
-    """Four significant digits, thousands separated."""
-    if value and abs(value) >= 10_000:
+    """Four significant digits, thousands separated; a dash if it is not finite."""
+    if not math.isfinite(value):
+        return "–"
+    if abs(value) >= 10_000:
         return f"{value:,.0f}"
-    return f"{value:.4g}"
+    return f"{value + 0.0:.4g}"
 
 
-def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of cells as wide as their columns, the first to the left."""
+def text(cells: Sequence[Sequence[str]]) -> str:
+    """Aligned lines: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for first, *others in cells:
         rest = [c.rjust(w) for c, w in zip(others, widths[1:], strict=True)]
         lines.append("  ".join([first.ljust(widths[0]), *rest]).rstrip())
-    return lines
+    return "\n".join(lines)
 
 
-def show(results: list[Result]) -> None:
-    """Print results as aligned rows."""
-    rows = [
-        (r.row, r.metric, f"{number(r.value)} {r.unit}".strip(), r.paper)
-        for r in results
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if results:
-        print(f"{results[0].table} ({results[0].hardware})")
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        print("  " + "  ".join(cells).rstrip())
+def markdown(cells: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose first line is its head."""
+    head, *lines = (f"| {' | '.join(line)} |" for line in cells)
+    return "\n".join([head, "|---" * len(cells[0]) + "|", *lines])
 
 
-def load(path: Path) -> list[Result]:
-    """Results of a JSON-lines file."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [
-        from_dict(Result, json.loads(line), f"{path}:{i + 1}")
-        for i, line in enumerate(lines)
-    ]
+@dataclass(frozen=True)
+class Row:
+    """A line of a table."""
+
+    label: str
+    n: int
+    """Number of samples behind most of its values."""
+    cells: dict[tuple[str, str], Result]
+    """Results by metric and unit."""
 
 
-def publish(results: list[Result], path: Path) -> None:
-    """Put results into a JSON-lines file, newer over older, and rewrite its page."""
+@dataclass(frozen=True)
+class Table:
+    """Results with a line for every row and a column for every metric and unit."""
 
-    def identity(result: Result) -> tuple:
-        return result.table, result.row, result.metric, result.hardware
+    columns: list[tuple[str, str]]
+    rows: list[Row]
 
-    merged = {identity(r): r for r in load(path)}
-    merged.update({identity(r): r for r in results})
-    kept = sorted(merged.values(), key=lambda r: r.table)
-    write_file(path, "".join(json.dumps(to_dict(r)) + "\n" for r in kept))
-    write_file(path.with_suffix(".md"), page(kept))
+    @classmethod
+    def of(cls, results: Iterable[Result]) -> "Table":
+        own = list(results)
+        columns = list(dict.fromkeys((r.metric, r.unit) for r in own))
+        found: dict[tuple[str, int, str], list[Result]] = {}
+        for r in own:
+            found.setdefault((r.row, r.seed, r.hardware), []).append(r)
+        seeds, places = len({k[1] for k in found}) > 1, len({k[2] for k in found}) > 1
+        rows = []
+        for (label, seed, place), members in found.items():
+            label += f", {place}" if places and place else ""
+            label += f", seed {seed}" if seeds else ""
+            n = Counter(r.n for r in members).most_common(1)[0][0]
+            rows.append(Row(label, n, {(r.metric, r.unit): r for r in members}))
+        return cls(columns, rows)
+
+    def strings(self) -> list[list[str]]:
+        """Head and lines, with the paper's values in brackets."""
+        lines = [["", "n", *(head(*column) for column in self.columns)]]
+        for row in self.rows:
+            cells = [_with_paper(row.cells.get(column)) for column in self.columns]
+            lines.append([row.label, f"{row.n:,}", *cells])
+        return lines
 
 
-def page(results: list[Result]) -> str:
-    """The Markdown page of all results."""
-    parts = [_INTRODUCTION]
-    for table in dict.fromkeys(r.table for r in results):
-        rows = [r for r in results if r.table == table]
-        parts.append(f"## {table}\n")
-        shared = [block for block in blocks(rows) if _is_wide(block)]
-        single = [r for r in rows if not any(r in block for block in shared)]
-        for lines in [_long(single)][: bool(single)] + [_wide(b) for b in shared]:
-            parts += [*lines, ""]
-    return "\n".join(parts)
+def head(metric: str, unit: str) -> str:
+    """Name of a column; a unit that the metric's name ends with is written once."""
+    name = metric.removesuffix("_" + unit.replace("/", "_")).replace("_", " ")
+    return f"{name} ({unit})" if unit else name
+
+
+def _with_paper(result: Result | None) -> str:
+    if result is None:
+        return ""
+    value = number(result.value)
+    return f"{value} ({result.paper})" if result.paper else value
 
 
 def blocks(results: Sequence[Result]) -> list[list[Result]]:
-    """Results apart where their rows have few columns in common: no table of holes."""
+    """Results in groups whose rows have columns in common: no table full of holes."""
     rows: dict[tuple, list[Result]] = {}
     for result in results:
         key = result.row, result.seed, result.hardware
@@ -106,58 +130,156 @@ def blocks(results: Sequence[Result]) -> list[list[Result]]:
     return [block for _, block in found]
 
 
-def _long(results: list[Result]) -> list[str]:
-    """A line for every number."""
-    # What all have in common is said once.
-    alike = len({(r.command, r.hardware) for r in results}) == 1
-    head = "| what | measured | paper or goal | n |"
-    head += "" if alike else " command | hardware |"
-    lines = [head, "|---" * (head.count("|") - 1) + "|"]
-    for r in results:
-        line = f"| {r.row}: {r.metric} | {number(r.value)} {r.unit} | {r.paper} "
-        line += f"| {r.n:,} |"
-        lines.append(line + ("" if alike else f" `{r.command}` | {r.hardware} |"))
-    return [*lines, "", f"Measured with {_commands(results)}."] if alike else lines
+def measured_with(results: Iterable[Result]) -> str:
+    """Commands and machines behind some results."""
+    pairs = dict.fromkeys((r.command, r.hardware) for r in results)
+    return ", ".join(f"`{command}` {place}".strip() for command, place in pairs)
 
 
-def _commands(results: list[Result]) -> str:
-    told = dict.fromkeys(f"`{r.command}` {r.hardware}".strip() for r in results)
-    return ", ".join(told)
+def show(results: Sequence[Result]) -> None:
+    """Print results, one per line."""
+    if not results:
+        return
+    print(f"{results[0].table} ({results[0].hardware})")
+    rows = [(r.row, r.metric, _with_unit(r), r.paper) for r in results]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  " + "  ".join(cells).rstrip())
 
 
-def _is_wide(results: list[Result]) -> bool:
-    """Whether there are several rows of more than two metrics."""
-    metrics = {r.metric for r in results}
-    return len(metrics) > 2 and len({(r.row, r.hardware) for r in results}) > 1
+def show_tracking(results: Sequence[Result]) -> None:
+    """Print a line per kind of motion, and below it the other metrics of all clips."""
+    table = Table.of(results)
+    columns = [column for column in table.columns if column[0] in _TRACKING]
+    cells = [["", "n", *(_TRACKING[metric] for metric, _ in columns)]]
+    for row in table.rows:
+        n = max(result.n for result in row.cells.values())
+        found = [row.cells.get(column) for column in columns]
+        values = ["-" if r is None else _with_unit(r) for r in found]
+        cells.append([row.label, f"{n:,}", *values])
+    print(text(cells))
+    for (metric, _), result in table.rows[0].cells.items() if table.rows else ():
+        if metric not in _TRACKING:
+            value = f"{number(result.value)} {result.unit}".strip()
+            print(f"  {metric.replace('_', ' ')}: {value} (n {result.n:,})")
 
 
-def _wide(results: list[Result]) -> list[str]:
-    """A line for every row, a column for every metric."""
-    units: dict[str, set[str]] = {}
-    for r in results:
-        units.setdefault(r.metric, set()).add(r.unit)
-    # A unit that not all cells of a column have is said in each.
-    heads = [_head(m, *(us if len(us) == 1 else ("",))) for m, us in units.items()]
-    lines = [f"| what | n | {' | '.join(heads)} |", "|---|---|" + "---|" * len(heads)]
-    several = len({r.hardware for r in results}) > 1
-    for row, hardware in dict.fromkeys((r.row, r.hardware) for r in results):
-        found = [r for r in results if (r.row, r.hardware) == (row, hardware)]
-        cells = {r.metric: _cell(r, len(units[r.metric]) > 1) for r in found}
-        values = [cells.get(metric, "") for metric in units]
-        name = f"{row}, {hardware}" if several else row
-        lines.append(f"| {name} | {found[0].n:,} | {' | '.join(values)} |")
-    told = f"Measured with {_commands(results)}."
-    if any(r.paper for r in results):
-        told += " In brackets: the paper or the goal."
-    return [*lines, "", told]
+_TRACKING = {
+    "success_rate": "success",
+    "fall_free_relative_share": "fall-free (rel.)",
+    "mpjpe_local_mm": "MPJPE-L",
+    "mpjpe_global_mm": "MPJPE-G",
+    "root_drift_mm": "root drift",
+}
 
 
-def _head(metric: str, unit: str) -> str:
-    """Name of a column; units that names of metrics end with are said once."""
-    name = metric.removesuffix("_" + unit.replace("/", "_")).replace("_", " ")
-    return f"{name} ({unit})" if unit else name
+def _with_unit(result: Result) -> str:
+    if result.metric in ("success_rate", "fall_free_relative_share"):
+        return f"{100 * result.value:.1f} %"
+    return f"{number(result.value)} {result.unit}".strip()
 
 
-def _cell(result: Result, with_unit: bool) -> str:
-    value = f"{number(result.value)} {result.unit if with_unit else ''}".rstrip()
-    return f"{value} ({result.paper})" if result.paper else value
+def load(path: Path) -> list[Result]:
+    """Results of a JSON-lines file."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [
+        from_dict(Result, json.loads(line), f"{path}:{i + 1}")
+        for i, line in enumerate(lines)
+    ]
+
+
+def publish(results: Sequence[Result], path: Path) -> None:
+    """Put results into a JSON-lines file, newer over older, and rewrite its pages."""
+
+    def identity(result: Result) -> tuple:
+        return result.table, result.row, result.metric, result.hardware
+
+    merged = {identity(r): r for r in load(path)}
+    merged.update({identity(r): r for r in results})
+    kept = sorted(merged.values(), key=lambda r: r.table)
+    write_file(path, "".join(json.dumps(to_dict(r)) + "\n" for r in kept))
+    for name, page in pages(kept, path.stem).items():
+        write_file(path.parent / name, page)
+
+
+def pages(results: Sequence[Result], stem: str = "results") -> dict[str, str]:
+    """Markdown pages by their file names: STEM.md, and STEM/TOPIC.md."""
+    by_topic: dict[str, dict[str, list[Result]]] = {}
+    for result in results:
+        tables = by_topic.setdefault(_topic(result.table), {})
+        tables.setdefault(result.table, []).append(result)
+    found = {f"{stem}.md": _front(results, by_topic, stem)}
+    for topic, details in _layout()["topics"].items():
+        if topic in by_topic:
+            parts = [f"# {details['title']}\n", f"[All results](../{stem}.md)\n"]
+            for table, own in by_topic[topic].items():
+                parts += [f"## {table}\n", *_section(own)]
+            found[f"{stem}/{topic}.md"] = "\n".join(parts)
+    return found
+
+
+@cache
+def _layout() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("results.toml").read_text())
+
+
+def _topic(table: str) -> str:
+    fits = {
+        prefix: topic
+        for topic, details in _layout()["topics"].items()
+        for prefix in details["tables"]
+        if table.startswith(prefix)
+    }
+    return fits[max(fits, key=len)]
+
+
+def _front(results: Sequence[Result], by_topic: dict, stem: str) -> str:
+    """Headlines, and links to the topics."""
+    cells = [["what", "measured", "other seeds", "paper or goal", "n", "details"]]
+    for line in _layout()["headlines"]:
+        table, row, metric = line["cell"]
+        place = line.get("hardware", "")
+        own = {
+            r.row: r
+            for r in results
+            if (r.table, r.metric) == (table, metric) and r.hardware.startswith(place)
+        }
+        if row not in own:
+            continue
+        main, topic = own[row], _topic(table)
+        seeds = [own[other] for other in line.get("seeds", ()) if other in own]
+        more = ", ".join(number(r.value) for r in seeds)
+        link = f"[{topic}]({stem}/{topic}.md)"
+        value = f"{number(main.value)} {main.unit}".strip()
+        cells.append([line["what"], value, more, main.paper, f"{main.n:,}", link])
+    parts = [_INTRODUCTION]
+    if len(cells) > 1:
+        parts += [markdown(cells), ""]
+    topics = _layout()["topics"].items()
+    for topic, details in topics:
+        if topic in by_topic:
+            n = len(by_topic[topic])
+            count = f"{n} table{'' if n == 1 else 's'}"
+            parts.append(f"- [{details['title']}]({stem}/{topic}.md): {count}")
+    return "\n".join([*parts, ""])
+
+
+def _section(results: Sequence[Result]) -> list[str]:
+    """Markdown of one table: single numbers in lines, rows of several in columns."""
+    wide = [b for b in blocks(results) if len({r.metric for r in b}) > 2]
+    wide = [block for block in wide if len({(r.row, r.hardware) for r in block}) > 1]
+    single = [r for r in results if not any(r in block for block in wide)]
+    parts = []
+    if single:
+        cells = [["", "measured", "paper or goal", "n"]]
+        for r in single:
+            value = f"{number(r.value)} {r.unit}".strip()
+            cells.append([f"{r.row}: {r.metric}", value, r.paper, f"{r.n:,}"])
+        parts += [markdown(cells), "", f"Measured with {measured_with(single)}.", ""]
+    for block in wide:
+        note = f"Measured with {measured_with(block)}."
+        if any(r.paper for r in block):
+            note += " In brackets: the paper or the goal."
+        parts += [markdown(Table.of(block).strings()), "", note, ""]
+    return parts
