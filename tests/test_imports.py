@@ -11,7 +11,9 @@ PACKAGE = Path(__file__).parents[1] / "src" / "spectral_skills"
 
 # A room may import from rooms of a lower rank, and from itself.
 RANKS = {
-    **dict.fromkeys(("config", "atomic", "distributed", "quaternion", "results"), 0),
+    **dict.fromkeys(
+        ("config", "atomic", "distributed", "quaternion", "results", "workers"), 0
+    ),
     **dict.fromkeys(("artifact", "rotation", "robot"), 1),
     "runs": 2,
     "motion": 2,

@@ -8,9 +8,12 @@ from PIL import Image
 
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.synthetic.compose import chosen
 from spectral_skills.motion.synthetic.factors import factors_of
-from spectral_skills.motion.synthetic.generate import SynthConfig, embedded_corpus
+from spectral_skills.motion.synthetic.generate import (
+    SynthConfig,
+    chosen,
+    embedded_corpus,
+)
 from spectral_skills.plots import demo, direction_poses, figures
 from spectral_skills.plots.demo import FOLLOWED, GRIDS, SHEETS, build, example
 

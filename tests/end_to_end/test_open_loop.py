@@ -18,8 +18,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from spectral_skills.motion.inverse_dynamics import derivatives, inverse_dynamics
-from spectral_skills.motion.synthetic import moves
+from spectral_skills.motion.checks import derivatives, inverse_dynamics
+from spectral_skills.motion.synthetic import acts as moves
 from spectral_skills.motion.synthetic.body import Body
 from spectral_skills.motion.synthetic.sketch import Sketch
 from spectral_skills.robot import g1

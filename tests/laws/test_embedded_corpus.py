@@ -9,8 +9,8 @@ import mujoco
 import numpy as np
 import pytest
 
+from spectral_skills.motion.checks import measure, measure_corpus
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.plausibility import measure, measure_corpus
 from spectral_skills.motion.synthetic import factors
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.robot import g1

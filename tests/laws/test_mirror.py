@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from spectral_skills import rotation
+from spectral_skills.motion.clip import mirror_rows, mirror_text
 from spectral_skills.motion.kinematics import Kinematics
-from spectral_skills.motion.mirror import mirror_rows, mirror_text
 from spectral_skills.robot import g1
 
 

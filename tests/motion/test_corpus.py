@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spectral_skills.motion.clip import mirror_rows
 from spectral_skills.motion.corpus import Corpus, Strings
-from spectral_skills.motion.mirror import mirror_rows
 
 TEXTS = ("walks to the left", "", "läuft\nrechts", "stands upright")
 

@@ -14,7 +14,7 @@ from spectral_skills.motion.ik import (
     LinkTarget,
     MassTarget,
 )
-from spectral_skills.motion.jacobians import CentreOfMass
+from spectral_skills.motion.ik_targets import CentreOfMass
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
 

@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.motion.coupling import Coupling, limit_velocity
-from spectral_skills.motion.ik_targets import LinkTarget, MassTarget, Targets
-from spectral_skills.motion.jacobians import (
+from spectral_skills.motion.ik import Coupling, limit_velocity
+from spectral_skills.motion.ik_targets import (
     CentreOfMass,
     Jacobians,
+    LinkTarget,
+    MassTarget,
+    Targets,
     inverse_right_jacobian,
 )
 from spectral_skills.motion.kinematics import Kinematics

@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 
 from spectral_skills.cli.main import main
-from spectral_skills.motion.inverse_dynamics import (
+from spectral_skills.motion.checks import (
     _CARRYING,
     _model,
-    body_weight,
-    inverse_dynamics,
-    non_negative_least_squares,
-)
-from spectral_skills.motion.plausibility import (
     balance,
+    body_weight,
     distance_outside,
+    inverse_dynamics,
     measure,
     measure_corpus,
+    non_negative_least_squares,
 )
 from spectral_skills.plots.plausibility import summarise
 from spectral_skills.robot import g1

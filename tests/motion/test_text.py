@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectral_skills.motion.text import (
+from spectral_skills.motion.kinds import (
     Description,
     Sidecars,
     read_table,

@@ -3,7 +3,7 @@
 import pytest
 from spoken import MOTIONS
 
-from spectral_skills.motion.synthetic.compose import compose
+from spectral_skills.motion.synthetic.generate import compose
 from spectral_skills.planner.matching import traits
 from spectral_skills.planner.phrases import (
     Orders,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectral_skills import rotation
-from spectral_skills.motion.mirror import mirror_rows
+from spectral_skills.motion.clip import mirror_rows
 from spectral_skills.motion.windows import WindowConfig, WindowSampler
 from spectral_skills.skill import codes
 from spectral_skills.skill.codes import (

@@ -1,6 +1,6 @@
 """Pairs of factors that no clip of the embedded corpus holds, composed.
 
-The corpus leaves 58 pairs out on purpose (`motion/synthetic/factors.py`): what comes
+The corpus leaves 58 pairs out on purpose (`motion/synthetic/sketch.py`): what comes
 out has no example in the data, by construction and not by a search of it. The paper has
 no such experiment.
 """

@@ -21,10 +21,10 @@ from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.experiments.effects import UNITS
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics
-from spectral_skills.motion.synthetic import bases, moves
+from spectral_skills.motion.synthetic import acts as moves
+from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import STEPS, Base
-from spectral_skills.motion.synthetic.compose import Piece
-from spectral_skills.motion.synthetic.generate import perform
+from spectral_skills.motion.synthetic.generate import Piece, perform
 from spectral_skills.motion.synthetic.sketch import Sketch
 from spectral_skills.robot import g1
 

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.mirror import mirror_name, mirror_rows, mirror_text
+from spectral_skills.motion.clip import Clip, mirror_name, mirror_rows, mirror_text
 from spectral_skills.robot import g1
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from spectral_skills.atomic import write_file
-from spectral_skills.motion.clip import Clip
+from spectral_skills.motion.clip import Clip, mirror_name
 from spectral_skills.motion.corpus import (
     COLUMNS,
     FPS,
@@ -28,7 +28,6 @@ from spectral_skills.motion.corpus import (
     VERSION,
     Strings,
 )
-from spectral_skills.motion.mirror import mirror_name
 from spectral_skills.robot import g1
 
 _BUILDING, _JOURNAL, _LOCK = ".building", "journal.jsonl", ".lock"

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from spectral_skills.motion.clip import Clip, ClipError
+from spectral_skills.motion.kinds import TABLE
 from spectral_skills.motion.readers import (
     archives,
     csv_motions,
@@ -27,7 +28,6 @@ from spectral_skills.motion.readers.assemble import (
     ReadOptions,
     plain,
 )
-from spectral_skills.motion.text import TABLE
 
 __all__ = ["ReadOptions", "find", "read"]
 

@@ -14,8 +14,8 @@ from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
 from spectral_skills.motion.formats import ReadOptions, find, read
-from spectral_skills.motion.text import TABLE, Sidecars, text_from_name
-from spectral_skills.motion.workers import in_order
+from spectral_skills.motion.kinds import TABLE, Sidecars, text_from_name
+from spectral_skills.workers import in_order
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
+from spectral_skills.motion.clip import mirror_rows
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.mirror import mirror_rows
 from spectral_skills.robot import g1
 
 POSE_SIZE = g1.NUM_JOINTS + 3 + 6

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from spectral_skills.motion.clip import mirror_name
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.mirror import mirror_name
 from spectral_skills.plots.groups import groups
 
 

@@ -16,7 +16,6 @@ from spectral_skills.motion.synthetic.factors import (
     TRAVELS,
     factors_of,
 )
-from spectral_skills.motion.workers import in_order
 from spectral_skills.plots import ink
 from spectral_skills.plots.measures import (
     Measures,
@@ -25,6 +24,7 @@ from spectral_skills.plots.measures import (
     measures,
     seen_from_start,
 )
+from spectral_skills.workers import in_order
 
 _TRAVEL_COLOURS = dict(zip(TRAVELS, ink.COLOURS, strict=True))
 _STILL = 0.15

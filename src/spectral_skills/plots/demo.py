@@ -10,10 +10,10 @@ from tqdm import tqdm
 from spectral_skills.atomic import write_file
 from spectral_skills.control.metrics import episodes
 from spectral_skills.control.run import follow
+from spectral_skills.motion.checks import measure_corpus
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.ingest import ingest
-from spectral_skills.motion.plausibility import measure_corpus
 from spectral_skills.motion.synthetic.factors import (
     BODY,
     GESTURES,

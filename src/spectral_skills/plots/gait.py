@@ -4,9 +4,9 @@ import numpy as np
 
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.gait import Stride, strides
-from spectral_skills.motion.workers import in_order
 from spectral_skills.plots.groups import plain_gaits
 from spectral_skills.results import Result
+from spectral_skills.workers import in_order
 
 _DEGREES = 180 / np.pi
 _FLIGHT_SHARE = 0.05

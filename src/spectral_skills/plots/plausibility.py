@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from spectral_skills.motion.checks import Plausibility, measure_corpus
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.plausibility import Plausibility, measure_corpus
 from spectral_skills.plots.gait import Gaits, gait_results, gait_table, gaits
 from spectral_skills.plots.groups import ORDER, corpus_label, groups
 from spectral_skills.plots.tables import publish

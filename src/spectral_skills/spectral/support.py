@@ -11,9 +11,9 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.workers import one_torch_thread
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
+from spectral_skills.workers import one_torch_thread
 
 WINDOW = FPS
 """Frames of a window: one second."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spectral_skills.motion.synthetic import factors
-from spectral_skills.motion.synthetic.compose import (
+from spectral_skills.motion.synthetic.generate import (
     chosen,
     compose,
     compose_factors,

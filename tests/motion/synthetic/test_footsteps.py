@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spectral_skills.motion.synthetic import feet, pendulum
-from spectral_skills.motion.synthetic.curves import FPS, ease, soften, wander
+from spectral_skills.motion.synthetic import footsteps as feet
+from spectral_skills.motion.synthetic import pendulum
 from spectral_skills.motion.synthetic.footsteps import (
     LEFT,
     RIGHT,
@@ -12,7 +12,7 @@ from spectral_skills.motion.synthetic.footsteps import (
     Path,
     plan,
 )
-from spectral_skills.motion.synthetic.sketch import Sketch
+from spectral_skills.motion.synthetic.sketch import FPS, Sketch, ease, soften, wander
 from spectral_skills.robot import g1
 
 

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.synthetic import moves
-from spectral_skills.motion.synthetic.arms import LEFT, RIGHT
-from spectral_skills.motion.synthetic.compose import Piece
-from spectral_skills.motion.synthetic.generate import perform
-from spectral_skills.motion.synthetic.gestures import stroke
-from spectral_skills.motion.synthetic.sketch import Sketch
+from spectral_skills.motion.synthetic import acts as moves
+from spectral_skills.motion.synthetic.acts import stroke
+from spectral_skills.motion.synthetic.generate import Piece, perform
+from spectral_skills.motion.synthetic.sketch import LEFT, RIGHT, Sketch
 
 BASES = ("walk", "jog", "squat", "carry", "backward")
 """As in the paper; its carry also turns once around, ours goes straight."""
