@@ -11,18 +11,17 @@ import torch
 
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.windows import WindowConfig
-from spectral_skills.runs import read_log
+from spectral_skills.runs import part, read_log
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.tracking import recipes, start
 from spectral_skills.tracking.env import TrackingEnv
-from spectral_skills.tracking.learner import part
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, critic_weights
 from spectral_skills.tracking.ppo import Learner
 from spectral_skills.tracking.rewards import weighted
 from spectral_skills.tracking.sac import SACLearner
 from spectral_skills.tracking.terminations import CAUSES
-from spectral_skills.tracking.train import Training, train
+from spectral_skills.tracking.train import TrackTraining, train
 
 BATCH = 4 * 4
 
@@ -318,7 +317,7 @@ def test_init_begins_with_old_weights(corpus, tmp_path, monkeypatch):
 
 def test_compiling_is_no_progress(corpus, tmp_path, monkeypatch):
     """Rates fall with the minutes that are used, but not before anything is learned."""
-    seen, true = [], Training.iterate
+    seen, true = [], TrackTraining.iterate
 
     def iterate(self, progress):
         seen.append(progress)
@@ -326,7 +325,7 @@ def test_compiling_is_no_progress(corpus, tmp_path, monkeypatch):
             time.sleep(1.0)
         return true(self, progress)
 
-    monkeypatch.setattr(Training, "iterate", iterate)
+    monkeypatch.setattr(TrackTraining, "iterate", iterate)
     config = replace(_config(10**9), minutes=0.05)
     train(config, [corpus], _encoder(), tmp_path / "run", "cpu")
     assert seen[0] == 0.0 and seen[1] < 0.1 and seen == sorted(seen)

@@ -1,20 +1,18 @@
 """Learn to plan: the run, top to bottom."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
-from tqdm import tqdm
 
+from spectral_skills import training
 from spectral_skills.artifact import Provenance
 from spectral_skills.planner.data import Rows
 from spectral_skills.planner.model import KIND, Planner
 from spectral_skills.planner.text import TextEncoder
 from spectral_skills.planner.trainer import PlanConfig, Trainer
 from spectral_skills.results import hardware
-from spectral_skills.runs import RunFolder, between_steps
 
 
 class Sums:
@@ -39,6 +37,9 @@ class Sums:
         return {"loss": loss, "gradient_norm": norm}
 
 
+from spectral_skills.runs import RunFolder
+
+
 def train(
     config: PlanConfig,
     rows: Rows,
@@ -48,98 +49,77 @@ def train(
     command: str = "",
     watch: Callable[[Path], None] = lambda run: None,
 ) -> Planner:
-    """Train in the folder `out`, or go on there; gives the planner.
+    """Train in the folder `out`, or continue there; returns the planner.
 
-    `rows` lie on the device. `watch` is called with the folder whenever there is
-    something new in its log.
+    `rows` are on the device. `watch` is called with the folder whenever its log has
+    something new.
     """
     if rows.device.type == "cuda":
         torch.set_float32_matmul_precision("high")
     about = {"command": command, "hardware": hardware(device)}
-    run = RunFolder(out, config, f"{rows.hash}+{encoder.name}", about)
-    trainer = Trainer(config, rows, encoder)
-    planner = trainer.planner
-    state = {"update": 0, "seconds": 0.0}
-    run.claim()
-    if (found := run.load_checkpoint()) is not None:
-        trainer.load(found[0])
-        state |= found[1]
-    run.begin_log(state["update"], goes_on=state["update"] < config.updates)
-
-    sums = Sums(rows.device)
-    if "sums" in state:
-        sums.total = torch.tensor(state["sums"]).to(rows.device)
-        sums.count = state["count"]
-    began = time.monotonic() - state["seconds"]
-    bar = tqdm(
-        total=config.updates,
-        initial=state["update"],
-        unit=" updates",
-        disable=None,  # None: none where there is no terminal
-    )
     parents = {"controller": rows.about.controller, "skill": rows.about.encoder}
-    provenance = Provenance(
-        KIND,
-        command=command,
-        seed=config.seed,
-        data_hash=rows.hash,
-        parents={role: name for role, name in parents.items() if name},
-    )
-
-    def evaluate(update: int) -> None:
-        _stop_if_broken(trainer, sums, run.path)
-        row = {"update": update} | sums.take() | trainer.evaluate()
-        state["seconds"] = time.monotonic() - began
-        run.log(row | {"seconds": state["seconds"]})
-        bar.write(_line(row))
-        watch(run.path)
-
-    def save() -> None:
-        """Model first: the checkpoint says that everything before it is there."""
-        _stop_if_broken(trainer, sums, run.path)
-        state["seconds"] = time.monotonic() - began
-        run.save_model(planner.config, planner.state_dict(), provenance)
-        state.update(sums=sums.total.tolist(), count=sums.count)
-        run.save_checkpoint(trainer.tensors(), state)
-
-    try:
-        with between_steps() as interrupted:
-            if state["update"] >= config.updates:
-                bar.write(f"nothing left to do: {state['update']:,} updates are done")
-            planner.train()
-            for update in range(state["update"] + 1, config.updates + 1):
-                sums.add(update, *trainer.update(update))
-                state["update"] = update
-                bar.update()
-                last = update == config.updates
-                if update % config.evaluate_every == 0 or last:
-                    evaluate(update)
-                stop = interrupted()
-                if update % config.checkpoint_every == 0 or last or stop:
-                    save()
-                if stop:
-                    raise KeyboardInterrupt
-    finally:
-        bar.close()
-        run.close()
-    return planner.eval()
+    parents = {role: name for role, name in parents.items() if name}
+    provenance = Provenance(KIND, command, config.seed, rows.hash, parents)
+    with RunFolder(out, config, f"{rows.hash}+{encoder.name}", about) as run:
+        job = PlanTraining(config, rows, encoder, run, provenance)
+        every = config.checkpoint_every
+        training.train(run, job, config.updates, every, watch=watch)
+    return job.trainer.planner.eval()
 
 
-def _line(row: dict[str, float]) -> str:
-    names = {"loss": "loss", "held_out": "held-out", "paraphrased": "other words"}
-    told = [f"{name} {row[key]:.4f}" for key, name in names.items() if key in row]
-    return "  ".join((f"{row['update']:>7,}", *told))
+class PlanTraining:
+    """Trainer and record of a run."""
 
+    def __init__(
+        self,
+        config: PlanConfig,
+        rows: Rows,
+        encoder: TextEncoder,
+        run: RunFolder,
+        provenance: Provenance,
+    ):
+        self.config, self.run, self.provenance = config, run, provenance
+        self.trainer = Trainer(config, rows, encoder)
+        self.means = training.Means(("loss", "gradient_norm"), rows.device)
+        self.state: dict[str, Any] = {"update": 0, "seconds": 0.0}
+        if (found := run.load_checkpoint()) is not None:
+            self.trainer.load(found[0])
+            self.state |= found[1]
+            self.means.load(self.state)
+        self.trainer.planner.train()
 
-def _stop_if_broken(trainer: Trainer, sums: Sums, run: Path) -> None:
-    """Refuse to go on from an update that was not finite; say what its batch tells."""
-    if (update := int(sums.bad)) < 0:
-        return
-    row = trainer.broken_row(update)
-    why = "its rows are finite, so try a lower learning rate"
-    if row is not None:
-        why = f"row {row} of the rows to learn from is not finite"
-    raise ValueError(
-        f"{run}: the loss of update {update:,} is not finite; {why}. The last "
-        "checkpoint is as it was"
-    )
+    def step(self, until: float) -> None:
+        """One update."""
+        update = self.state["update"] + 1
+        self.means.add(update, self.trainer.update(update))
+        self.state["update"] = update
+
+    def report(self, before: int, ended: bool) -> training.LogEntry | None:
+        """Losses on robots held out."""
+        update = self.state["update"]
+        if not (training.crossed(before, update, self.config.evaluate_every) or ended):
+            return None
+        self.means.check(self.run.path, self._explain)
+        row = {"update": update} | self.means.take() | self.trainer.evaluate()
+        names = {"loss": "loss", "held_out": "held-out", "paraphrased": "other words"}
+        parts = [f"{name} {row[key]:.4f}" for key, name in names.items() if key in row]
+        line = "  ".join((f"{update:>7,}", *parts))
+        return training.LogEntry(row | {"seconds": self.state["seconds"]}, line)
+
+    def save(self) -> None:
+        """Model first: a checkpoint promises that everything before it is there."""
+        self.means.check(self.run.path, self._explain)
+        planner = self.trainer.planner
+        self.run.save_model(planner.config, planner.state_dict(), self.provenance)
+        self.state |= self.means.state()
+        self.run.save_checkpoint(self.trainer.tensors(), self.state)
+
+    def stopped(self) -> str:
+        return ""
+
+    def _explain(self, update: int) -> str:
+        """What the batch of a broken update says about its cause."""
+        row = self.trainer.broken_row(update)
+        if row is None:
+            return "its rows are finite, so try a lower learning rate"
+        return f"row {row} of the rows to learn from is not finite"

@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from spectral_skills.plots import style
 from spectral_skills.plots.style import COLOURS, INK, LEFT, MUTED, RIGHT
 from spectral_skills.runs import read_log
-from spectral_skills.tracking.run_log import short
+from spectral_skills.training import short
 
 _SMOOTHED_FROM = 60
 """Number of points from which a smoothed line is drawn over the measured one."""

@@ -1,117 +1,156 @@
-"""How well a skill model predicts clips it was not trained on, level by level."""
+"""Learn a skill space: data, evaluation and the run, top to bottom."""
 
-import math
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
-from spectral_skills import distributed
+from spectral_skills import distributed, training
 from spectral_skills.artifact import Provenance
 from spectral_skills.motion import motion_sets
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors, WindowSampler
 from spectral_skills.results import hardware
-from spectral_skills.runs import RunFolder, between_steps
+from spectral_skills.runs import RunFolder
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.skill.model import KIND, SkillModel
 from spectral_skills.skill.trainer import PretrainConfig, Trainer, draw_slices, sigreg
 
 _AT_ONCE = 1024
+TRAINED = ("prediction", "sigreg_batch", "penalty", "gradient_norm")
+"""Figures of training, averaged over the updates since the last evaluation."""
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Mean squared errors of a coordinate on held-out windows."""
+def pretrain(
+    config: PretrainConfig,
+    corpora: Sequence[Corpus],
+    out: Path,
+    device: str,
+    command: str = "",
+    watch: Callable[[Path], None] = lambda run: None,
+) -> SkillModel:
+    """Train in the folder `out`, or continue there; returns the model that was kept.
 
-    held_out: float
-    """Mean over noise levels."""
-    held_out_levels: tuple[float, ...]
-    shuffled: float
-    """The same with skills exchanged between windows: what they are worth."""
-    skill_std: float
-    """Mean over dimensions of the deviation over trained-on windows."""
-    sigreg: float
-    """Of trained-on windows, without the factor N."""
+    `watch` is called with the folder whenever its log has something new.
+    """
+    where = distributed.join(device)
+    if where.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+    data_hash = "+".join(corpus.hash for corpus in corpora)
+    about = {"command": command, "hardware": hardware(device)}
+    first = distributed.rank() == 0
+    changes = {"may_change": ("updates",), "amounts": ("patience",)}
+    with RunFolder(out, config, data_hash, about, writes=first, **changes) as run:
+        provenance = Provenance(KIND, command, config.seed, data_hash)
+        job = Pretraining(config, corpora, where, run, provenance)
+        if config.held_out == 0 and first:
+            print("every clip is trained on: held-out errors are of the same clips")
+        every = config.checkpoint_every
+        training.train(run, job, config.updates, every, watch=watch)
+    return job.result()
 
 
-class Probe:
-    """The same windows, noise and exchange of skills at every evaluation."""
+class Pretraining:
+    """Trainer, evaluation and record of a run."""
 
     def __init__(
-        self, held_out: WindowSampler, trained_on: WindowSampler, count: int, seed: int
+        self,
+        config: PretrainConfig,
+        corpora: Sequence[Corpus],
+        device: torch.device,
+        run: RunFolder,
+        provenance: Provenance,
     ):
-        self.held_out, self.trained_on, self.seed = held_out, trained_on, seed
-        device = held_out.motions.device
-        self.generator = torch.Generator(device).manual_seed(seed)
-
-        def draw(sampler: WindowSampler) -> tuple[Tensor, Tensor]:
-            numbers = torch.randint(
-                sampler.total, (count,), generator=self.generator, device=device
-            )
-            return sampler.locate(numbers)
-
-        self.windows, self.other_windows = draw(held_out), draw(trained_on)
-        self.exchange = torch.randperm(count, generator=self.generator, device=device)
-
-    @torch.no_grad()
-    def __call__(
-        self, model: SkillModel, slow: SkillEncoder | None, precision: torch.autocast
-    ) -> Evaluation:
-        """Evaluate a model."""
-        assert model.head is not None
-        encoder, levels = model.encoder, model.head.levels
-        with precision:
-            skill = encoder.encode_at(self.held_out.motions, *self.windows)
-            known = encoder.encode_at(self.trained_on.motions, *self.other_windows)
-            errors = self._errors(model, slow, skill)
-            shuffled = self._errors(model, slow, skill[self.exchange])
-        self.generator.manual_seed(self.seed)
-        slices = draw_slices(encoder.width, 64, self.generator)
-        by_level = errors.mean(1).tolist()
-        return Evaluation(
-            held_out=sum(by_level) / levels,
-            held_out_levels=tuple(by_level),
-            shuffled=float(shuffled.mean()),
-            skill_std=float(known.std(0).mean()),
-            sigreg=float(sigreg(known, slices)),
+        self.config, self.run, self.provenance = config, run, provenance
+        motions, unseen = split(
+            corpora, config.held_out, config.seed, config.mirror, device
         )
+        self.trainer = Trainer(config, motions, compiled=device.type == "cuda")
+        self.model, windows = self.trainer.model, config.model.windows
+        self.evaluate = Evaluator(
+            WindowSampler(unseen, windows),
+            self.trainer.sampler,
+            config.evaluation_windows,
+            config.seed,
+        )
+        self.means = training.Means(TRAINED, device)
+        self.state: dict[str, Any] = {"update": 0, "seconds": 0.0}
+        self.state |= {"best": float("inf"), "since_best": 0}
+        self.kept: dict[str, Tensor] | None = None
+        """The best weights so far, where the run stops for lack of progress."""
+        if (found := run.load_checkpoint()) is not None:
+            self.trainer.load(found[0])
+            self.state |= found[1]
+            self.means.load(self.state)
+            if config.patience is not None and run.model_folder.exists():
+                self.kept = SkillModel.load(run.model_folder, device).state_dict()
 
-    def _errors(
-        self, model: SkillModel, slow: SkillEncoder | None, skill: Tensor
-    ) -> Tensor:
-        """(levels, n), with the same noise at every level and every call."""
-        assert model.head is not None
-        self.generator.manual_seed(self.seed)
-        parts = []
-        for clips, times, z in zip(
-            *(x.split(_AT_ONCE) for x in (*self.windows, skill)), strict=True
-        ):
-            later = None
-            if slow is not None:
-                later = slow.encode_next(self.held_out.motions, clips, times)
-            batch = model.batch(self.held_out.at(clips, times), later)
-            noise = torch.randn(
-                (len(z), model.head.noise_width),
-                generator=self.generator,
-                device=z.device,
+    def step(self, until: float) -> None:
+        """One update."""
+        update = self.state["update"] + 1
+        losses, norm = self.trainer.update(update)
+        figures = (losses.prediction, losses.sigreg, losses.penalty, norm)
+        self.means.add(update, figures)
+        self.state["update"] = update
+
+    def report(self, before: int, ended: bool) -> training.LogEntry | None:
+        """Evaluate, and remember the weights if they are the best so far."""
+        config, state, trainer = self.config, self.state, self.trainer
+        update = state["update"]
+        if not (training.crossed(before, update, config.evaluate_every) or ended):
+            return None
+        self.means.check(self.run.path, self._explain)
+        found = self.evaluate(self.model, trainer.slow_encoder, trainer.precision())
+        state["since_best"] += 1
+        if found["held_out"] < state["best"]:
+            state.update(best=found["held_out"], since_best=0)
+            if config.patience is not None:
+                weights = self.model.state_dict()
+                self.kept = {k: v.clone() for k, v in weights.items()}
+        row = {"update": update} | self.means.take() | found
+        levels = " ".join(f"{value:.3f}" for value in found["held_out_levels"])
+        line = (
+            f"{update:>7,}  held-out {found['held_out']:.4f}  by level {levels}  "
+            f"shuffled {found['shuffled']:.3f}  std {found['skill_std']:.2f}  "
+            f"sigreg {found['sigreg']:.4f}"
+        )
+        return training.LogEntry(row | {"seconds": state["seconds"]}, line)
+
+    def save(self) -> None:
+        """Model first: a checkpoint promises that everything before it is there."""
+        self.means.check(self.run.path, self._explain)
+        weights = self.model.state_dict() if self.kept is None else self.kept
+        self.run.save_model(self.config.model, weights, self.provenance)
+        self.state |= self.means.state()
+        self.run.save_checkpoint(self.trainer.tensors(), self.state)
+
+    def stopped(self) -> str:
+        """Whether the last evaluations brought nothing better."""
+        patience = self.config.patience
+        if patience is None or self.state["since_best"] < patience:
+            return ""
+        return f"no better for {patience} evaluations: stopped"
+
+    def result(self) -> SkillModel:
+        """The model that was kept."""
+        if self.kept is not None:
+            self.model.load_state_dict(self.kept)
+        return self.model.eval()
+
+    def _explain(self, update: int) -> str:
+        """What the batch of a broken update says about its cause."""
+        clips, times = self.trainer.window_numbers(update)
+        windows = self.trainer.sampler.at(clips, times)
+        parts = [x.flatten(1).isfinite().all(1) for x in vars(windows).values()]
+        finite = torch.stack(parts).all(0)
+        if bool(finite.all()):
+            return (
+                f"its {len(clips):,} windows are finite, so try a lower learning rate"
             )
-            at_levels = [
-                model.head(z, batch, torch.full_like(clips, level), noise)
-                for level in range(model.head.levels)
-            ]
-            parts.append(torch.stack(at_levels).float())
-        return torch.cat(parts, dim=1)
-
-
-# Learn a skill space: the run, top to bottom.
-
-TRAINED = ("prediction", "sigreg_batch", "penalty", "gradient_norm")
-"""Means over the updates since the last evaluation."""
+        first = int((~finite).nonzero()[0])
+        return f"clip {int(clips[first])} is not finite near frame {int(times[first])}"
 
 
 def split(
@@ -143,175 +182,72 @@ def split(
     return moved(sides[0]), moved(sides[1])
 
 
-class Sums:
-    """What happened since the last evaluation, kept on the device."""
+class Evaluator:
+    """Measures models on the same windows, with the same noise, every time.
 
-    def __init__(self, device: torch.device):
-        self.device = device
-        self.bad = torch.full((), -1, device=device)
-        """First update whose loss or gradient was not finite."""
-        self.clear()
-
-    def clear(self) -> None:
-        self.total, self.count = torch.zeros(len(TRAINED), device=self.device), 0
-
-    def add(self, update: int, values: list[Tensor]) -> None:
-        """Take in an update without waiting for the device."""
-        row = torch.stack([v.detach().float() for v in values])
-        broken = ~torch.isfinite(row).all() & (self.bad < 0)
-        self.bad = torch.where(broken, update, self.bad)
-        self.total, self.count = self.total + row, self.count + 1
-
-    def means(self) -> dict[str, float]:
-        """Means by name."""
-        total = distributed.all_reduce_sum(self.total) / distributed.world_size()
-        values = (total / max(self.count, 1)).tolist()
-        return dict(zip(TRAINED, values, strict=True))
-
-
-def pretrain(
-    config: PretrainConfig,
-    corpora: Sequence[Corpus],
-    out: Path,
-    device: str,
-    command: str = "",
-    watch: Callable[[Path], None] = lambda run: None,
-) -> SkillModel:
-    """Train in the folder `out`, or go on there; gives the model that was kept.
-
-    `watch` is called with the folder whenever there is something new in its log.
+    held_out         mean squared error of a coordinate, over all noise levels
+    held_out_levels  the same for each level
+    shuffled         the error with skills exchanged between windows
+    skill_std        mean over dimensions of the deviation over windows trained on
+    sigreg           of windows trained on, without the factor N
     """
-    where = distributed.join(device)
-    if where.type == "cuda":
-        torch.set_float32_matmul_precision("high")
-    data_hash = "+".join(corpus.hash for corpus in corpora)
-    about = {"command": command, "hardware": hardware(device)}
-    run = RunFolder(
-        out,
-        config,
-        data_hash,
-        about,
-        writes=distributed.rank() == 0,
-        may_change=("updates",),
-        amounts=("patience",),
-    )
-    motions, unseen = split(corpora, config.held_out, config.seed, config.mirror, where)
-    trainer = Trainer(config, motions, compiled=where.type == "cuda")
-    model = trainer.model
-    probe = Probe(
-        WindowSampler(unseen, config.model.windows),
-        trainer.sampler,
-        config.evaluation_windows,
-        config.seed,
-    )
-    state = {"update": 0, "seconds": 0.0, "best": float("inf"), "since_best": 0}
-    kept: dict[str, Tensor] | None = None
-    run.claim()
-    if (found := run.load_checkpoint()) is not None:
-        trainer.load(found[0])
-        state |= found[1]
-        if config.patience is not None and run.model_folder.exists():
-            kept = SkillModel.load(run.model_folder, where).state_dict()
-    run.begin_log(state["update"], goes_on=state["update"] < config.updates)
 
-    sums, first = Sums(where), distributed.rank() == 0
-    if "sums" in state:
-        sums.total, sums.count = torch.tensor(state["sums"]).to(where), state["count"]
-    began = time.monotonic() - state["seconds"]
-    bar = tqdm(
-        total=config.updates,
-        initial=state["update"],
-        unit=" updates",
-        disable=None if first else True,  # None: none where there is no terminal
-    )
+    def __init__(
+        self, held_out: WindowSampler, trained_on: WindowSampler, count: int, seed: int
+    ):
+        self.held_out, self.trained_on, self.seed = held_out, trained_on, seed
+        device = held_out.motions.device
+        self.generator = torch.Generator(device).manual_seed(seed)
 
-    def told(line: str) -> None:
-        if first:
-            bar.write(line)
+        def draw(sampler: WindowSampler) -> tuple[Tensor, Tensor]:
+            numbers = torch.randint(
+                sampler.total, (count,), generator=self.generator, device=device
+            )
+            return sampler.locate(numbers)
 
-    def evaluate(update: int) -> None:
-        nonlocal kept
-        _stop_if_broken(trainer, sums, run.path)
-        evaluation = probe(model, trainer.slow_encoder, trainer.precision())
-        state["seconds"] = time.monotonic() - began
-        row = {"update": update} | sums.means() | asdict(evaluation)
-        run.log(row | {"seconds": state["seconds"]})
-        sums.clear()
-        told(_line(update, evaluation))
-        if first:
-            watch(run.path)
-        state["since_best"] += 1
-        if evaluation.held_out < state["best"]:
-            state.update(best=evaluation.held_out, since_best=0)
-            if config.patience is not None:
-                kept = {k: v.clone() for k, v in model.state_dict().items()}
+        self.windows, self.other_windows = draw(held_out), draw(trained_on)
+        self.exchange = torch.randperm(count, generator=self.generator, device=device)
 
-    def save() -> None:
-        """Model first: the checkpoint says that everything before it is there."""
-        _stop_if_broken(trainer, sums, run.path)
-        provenance = Provenance(
-            KIND, command=command, seed=config.seed, data_hash=data_hash
-        )
-        weights = model.state_dict() if kept is None else kept
-        run.save_model(config.model, weights, provenance)
-        state.update(sums=sums.total.tolist(), count=sums.count)
-        run.save_checkpoint(trainer.tensors(), state)
+    @torch.no_grad()
+    def __call__(
+        self, model: SkillModel, slow: SkillEncoder | None, precision: torch.autocast
+    ) -> dict[str, Any]:
+        encoder = model.encoder
+        with precision:
+            skill = encoder.encode_at(self.held_out.motions, *self.windows)
+            known = encoder.encode_at(self.trained_on.motions, *self.other_windows)
+            errors = self._errors(model, slow, skill)
+            shuffled = self._errors(model, slow, skill[self.exchange])
+        self.generator.manual_seed(self.seed)
+        slices = draw_slices(encoder.width, 64, self.generator)
+        by_level = errors.mean(1).tolist()
+        return {
+            "held_out": sum(by_level) / len(by_level),
+            "held_out_levels": by_level,
+            "shuffled": float(shuffled.mean()),
+            "skill_std": float(known.std(0).mean()),
+            "sigreg": float(sigreg(known, slices)),
+        }
 
-    if config.held_out == 0:
-        told("every clip is trained on: errors called held out are of the same clips")
-    try:
-        with between_steps() as interrupted:
-            if state["update"] >= config.updates:
-                told(f"nothing left to do: {state['update']:,} updates are done")
-            for update in range(state["update"] + 1, config.updates + 1):
-                if state["since_best"] >= (config.patience or math.inf):
-                    told(f"no better for {config.patience} evaluations: stopped")
-                    break
-                losses, norm = trainer.update(update)
-                parts = [losses.prediction, losses.sigreg, losses.penalty, norm]
-                sums.add(update, parts)
-                state["update"] = update
-                bar.update()
-                if update % config.evaluate_every == 0 or update == config.updates:
-                    evaluate(update)
-                stop = interrupted()
-                if update % config.checkpoint_every == 0 or stop:
-                    save()
-                if stop:
-                    raise KeyboardInterrupt
-        save()
-    finally:
-        bar.close()
-        run.close()
-    if kept is not None:
-        model.load_state_dict(kept)
-    return model.eval()
-
-
-def _line(update: int, evaluation: Evaluation) -> str:
-    levels = " ".join(f"{value:.3f}" for value in evaluation.held_out_levels)
-    return (
-        f"{update:>7,}  held-out {evaluation.held_out:.4f}  by level {levels}  "
-        f"shuffled {evaluation.shuffled:.3f}  std {evaluation.skill_std:.2f}  "
-        f"sigreg {evaluation.sigreg:.4f}"
-    )
-
-
-def _stop_if_broken(trainer: Trainer, sums: Sums, run: Path) -> None:
-    """Refuse to go on from an update that was not finite; say what its batch tells."""
-    if (update := int(sums.bad)) < 0:
-        return
-    clips, times = trainer.window_numbers(update)
-    windows = trainer.sampler.at(clips, times)
-    finite = torch.stack(
-        [x.flatten(1).isfinite().all(1) for x in vars(windows).values()]
-    ).all(0)
-    if bool(finite.all()):
-        why = f"its {len(clips):,} windows are finite, so try a lower learning rate"
-    else:
-        first = int((~finite).nonzero()[0])
-        why = f"clip {int(clips[first])} is not finite near frame {int(times[first])}"
-    raise ValueError(
-        f"{run}: the loss of update {update:,} is not finite; {why}. The last "
-        "checkpoint is as it was"
-    )
+    def _errors(
+        self, model: SkillModel, slow: SkillEncoder | None, skill: Tensor
+    ) -> Tensor:
+        """Errors (levels, n), with the same noise at every level and every call."""
+        assert (head := model.head) is not None
+        self.generator.manual_seed(self.seed)
+        parts = []
+        for clips, times, z in zip(
+            *(x.split(_AT_ONCE) for x in (*self.windows, skill)), strict=True
+        ):
+            later = None
+            if slow is not None:
+                later = slow.encode_next(self.held_out.motions, clips, times)
+            batch = model.batch(self.held_out.at(clips, times), later)
+            size = (len(z), head.noise_width)
+            noise = torch.randn(size, generator=self.generator, device=z.device)
+            at_levels = [
+                head(z, batch, torch.full_like(clips, level), noise)
+                for level in range(head.levels)
+            ]
+            parts.append(torch.stack(at_levels).float())
+        return torch.cat(parts, dim=1)

@@ -20,7 +20,7 @@ from spectral_skills.motion.windows import (
     Windows,
     WindowSampler,
 )
-from spectral_skills.runs import load_optimizer, optimizer_tensors
+from spectral_skills.runs import load_optimizer, optimizer_tensors, part
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.model import SkillConfig, SkillModel
 
@@ -256,14 +256,10 @@ class Trainer:
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Put back what `tensors` gave."""
-        self.model.load_state_dict(_part(tensors, "model."))
+        self.model.load_state_dict(part(tensors, "model."))
         if self.slow_encoder is not None:
-            self.slow_encoder.load_state_dict(_part(tensors, "slow."))
+            self.slow_encoder.load_state_dict(part(tensors, "slow."))
         load_optimizer(self.optimizer, tensors)
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
 
 
 # SIGReg: how far a batch of skills is from a standard normal distribution.

@@ -12,7 +12,7 @@ from torch.nn.utils import get_total_norm
 
 from spectral_skills import distributed
 from spectral_skills.distributed import mean_over_ranks
-from spectral_skills.runs import load_optimizer, optimizer_tensors
+from spectral_skills.runs import load_optimizer, optimizer_tensors, part
 from spectral_skills.tracking.networks import aligned
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
@@ -85,11 +85,6 @@ class ActorCritic(ABC):
     def _tie_rates(self) -> None:
         """Let the optimizers use the learner's rates, which are tensors so that
         nothing waits for the device when they change."""
-
-
-def part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Tensors whose names begin with a prefix, without it."""
-    return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
 
 
 @torch.no_grad()

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from spectral_skills import config as configs
-from spectral_skills import distributed
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.skill.encoder import SkillEncoder
@@ -276,15 +275,6 @@ def with_warmup(config: TrackConfig, iterations: int) -> TrackConfig:
     """The same run in which only the critic learns for so many iterations."""
     learner = replace(getattr(config, config.learner), critic_warmup=iterations)
     return replace(config, **{config.learner: learner})
-
-
-def of_first(value: float, device: torch.device) -> float:
-    """The first process's number: clocks differ, and all must decide alike."""
-    if distributed.world_size() == 1:
-        return value
-    own = value if distributed.rank() == 0 else 0.0
-    # In float32 NCCL and gloo alike; a day of seconds is exact to 8 ms.
-    return float(distributed.all_reduce_sum(torch.tensor(own, device=device)))
 
 
 class Memory:

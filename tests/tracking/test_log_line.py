@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectral_skills.tracking.run_log import line
+from spectral_skills.tracking.train import line
 
 ROW = {"frames": 131_072.0, "frames_per_s": 428_000.0, "reward": 3.25, "std": 0.15}
 
