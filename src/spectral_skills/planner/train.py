@@ -13,30 +13,6 @@ from spectral_skills.planner.model import KIND, Planner
 from spectral_skills.planner.text import TextEncoder
 from spectral_skills.planner.trainer import PlanConfig, Trainer
 from spectral_skills.results import hardware
-
-
-class Sums:
-    """Loss and norm of the gradient since the last evaluation, kept on the device."""
-
-    def __init__(self, device: torch.device):
-        self.bad = torch.full((), -1, device=device)
-        """First update whose loss or gradient was not finite."""
-        self.total, self.count = torch.zeros(2, device=device), 0
-
-    def add(self, update: int, loss: Tensor, norm: Tensor) -> None:
-        """Take in an update without waiting for the device."""
-        row = torch.stack((loss, norm))
-        broken = ~row.isfinite().all() & (self.bad < 0)
-        self.bad = torch.where(broken, update, self.bad)
-        self.total, self.count = self.total + row, self.count + 1
-
-    def take(self) -> dict[str, float]:
-        """Means by name; begins anew."""
-        loss, norm = (self.total / max(self.count, 1)).tolist()
-        self.total, self.count = torch.zeros_like(self.total), 0
-        return {"loss": loss, "gradient_norm": norm}
-
-
 from spectral_skills.runs import RunFolder
 
 
