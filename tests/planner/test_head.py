@@ -41,7 +41,7 @@ def test_blocks_listen_in_turn():
     head = _head(layers=4)
     sources = [block.attention.key.in_features for block in head.blocks]  # type: ignore
     assert sources == [HEAD.text, HEAD.width, HEAD.text, HEAD.width]
-    assert len(head.context(*[_inputs()[name] for name in INPUTS[2:]]).heard) == 2
+    assert len(head.context(*[_inputs()[name] for name in INPUTS[2:]]).text) == 2
 
 
 def test_padding_is_never_heard():

@@ -7,7 +7,7 @@ import torch
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.planner.data import CHUNK
-from spectral_skills.planner.motions import Section, _apart, _longest, section
+from spectral_skills.planner.motions import Section, _distances, _longest, section
 from spectral_skills.robot import g1
 
 ARMS = [
@@ -168,7 +168,7 @@ def test_frames_are_apart_by_their_difference():
     rows = np.random.default_rng(0).normal(size=(60, 32)).astype(np.float32)
     rows[1] = rows[0]
     exact = np.sqrt(np.square(rows[:, None].astype(np.float64) - rows).mean(axis=-1))
-    np.testing.assert_allclose(_apart(rows), exact, atol=1e-6)
+    np.testing.assert_allclose(_distances(rows), exact, atol=1e-6)
 
 
 @pytest.mark.parametrize("frames", [2, 20, 30, 31])

@@ -9,7 +9,7 @@ from spoken import minilm, needs_weights
 
 from spectral_skills.planner import text
 from spectral_skills.planner.text import (
-    Cached,
+    CachedEncoder,
     MiniLM,
     TextStates,
     WordPiece,
@@ -124,42 +124,15 @@ def test_pooling_leaves_padding_out():
     )
 
 
-def test_sentences_are_computed_once(tmp_path):
+def test_sentences_are_computed_once():
     """Also those that differ in white space alone."""
     inner = Counting()
-    cached = Cached(lambda: inner, tmp_path / "kept.safetensors", "counting", 4)
+    cached = CachedEncoder(lambda: inner, "counting", 4)
     first = cached.encode(["walk forward", "bow", "bow "])
     again = cached.encode(["bow", "walk  forward"])
     assert inner.asked == ["walk forward", "bow"]
     torch.testing.assert_close(first.states[0], again.states[1])
     assert first.mask.tolist() == [[True, True], [True, False], [True, False]]
-
-
-def test_kept_sentences_need_no_model(tmp_path):
-    """A machine without the weights reads them, and others are added to them."""
-    path = tmp_path / "cache" / "kept.safetensors"
-    cached = Cached(Counting, path, "counting", 4)
-    cached.keep(["walk forward", "__metadata__"])
-    cached.keep(["bow"])
-
-    def without_weights():
-        raise AssertionError("nothing is to be computed")
-
-    reader = Cached(without_weights, path, "counting", 4)
-    sentences = ["bow", "__metadata__", "walk forward"]
-    read, made = reader.encode(sentences), cached.encode(sentences)
-    assert torch.equal(read.states, made.states) and torch.equal(read.mask, made.mask)
-    with pytest.raises(AssertionError):
-        reader.encode(["squat"])
-
-
-def test_damaged_cache_is_made_again(tmp_path):
-    """It holds nothing that cannot be computed."""
-    path = tmp_path / "kept.safetensors"
-    path.write_bytes(b"not a file of tensors")
-    cached = Cached(Counting, path, "counting", 4)
-    cached.keep(["bow"])
-    assert Cached(Counting, path, "counting", 4)._read().keys() == {"bow"}
 
 
 def test_missing_weights_are_told_with_the_command(monkeypatch):

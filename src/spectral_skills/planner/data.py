@@ -1,10 +1,10 @@
-"""Rows to learn planning from: what robots sensed, and what they were told next.
+"""Rows to train planners on: what robots sensed, and the commands that came next.
 
-Nothing is written twice: a folder holds one frame for every robot and step, and a row
-is a place in it. Its history is the ten frames up to there; its chunk the thirty
-commands, or the thirty reference poses as seen from where the robot was.
+A folder holds one frame for every robot and step, and a row is a position in it. Its
+history is the ten frames up to there; its chunk is the thirty commands from there on, or
+the thirty reference poses relative to where the robot was.
 
-    rows.json             what they were collected with, and of which motions
+    rows.json             what they were collected with, and their motions
     frames.safetensors    the arrays of `FRAMES`
 """
 
@@ -24,7 +24,7 @@ from spectral_skills.tracking.observations import HISTORY, PROPRIO
 
 VERSION = 1
 CHUNK = 30
-"""Commands that are planned at once."""
+"""Number of commands that are planned at once."""
 Output = Literal["skill", "pose"]
 FRAMES = ("proprio", "skill", "root", "reference", "motion", "valid")
 _ABOUT, _ARRAYS = "rows.json", "frames.safetensors"
@@ -36,24 +36,24 @@ class Motion:
 
     name: str
     sentences: tuple[str, ...]
-    """To learn from."""
+    """Sentences to train with."""
     held_out: tuple[str, ...] = ()
-    """Never learned from."""
+    """Sentences that only test a planner."""
     frames: int = 0
-    """Control steps that it takes."""
+    """Length in control steps."""
 
 
 @dataclass(frozen=True)
 class About:
-    """Where rows come from."""
+    """Origin of rows."""
 
     controller: str
-    """Hash of the weights of the controller that executed the motions."""
+    """Weights hash of the controller that executed the motions."""
     encoder: str
-    """Fingerprint of the encoder of its skills; empty where it follows poses."""
+    """Fingerprint of the encoder of its skills; empty if it follows poses."""
     command: Output
     hold: int
-    """Control steps for which a command stays."""
+    """Number of control steps for which a command is held."""
     corpus: str
     """Hash of the corpus of the motions."""
     motions: tuple[Motion, ...]
@@ -61,23 +61,23 @@ class About:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All to learn from, motion by motion."""
+        """All training sentences, motion by motion."""
         return tuple(s for motion in self.motions for s in motion.sentences)
 
 
 class Batch(NamedTuple):
-    """Rows, written out."""
+    """The contents of some rows."""
 
     history: Tensor
-    """(n, 10, 93) as sensed, oldest first."""
+    """(n, 10, 93) sensed frames, oldest first."""
     chunk: Tensor
     """(n, 30, a)"""
     motion: Tensor
-    """(n,) position among the motions."""
+    """(n,) index of the motion."""
 
 
 class Rows:
-    """Frames of robots (T, n, ...) and the places among them that are rows."""
+    """Frames of robots (T, n, ...), and which of them are rows."""
 
     def __init__(self, about: About, frames: dict[str, Tensor]):
         self.about, self._frames = about, frames
@@ -100,11 +100,11 @@ class Rows:
 
     @property
     def upright(self) -> float:
-        """Share of the robots that were so to the end."""
+        """Share of the robots that stayed upright to the end."""
         return self._frames["valid"][-1].float().mean().item()
 
     def width(self, output: Output) -> int:
-        """Numbers of one command of a chunk."""
+        """Size of one command of a chunk."""
         return POSE_SIZE if output == "pose" else self._frames["skill"].shape[-1]
 
     def batch(self, indices: Tensor, output: Output) -> Batch:
@@ -112,7 +112,7 @@ class Rows:
         step, robot = self.places[indices].unbind(-1)
         back = torch.arange(1 - HISTORY, 1, device=self.device)
         ahead = torch.arange(CHUNK, device=self.device)
-        # Before the start there is the first frame, as the controller has it.
+        # Before the start the first frame repeats, as in the controller's history.
         past = (step[:, None] + back).clamp_min(0)
         history = self._frames["proprio"][past, robot[:, None]].float()
         motion = self._frames["motion"][step, robot].long()
@@ -120,7 +120,7 @@ class Rows:
             future = step[:, None] + ahead
             chunk = self._frames["skill"][future, robot[:, None]].float()
             return Batch(history, chunk, motion)
-        # A controller of poses is told the next one, an encoder begins with this one.
+        # A controller of poses follows the next pose, an encoder begins with this one.
         future = step[:, None] + ahead + (self.about.command == "pose")
         rows = self._frames["reference"][future, robot[:, None]]
         root = self._frames["root"][step, robot]
@@ -128,13 +128,13 @@ class Rows:
         return Batch(history, poses, motion)
 
     def split(self, share: float = 0.02) -> tuple[Tensor, Tensor]:
-        """Indices of rows to learn from and of those held out, whole robots each."""
+        """Indices of training rows and of held-out rows, by whole robots."""
         every = max(2, min(round(1 / share), self.robots))
         held = self.places[:, 1] % every == every - 1
         return (~held).nonzero()[:, 0], held.nonzero()[:, 0]
 
     def save(self, folder: Path) -> None:
-        """Write a folder, whole or not at all."""
+        """Write a folder atomically."""
         from safetensors.torch import save_file
 
         with replacing_folder(folder) as temporary:
@@ -147,7 +147,7 @@ class Rows:
 
     @classmethod
     def open(cls, folder: Path, device: torch.device | str = "cpu") -> "Rows":
-        """Read a folder; says what is wrong with it."""
+        """Read a folder, or say what is wrong with it."""
         from safetensors.torch import load_file
 
         path = folder / _ABOUT
@@ -174,12 +174,12 @@ class Rows:
 
 
 def _places(valid: Tensor, motion: Tensor, hold: int) -> Tensor:
-    """(rows, 2) steps and robots from which a chunk and a frame more are of one motion
-    and of a robot that stands, and at which a new command is due."""
-    # How often the motion has changed: the same number, the same motion all along.
+    """(rows, 2) steps and robots at which a new command is due, and from which a chunk
+    and one more frame belong to one motion of an upright robot."""
+    # The motion is the same throughout if the number of changes is the same.
     changes = (motion[1:] != motion[:-1]).cumsum(dim=0)
     changes = torch.cat((torch.zeros_like(changes[:1]), changes))
-    # A robot that fails never comes back, so the last frame tells of all.
+    # A robot that fails never recovers, so checking the last frame is enough.
     good = (changes[:-CHUNK] == changes[CHUNK:]) & valid[CHUNK:]
     good &= (torch.arange(len(good), device=valid.device) % hold == 0)[:, None]
     return good.nonzero()

@@ -1,8 +1,8 @@
 """The velocity of a noisy chunk, from a robot's state and the tokens of a sentence.
 
-The layout of the GR00T N1.7 action head for one robot: one state token and a token for
-every step of the chunk; even blocks listen to the sentence, odd ones to each other.
-Unlike there, tokens that only fill up a sentence are never listened to.
+The layout is that of the GR00T N1.7 action head for one robot: one state token and a
+token for every step of the chunk. Even blocks attend to the sentence, odd blocks to the
+tokens themselves. Unlike there, padding tokens of a sentence are never attended to.
 """
 
 import math
@@ -14,25 +14,27 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 TIMES = 1000
-"""Buckets that the time of the flow, from noise to data, falls into."""
+"""Number of buckets for the time of the flow, from noise to data."""
 _TIME_CHANNELS = 256
+Pair = tuple[Tensor, Tensor]
+"""Keys and values, or scale and shift."""
 
 
 @dataclass(frozen=True)
 class HeadConfig:
-    """Sizes of a head; the default ones are the paper's."""
+    """Sizes of a head; the defaults are the paper's."""
 
     layers: int = 16
     heads: int = 32
     width: int = 1536
     mlp: int = 4
-    """The blocks' networks are so many times as wide."""
+    """Width of the blocks' networks, as a multiple of `width`."""
     state_hidden: int = 1024
     output: int = 1024
-    """Width of the decoder, before and inside."""
+    """Width of the decoder's input and hidden layer."""
     dropout: float = 0.2
     positions: int = 1024
-    """Rows of the table of positions; more than the chunk's are never used."""
+    """Rows of the table of positions; only those of the chunk are used."""
     chunk: int = 30
     action: int = 64
     state: int = 930
@@ -51,30 +53,30 @@ class HeadConfig:
 
 
 class Context(NamedTuple):
-    """What does not change while a chunk is made."""
+    """Inputs that do not change while a chunk is made."""
 
     state: Tensor
     """(n, 1, width) token."""
-    heard: tuple[tuple[Tensor, Tensor], ...]
-    """Keys and values (n or 1, heads, k, head width) of every even block."""
+    text: tuple[Pair, ...]
+    """Keys and values (n or 1, heads, k, head width) for every even block."""
     mask: Tensor
-    """(n or 1, 1, 1, k): True where there is a word."""
+    """(n or 1, 1, 1, k) True where there is a token."""
 
 
-class Moment(NamedTuple):
-    """What the time of the flow says to every part."""
+class FlowTime(NamedTuple):
+    """The time of the flow, as every part of the head receives it."""
 
     code: Tensor
     """(n or 1, 1, width) for the action encoder."""
-    blocks: tuple[tuple[Tensor, Tensor], ...]
+    blocks: tuple[Pair, ...]
     """Scale and shift (n or 1, 1, width) of every block."""
-    last: tuple[Tensor, Tensor]
+    last: Pair
 
-    def at(self, row: int) -> "Moment":
+    def at(self, row: int) -> "FlowTime":
         """One of several times, for all chunks."""
         one = slice(row, row + 1)
         blocks = tuple((scale[one], shift[one]) for scale, shift in self.blocks)
-        return Moment(self.code[one], blocks, (self.last[0][one], self.last[1][one]))
+        return FlowTime(self.code[one], blocks, (self.last[0][one], self.last[1][one]))
 
 
 def wave(bucket: Tensor, width: int) -> Tensor:
@@ -86,7 +88,7 @@ def wave(bucket: Tensor, width: int) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Queries from the tokens; keys and values from them or from a sentence."""
+    """Attention from the tokens to themselves or to a sentence."""
 
     def __init__(self, width: int, heads: int, source: int, dropout: float):
         super().__init__()
@@ -101,15 +103,12 @@ class Attention(nn.Module):
         """(n, k, width) to (n, heads, k, head width)."""
         return tokens.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
-    def heard(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of a source."""
+    def keys_and_values(self, source: Tensor) -> Pair:
         return self._split(self.key(source)), self._split(self.value(source))
 
-    def forward(
-        self, tokens: Tensor, heard: tuple[Tensor, Tensor], mask: Tensor | None
-    ) -> Tensor:
-        query, (key, value) = self._split(self.query(tokens)), heard
-        size = (tokens.shape[0], -1, -1, -1)  # one sentence may be for all
+    def forward(self, tokens: Tensor, source: Pair, mask: Tensor | None) -> Tensor:
+        query, (key, value) = self._split(self.query(tokens)), source
+        size = (tokens.shape[0], -1, -1, -1)  # one sentence may serve all robots
         mixed = functional.scaled_dot_product_attention(
             query, key.expand(size), value.expand(size), attn_mask=mask
         )
@@ -117,7 +116,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention told the time by scale and shift, then a network."""
+    """Attention, scaled and shifted by the time of the flow, then a network."""
 
     def __init__(self, config: HeadConfig, source: int):
         super().__init__()
@@ -135,17 +134,13 @@ class Block(nn.Module):
         )
 
     def forward(
-        self,
-        tokens: Tensor,
-        moment: tuple[Tensor, Tensor],
-        heard: tuple[Tensor, Tensor] | None,
-        mask: Tensor | None,
+        self, tokens: Tensor, time: Pair, text: Pair | None, mask: Tensor | None
     ) -> Tensor:
-        """Tokens after the block; without a sentence they listen to each other."""
-        scale, shift = moment
+        """Tokens after the block; without a text they attend to each other."""
+        scale, shift = time
         seen = self.norm(tokens) * (1 + scale) + shift
-        heard = self.attention.heard(seen) if heard is None else heard
-        tokens = tokens + self.attention(seen, heard, mask)
+        source = self.attention.keys_and_values(seen) if text is None else text
+        tokens = tokens + self.attention(seen, source, mask)
         return tokens + self.network(tokens)
 
 
@@ -214,7 +209,7 @@ class Head(nn.Module):
         state token is zero where `keep` (n,) is False.
         """
         context = self.context(state, text, mask, keep)
-        return self.velocity(noisy, self.moment(bucket), context)
+        return self.velocity(noisy, self.flow_time(bucket), context)
 
     def context(
         self, state: Tensor, text: Tensor, mask: Tensor, keep: Tensor | None = None
@@ -223,33 +218,34 @@ class Head(nn.Module):
         token = self.state_encoder(state)[:, None]
         if keep is not None:
             token = torch.where(keep[:, None, None], token, 0.0)
-        text = self.text_norm(text)
-        heard = tuple(block.attention.heard(text) for block in self._blocks()[::2])
-        return Context(token, heard, mask[:, None, None])
+        text, even = self.text_norm(text), self._blocks()[::2]
+        sources = tuple(block.attention.keys_and_values(text) for block in even)
+        return Context(token, sources, mask[:, None, None])
 
-    def moment(self, bucket: Tensor) -> Moment:
+    def flow_time(self, bucket: Tensor) -> FlowTime:
         """What time buckets (n,) give to every block."""
         silu = functional.silu(self.time_encoder(wave(bucket, _TIME_CHANNELS)))[:, None]
-        return Moment(
+        return FlowTime(
             code=wave(bucket, self.config.width)[:, None],
             blocks=tuple(_halves(block.modulation(silu)) for block in self._blocks()),
             last=_halves(self.last_modulation(silu)),
         )
 
-    def velocity(self, noisy: Tensor, moment: Moment, context: Context) -> Tensor:
+    def velocity(self, noisy: Tensor, time: FlowTime, context: Context) -> Tensor:
         """Velocities (n, 30, a) of noisy chunks."""
-        actions = self.action_encoder(noisy, moment.code)
+        actions = self.action_encoder(noisy, time.code)
         tokens = torch.cat((context.state.to(actions.dtype), actions), dim=1)
         for number, block in enumerate(self._blocks()):
             even = number % 2 == 0
-            heard = context.heard[number // 2] if even else None
-            mask = context.mask if even else None
-            tokens = block(tokens, moment.blocks[number], heard, mask)
-        scale, shift = moment.last
+            text = context.text[number // 2] if even else None
+            tokens = block(
+                tokens, time.blocks[number], text, context.mask if even else None
+            )
+        scale, shift = time.last
         tokens = self.last_norm(tokens[:, 1:]) * (1 + scale) + shift
         return self.decoder(self.last(tokens))
 
 
-def _halves(both: Tensor) -> tuple[Tensor, Tensor]:
+def _halves(both: Tensor) -> Pair:
     scale, shift = both.chunk(2, dim=-1)
     return scale, shift

@@ -1,6 +1,6 @@
-"""A planner, from what a robot sensed and a sentence to a chunk of commands.
+"""A planner, from what a robot has sensed and a sentence to a chunk of commands.
 
-A planner is one folder on disk; `Planner.load(folder)` is all a user needs:
+A planner is one folder on disk:
 
     planner, encoder = Planner.load("base"), text_encoder()
     commands = planner.plan(history, encoder.encode(["walk forward"]))
@@ -23,24 +23,23 @@ from spectral_skills.tracking.observations import HISTORY, PROPRIO
 
 KIND = "planner"
 STEPS = 4
-"""Euler steps from noise to a chunk."""
-_FLOOR = 0.01
-"""Nothing is divided by a smaller deviation."""
-_MOST = 10.0
-"""Deviations that a sensed number may seem off its mean."""
+"""Number of Euler steps from noise to a chunk."""
+_SMALLEST_STD, _MOST_STDS = 0.01, 10.0
+"""Smallest deviation that anything is divided by, and the number of deviations at which
+sensed numbers are clipped."""
 
 
 @dataclass(frozen=True)
 class PlannerConfig:
-    """A planner, whole."""
+    """Everything that a planner's folder says about it."""
 
     head: HeadConfig
     output: Output
-    """What its chunks are of."""
+    """Kind of the commands in its chunks."""
     text: str
-    """Name of the language model whose token states it reads."""
+    """Name of the language model that it was trained with."""
     about: About
-    """What it was trained on."""
+    """Rows that it was trained on."""
 
     def __post_init__(self):
         if self.head.state != HISTORY * PROPRIO:
@@ -51,7 +50,7 @@ class PlannerConfig:
 
 
 class Planner(nn.Module):
-    """A head and the fixed statistics of what it was trained on."""
+    """A head, and the fixed statistics of its training rows."""
 
     history_mean: Tensor
     history_std: Tensor
@@ -63,65 +62,65 @@ class Planner(nn.Module):
         super().__init__()
         self.config, head = config, config.head
         self.head = Head(head)
-        # One for all frames, and one for all steps: they are the same quantities.
+        # All frames share one mean and deviation, and so do all steps of a chunk.
         for name, size in (("history", PROPRIO), ("chunk", head.action)):
             self.register_buffer(f"{name}_mean", torch.zeros(size))
             self.register_buffer(f"{name}_std", torch.ones(size))
         known = torch.zeros(len(config.about.sentences), head.text)
         self.register_buffer("known", known)
-        """Of every sentence it learned from, the mean token state at length 1."""
+        """Pooled vectors of all training sentences."""
 
     def fit(self, batch: Batch, text: TextStates) -> None:
-        """Take means and deviations from typical rows, and what sentences it knows."""
+        """Take statistics from typical rows, and the vectors of training sentences."""
         history, chunk = batch.history.flatten(0, 1), batch.chunk.flatten(0, 1)
-        self.history_mean, self.history_std = moments(history, _FLOOR)
-        self.chunk_mean, self.chunk_std = moments(chunk, _FLOOR)
+        self.history_mean, self.history_std = moments(history, _SMALLEST_STD)
+        self.chunk_mean, self.chunk_std = moments(chunk, _SMALLEST_STD)
         self.known = pooled(text).to(self.known.device)
 
     def normalize_history(self, history: Tensor) -> Tensor:
-        """What the head sees (n, 930) of histories (n, 10, 93)."""
+        """Histories (n, 10, 93) as the head reads them (n, 930)."""
         normal = (history - self.history_mean) / self.history_std
-        return normal.clamp(-_MOST, _MOST).flatten(1)
+        return normal.clamp(-_MOST_STDS, _MOST_STDS).flatten(1)
 
     def normalize_chunk(self, chunk: Tensor) -> Tensor:
-        """Chunks (n, 30, a) as the head makes them."""
+        """Chunks (n, 30, a) as the head makes them, without units."""
         return (chunk - self.chunk_mean) / self.chunk_std
 
     @torch.no_grad()
     def plan(
         self, history: Tensor, text: TextStates, noise: Tensor | None = None
     ) -> Tensor:
-        """Chunks (n, 30, a) of robots that sensed histories (n, 10, 93).
+        """Chunks (n, 30, a) for robots with histories (n, 10, 93).
 
-        `text` is a sentence for each robot, or one for all. A chunk begins as `noise`
-        (n, 30, a), which is drawn if it is not given.
+        `text` has one sentence for each robot, or one for all. A chunk begins as
+        `noise` (n, 30, a), which is drawn if it is not given.
         """
         if noise is None:
             head = self.config.head
             size = (len(history), head.chunk, head.action)
             noise = torch.randn(size, device=history.device)
-        with torch.inference_mode():  # a little faster than without gradients alone
+        with torch.inference_mode():  # a little faster than no_grad
             chunk = self(history, *text, noise)
-        return chunk.clone()  # as any other tensor
+        return chunk.clone()  # an ordinary tensor
 
     def forward(
         self, history: Tensor, states: Tensor, mask: Tensor, noise: Tensor
     ) -> Tensor:
-        """`plan` of a sentence's token states and mask: one graph, for export."""
+        """`plan` as a function of tensors alone, for export."""
         times = torch.arange(STEPS, device=history.device) * (TIMES // STEPS)
         context = self.head.context(self.normalize_history(history), states, mask)
-        moment, chunk = self.head.moment(times), noise
+        flow_time, chunk = self.head.flow_time(times), noise
         for step in range(STEPS):
-            velocity = self.head.velocity(chunk, moment.at(step), context)
+            velocity = self.head.velocity(chunk, flow_time.at(step), context)
             chunk = chunk + velocity / STEPS
         return chunk * self.chunk_std + self.chunk_mean
 
     def save(self, folder: Path, provenance: Provenance) -> None:
-        """Write head, statistics and config."""
+        """Write weights, statistics and config."""
         artifact.save(folder, self.config, self.state_dict(), provenance)
 
     def release(self, folder: Path, provenance: Provenance) -> None:
-        """Write the same in bf16 shards; statistics stay as they are."""
+        """Write the same with weights in bf16 shards and exact statistics."""
         exact = {name for name, _ in self.named_buffers()}
         weights = {
             name: value if name in exact else value.to(torch.bfloat16)
@@ -131,7 +130,7 @@ class Planner(nn.Module):
 
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> "Planner":
-        """Read a planner: `base`, or from its folder or the run folder it lies in."""
+        """Read a planner: `base`, its folder, or the folder of its run."""
         folder = place(folder, KIND)
         kind = artifact.load_provenance(folder).kind
         if kind != KIND:
@@ -166,7 +165,7 @@ def check_match(
 ) -> None:
     """Refuse a controller and a skill model that the planner was not trained with.
 
-    A planner of rows without skills asks for no skill model.
+    A planner that was trained without skills matches any skill model.
     """
     about = planner.config.about
     if about.controller != controller_hash:

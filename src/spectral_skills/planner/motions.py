@@ -1,10 +1,13 @@
-"""The part of a clip that a planner can plan, and how it goes on for ever.
+"""The motions of a corpus that a planner learns, cut to the parts that it can plan.
 
-A planner sees a fifth of a second. Where two moments of a clip look alike and go on
+From a generated corpus these are one clip for each of 28 things to say, as many as in
+the paper; from other corpora, every clip that has a description.
+
+A planner sees a fifth of a second. If two frames of a clip look alike and continue
 differently, it cannot know which one it is in: how long a robot still stands, when a
-raised arm comes down. So of a clip the longest part is taken in which what is alike
-goes on alike, and in which something happens. When it is over, it goes on from an
-earlier moment that looks like its end: a walk walks on, a raised arm stays raised.
+raised arm comes down. So the longest part of a clip is used in which similar frames
+continue alike and something happens. At its end it continues from an earlier frame that
+looks like the end: a walk walks on, a raised arm stays raised.
 """
 
 import re
@@ -25,134 +28,50 @@ from spectral_skills.planner.data import CHUNK
 from spectral_skills.planner.phrases import WORDS
 from spectral_skills.robot import g1
 
+STEPS = 500
+"""Largest number of frames of a motion, as in the paper."""
 ALIKE_RAD, ALIKE_RAD_S = 0.1, 1.0
-"""Moments look alike whose joints differ by less, root mean square."""
+"""Root mean square differences of joints and of their speeds below which two frames
+look alike."""
 APART_M = 0.125
-"""They go on differently if pelvis, hands or feet are so far apart in height within a
-chunk: half of what the rules of success allow."""
+"""Difference in height of pelvis, hands or feet within a chunk from which two frames
+continue differently: half of what the success criterion allows."""
 APART_RAD_S = 0.3
-"""Or if joints then move faster by so much, root mean square: one stands, one walks."""
+"""The same for the root mean square speed of the joints: one stands, one walks."""
 _LATER = (CHUNK // 3, 2 * CHUNK // 3, CHUNK)
 _STILL = 0.2
-"""What a frame is worth before which nothing moves."""
+"""Worth of a frame after which nothing moves."""
 _BETTER = 1.1
-"""A later part is taken if it is worth more by this factor."""
+"""Factor by which a later part must be worth more to be used."""
 
 
 class Section(NamedTuple):
-    """Frames of a clip."""
+    """A part of a clip."""
 
     first: int
     end: int
-    """First one after it."""
+    """First frame after it."""
     loop: int
-    """Frame, counted from the first, from which it goes on when it is over."""
+    """Frame, counted from the first, from which it continues at its end."""
     worth: float
-    """Frames, of which those count less in which hardly anything moves."""
-
-
-def section(rows: np.ndarray, most: int) -> Section:
-    """The part of rows (T, 36) that is planned, of at most so many frames."""
-    state, speed = _moments(rows)
-    busy = _busy(speed)
-    alike = (_apart(state) < ALIKE_RAD) & (_apart(speed) < ALIKE_RAD_S)
-    differs = _diverges(rows) | (np.abs(busy[:, None] - busy) > APART_RAD_S)
-    worth = np.clip(busy / APART_RAD_S, _STILL, 1.0)
-    first, end = _longest(alike & differs, worth, most)
-    loop = _loop(state[first:end], speed[first:end])
-    return Section(first, end, loop, float(worth[first:end].sum()))
-
-
-def _moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(T, 32) joints, height and tilt, and how fast the joints move."""
-    quaternion = torch.from_numpy(np.ascontiguousarray(rows[:, 3:7]))
-    up = rotation.rotate_inverse(quaternion, torch.tensor((0.0, 0.0, 1.0)))
-    state = np.concatenate((rows[:, 7:], rows[:, 2:3], up[:, :2].numpy()), axis=1)
-    speed = np.gradient(rows[:, 7:], axis=0) * FPS
-    return state.astype(np.float32), speed.astype(np.float32)
-
-
-def _apart(values: np.ndarray) -> np.ndarray:
-    """(T, T) root mean square difference of rows."""
-    tensor = torch.from_numpy(values)
-    # By differences: products of rows would lose the digits of those that are alike.
-    apart = torch.cdist(tensor, tensor, compute_mode="donot_use_mm_for_euclid_dist")
-    return (apart / values.shape[1] ** 0.5).numpy()
-
-
-def _diverges(rows: np.ndarray) -> np.ndarray:
-    """(T, T) whether heights differ after two frames; frames past the end hold on."""
-    links = _links()(torch.from_numpy(np.asarray(rows, np.float32))).position
-    heights, last = links[..., 2], len(rows) - 1
-    found = np.zeros((len(rows), len(rows)), bool)
-    for ahead in _LATER:
-        then = heights[(torch.arange(len(rows)) + ahead).clamp_max(last)]
-        found |= (torch.cdist(then, then, p=torch.inf) > APART_M).numpy()
-    return found
-
-
-@cache
-def _links() -> Kinematics:
-    return Kinematics(("pelvis", *g1.END_EFFECTORS))
-
-
-def _busy(speed: np.ndarray) -> np.ndarray:
-    """(T,) how fast joints move in the chunk that follows each frame."""
-    now = np.pad(np.square(speed).mean(axis=1), (0, CHUNK), mode="edge")
-    total = np.cumsum(np.pad(now, (1, 0)))
-    return np.sqrt((total[CHUNK:] - total[:-CHUNK])[: len(speed)] / CHUNK)
-
-
-def _longest(conflicts: np.ndarray, worth: np.ndarray, most: int) -> tuple[int, int]:
-    """First frame and end of the part of most worth without two frames in conflict.
-
-    What follows a frame counts as far as it lies in the part: so the last chunk of a
-    part is in conflict with nothing. A later part must be worth clearly more.
-    """
-    total = np.cumsum(np.pad(worth, (1, 0)))
-    best, most_worth, first = (0, min(len(conflicts), CHUNK)), 0.0, 0
-    for end in range(CHUNK + 1, len(conflicts) + 1):
-        before = np.flatnonzero(conflicts[end - CHUNK - 1, : end - CHUNK - 1])
-        if len(before):
-            first = max(first, int(before[-1]) + 1)
-        first = max(first, end - most)
-        found = total[end] - total[first]
-        if found > (_BETTER if first > best[0] else 1.0) * most_worth:
-            best, most_worth = (first, end), found
-    return best
-
-
-def _loop(state: np.ndarray, speed: np.ndarray) -> int:
-    """Of the frames whose chunk lies in the part, the one most like the last frame."""
-    scaled = np.concatenate((state / ALIKE_RAD, speed / ALIKE_RAD_S), axis=1)
-    earlier = scaled[: max(1, len(scaled) - CHUNK)]
-    return int(np.linalg.norm(earlier - scaled[-1], axis=1).argmin())
-
-
-# The motions of a corpus that a planner learns: each with words of its own.
-#
-# Of generated corpora one clip for each of 28 things to say, as many as the paper's; of
-# others every clip that is described.
-
-STEPS = 500
-"""Frames of a motion at most, as in the paper."""
+    """Number of frames; those in which hardly anything moves count less."""
 
 
 class Motions:
-    """Clips with words of their own, cut to the parts that a planner can plan."""
+    """Clips with their own descriptions, cut to the parts that a planner can plan."""
 
     def __init__(self, clips: Corpus, sections: Sequence[Section]):
         self.clips, self.sections = clips, tuple(sections)
         self.names = tuple(clips.names)
         self.lengths = np.array([s.end - s.first for s in sections])
         self.loops = np.array([s.loop for s in sections])
-        """Frames from which motions go on when they are over."""
+        """Frames from which motions continue at their ends."""
 
     def __len__(self) -> int:
         return len(self.sections)
 
     def select(self, names: Sequence[str]) -> "Motions":
-        """Some of them, in the given order; one may be named several times."""
+        """Some of them in the given order; a name may be repeated."""
         chosen = [self.clips.index(name) for name in names]
         return Motions(self.clips.select(chosen), [self.sections[i] for i in chosen])
 
@@ -169,13 +88,13 @@ class Motions:
         return replace(whole, starts=whole.starts + first, lengths=lengths)
 
     def sentences(self) -> list[list[str]]:
-        """What the corpus says of each of them."""
+        """Descriptions of each motion in the corpus."""
         texts = [self.clips.entry(i).text for i in range(len(self))]
         return [[s.strip() for s in text.splitlines() if s.strip()] for text in texts]
 
 
 def described(corpus: Corpus) -> Motions:
-    """The motions to plan; of a generated corpus also mirror images."""
+    """The motions to plan; those of a generated corpus may be mirror images."""
     both = corpus.with_mirror()
     if found := _one_of_each(both):
         return Motions(both.select(list(found)), list(found.values()))
@@ -188,20 +107,99 @@ def described(corpus: Corpus) -> Motions:
 
 
 def _one_of_each(corpus: Corpus) -> dict[int, Section]:
-    """Of each thing to say the clip with the best part; none if one lacks."""
+    """The clip with the best part for each thing to say; empty if one has no clip."""
     found: dict[int, Section] = {}
+    texts = [corpus.entry(i).text for i in range(len(corpus))]
     for factors, said, unsaid in WORDS["corpus"]["motions"]:
         wanted = frozenset(factors.split())
         fits = [
             i
-            for i, name in enumerate(corpus.names)
+            for i, (name, text) in enumerate(zip(corpus.names, texts, strict=True))
             if factors_of(name) == wanted
-            and re.search(said, corpus.entry(i).text)
-            and not (unsaid and re.search(unsaid, corpus.entry(i).text))
+            and re.search(said, text)
+            and not (unsaid and re.search(unsaid, text))
         ]
         if not fits:
             return {}
-        parts = {i: section(corpus.qpos(i), STEPS) for i in fits}
-        best = max(parts, key=lambda i: parts[i].worth)
-        found[best] = parts[best]
+        sections = {i: section(corpus.qpos(i), STEPS) for i in fits}
+        best = max(sections, key=lambda i: sections[i].worth)
+        found[best] = sections[best]
     return found
+
+
+def section(rows: np.ndarray, most: int) -> Section:
+    """The part of rows (T, 36) to plan, with at most `most` frames."""
+    state, speed = _states(rows)
+    activity = _activity(speed)
+    alike = (_distances(state) < ALIKE_RAD) & (_distances(speed) < ALIKE_RAD_S)
+    differs = np.abs(activity[:, None] - activity) > APART_RAD_S
+    worth = np.clip(activity / APART_RAD_S, _STILL, 1.0)
+    first, end = _longest(alike & (_diverges(rows) | differs), worth, most)
+    loop = _loop(state[first:end], speed[first:end])
+    return Section(first, end, loop, float(worth[first:end].sum()))
+
+
+def _states(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(T, 32) joints, height and tilt, and (T, 29) speeds of the joints."""
+    quaternion = torch.from_numpy(np.ascontiguousarray(rows[:, 3:7]))
+    up = rotation.rotate_inverse(quaternion, torch.tensor((0.0, 0.0, 1.0)))
+    state = np.concatenate((rows[:, 7:], rows[:, 2:3], up[:, :2].numpy()), axis=1)
+    speed = np.gradient(rows[:, 7:], axis=0) * FPS
+    return state.astype(np.float32), speed.astype(np.float32)
+
+
+def _distances(values: np.ndarray) -> np.ndarray:
+    """(T, T) root mean square difference of rows."""
+    tensor = torch.from_numpy(values)
+    # By differences: products would lose the digits of rows that are alike.
+    found = torch.cdist(tensor, tensor, compute_mode="donot_use_mm_for_euclid_dist")
+    return (found / values.shape[1] ** 0.5).numpy()
+
+
+def _diverges(rows: np.ndarray) -> np.ndarray:
+    """(T, T) whether heights differ after two frames; the last frame is held."""
+    links = _links()(torch.from_numpy(np.asarray(rows, np.float32))).position
+    heights, last = links[..., 2], len(rows) - 1
+    found = np.zeros((len(rows), len(rows)), bool)
+    for ahead in _LATER:
+        then = heights[(torch.arange(len(rows)) + ahead).clamp_max(last)]
+        found |= (torch.cdist(then, then, p=torch.inf) > APART_M).numpy()
+    return found
+
+
+@cache
+def _links() -> Kinematics:
+    return Kinematics(("pelvis", *g1.END_EFFECTORS))
+
+
+def _activity(speed: np.ndarray) -> np.ndarray:
+    """(T,) how fast joints move in the chunk that follows each frame."""
+    now = np.pad(np.square(speed).mean(axis=1), (0, CHUNK), mode="edge")
+    total = np.cumsum(np.pad(now, (1, 0)))
+    return np.sqrt((total[CHUNK:] - total[:-CHUNK])[: len(speed)] / CHUNK)
+
+
+def _longest(conflicts: np.ndarray, worth: np.ndarray, most: int) -> tuple[int, int]:
+    """First frame and end of the part of most worth without two frames in conflict.
+
+    What follows a frame counts only inside the part, so the last chunk of a part is in
+    conflict with nothing. A later part must be worth clearly more.
+    """
+    total = np.cumsum(np.pad(worth, (1, 0)))
+    best, most_worth, first = (0, min(len(conflicts), CHUNK)), 0.0, 0
+    for end in range(CHUNK + 1, len(conflicts) + 1):
+        before = np.flatnonzero(conflicts[end - CHUNK - 1, : end - CHUNK - 1])
+        if len(before):
+            first = max(first, int(before[-1]) + 1)
+        first = max(first, end - most)
+        found = total[end] - total[first]
+        if found > (_BETTER if first > best[0] else 1.0) * most_worth:
+            best, most_worth = (first, end), found
+    return best
+
+
+def _loop(state: np.ndarray, speed: np.ndarray) -> int:
+    """The frame most like the last one, among those with a chunk inside the part."""
+    scaled = np.concatenate((state / ALIKE_RAD, speed / ALIKE_RAD_S), axis=1)
+    earlier = scaled[: max(1, len(scaled) - CHUNK)]
+    return int(np.linalg.norm(earlier - scaled[-1], axis=1).argmin())

