@@ -1,9 +1,8 @@
 """How long a plan takes, and how long it takes to read a new sentence.
 
-Run as `python benchmarks/planner.py [--device cuda] [--record docs/results.jsonl]`.
+python benchmarks/planner.py planner --device cpu
 """
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -11,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import report
 import torch
 from torch import Tensor
 
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates
-from spectral_skills.plots.tables import publish, show
-from spectral_skills.results import Result, hardware
+from spectral_skills.results import Result
 from spectral_skills.runtime.graphs import INPUTS, export
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
 
@@ -69,29 +68,22 @@ class GraphedPlan:
         return self._chunk.clone()
 
 
-def results(device: str) -> list[Result]:
+def planner(device: str) -> list[Result]:
     """Latencies of the released planner for one robot."""
     kind = torch.device(device).type
-    planner, machine = Planner.load("base", device), hardware(device)
+    released = Planner.load("base", device)
     if kind == "cpu":
-        machine = f"{machine.rpartition(',')[0]}, 1 thread"
-        found = measure(planner, device, MiniLM()) | _exported(planner)
+        found = measure(released, device, MiniLM()) | _exported(released)
     else:
-        found = measure(planner, device)
+        found = measure(released, device)
     rows = {
         "exported_ms": ("one plan, exported to ONNX", _GOALS[kind]),
         "plan_ms": ("one plan of 30 skills", _GOALS[kind]),
         "plan_p99_ms": ("one plan of 30 skills, 99th percentile", ""),
         "encode_ms": ("a sentence that is new", ""),
     }
-    command = f"python benchmarks/planner.py --device {kind}"
     return [
-        Result(
-            *("Planning: latency", row, "time", found[name], "ms"),
-            paper=goal,
-            command=command,
-            hardware=machine,
-        )
+        Result("Planning: latency", row, "time", found[name], "ms", paper=goal)
         for name, (row, goal) in rows.items()
         if name in found
     ]
@@ -166,16 +158,5 @@ def _milliseconds(function: Callable, calls: int) -> np.ndarray:
     return np.array(times[2:])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--record", type=Path)
-    options = parser.parse_args()
-    found = results(options.device)
-    show(found)
-    if options.record is not None:
-        publish(found, options.record)
-
-
 if __name__ == "__main__":
-    main()
+    report.main(planner)

@@ -10,15 +10,15 @@ from obliging import MOTIONS, Letters, Obliging, actor, directions, stance
 
 from spectral_skills.cli import run as speech
 from spectral_skills.control.mixer import RAMP_STEPS
-from spectral_skills.experiments.spoken import Spoken, Told, speak, told_steps
+from spectral_skills.experiments.spoken import Spoken, SpokenStep, speak, spoken_steps
 from spectral_skills.planner import text as language
 from spectral_skills.plots import spoken_run
 from spectral_skills.skill.codes import load_stream
 from spectral_skills.spectral.direction_file import Directions
 
 
-def steps(text: str, **more) -> tuple[Told, ...]:
-    return told_steps(Obliging(), Letters(), directions(), text, **more)
+def steps(text: str, **more) -> tuple[SpokenStep, ...]:
+    return spoken_steps(Obliging(), Letters(), directions(), text, **more)
 
 
 def run(text: str, planner: Obliging | None = None, **more) -> Spoken:
@@ -26,7 +26,7 @@ def run(text: str, planner: Obliging | None = None, **more) -> Spoken:
     return speak(actor(), planner, Letters(), directions(), text, **more)
 
 
-def spans(told: tuple[Told, ...]) -> list[tuple[int, int]]:
+def spans(told: tuple[SpokenStep, ...]) -> list[tuple[int, int]]:
     return [(one.begin, one.end) for one in told]
 
 
@@ -57,7 +57,7 @@ def test_what_is_far_is_not_guessed():
     found = steps("walk forward, then fix my bicycle for 3 s, then turn left")
     assert [one.understood for one in found] == [True, False, True]
     far = found[1]
-    assert (far.sentence, far.told) == ("fix my bicycle", "stand still")
+    assert (far.sentence, far.given) == ("fix my bicycle", "stand still")
     assert far.motion == "stand_1" and far.cosine < 0.5 and "nearest" in far.why
     assert spans(found) == [(0, 150), (150, 300), (300, 400)]
     assert all(not one.understood for one in steps("..."))
@@ -73,9 +73,9 @@ def test_a_wish_after_what_is_far_has_no_base():
 def test_standing_is_what_is_nearest_to_it():
     """`stand up from a bow` stands as well; a planner without any is refused."""
     (far,) = steps("fix my bicycle")
-    assert (far.motion, far.told) == ("stand_1", "stand still")
+    assert (far.motion, far.given) == ("stand_1", "stand still")
     with pytest.raises(ValueError, match="has not learned to stand"):
-        told_steps(Obliging(MOTIONS[1:3]), Letters(), None, "fix my bicycle")
+        spoken_steps(Obliging(MOTIONS[1:3]), Letters(), None, "fix my bicycle")
 
 
 def test_what_nobody_could_mean_is_refused():
@@ -98,7 +98,7 @@ def test_sentences_are_told_at_their_first_steps():
     assert planner.heard == told and found.plans == len(told)
     assert found.rollout.steps == 130 and found.rollout.names == (text,)
     assert found.fell_at_s is None and found.refused == 0 and found.plan_ms > 0
-    assert [found.told_at(frame).motion for frame in (0, 49, 50, 130)] == [
+    assert [found.step_at(frame).motion for frame in (0, 49, 50, 130)] == [
         *("walk_1", "walk_1", "stand_1", "turn_1")
     ]
 

@@ -7,7 +7,6 @@ from spectral_skills.control.run import Tracker
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.planner.data import CHUNK
 from spectral_skills.planner.routes import (
-    InstructedSource,
     PlannedSource,
     longest,
     on_floor,
@@ -104,8 +103,7 @@ def test_without_a_first_plan_nothing_is_done(tracker, scripted, words):
 def test_other_words_are_planned_at_once(tracker, scripted, words):
     planner = scripted([_numbered(0), _numbered(100)])
     other = TextStates(words.states + 1, words.mask)
-    planned = PlannedSource(planner, tracker(), words, every=30)
-    source = InstructedSource(planned, {4: other})
+    source = PlannedSource(planner, tracker(), words, every=30, later={4: other})
     told = [source.source(step, _upright(2))[0, 0].item() for step in range(6)]
     assert told == [0, 1, 2, 3, 100, 101]
     assert planner.asked[0][1] is words and planner.asked[1][1] is other
@@ -114,10 +112,10 @@ def test_other_words_are_planned_at_once(tracker, scripted, words):
 
 def test_held_commands_are_planned_at_the_next_that_is_due(tracker, scripted, words):
     planner = scripted([_numbered(0), _numbered(100)])
-    source = PlannedSource(planner, tracker(hold=10), words, every=10)
-    for step in range(14):
+    later = {14: words}
+    source = PlannedSource(planner, tracker(hold=10), words, every=10, later=later)
+    for step in range(15):
         source.source(step, _upright(2))
-    source.tell(words)
     told = [source.source(step, _upright(2))[0, 0].item() for step in range(20, 22)]
     assert len(planner.asked) == 3 and told == [100, 101]
 
@@ -184,12 +182,9 @@ def test_without_odometry_poses_are_taken_as_they_were_planned(
 
 def test_words_may_change_while_a_command_is_held(tracker, scripted, words):
     planner = scripted([_numbered(0), _numbered(100)])
-    source = PlannedSource(planner, tracker(hold=10), words, every=20)
-    told = []
-    for step in range(12):
-        if step == 4:
-            source.tell(words)
-        told.append(source.source(step, _upright(2))[0, 0].item())
+    later = {4: words}
+    source = PlannedSource(planner, tracker(hold=10), words, every=20, later=later)
+    told = [source.source(step, _upright(2))[0, 0].item() for step in range(12)]
     assert told == [*range(10), 100, 101]
 
 

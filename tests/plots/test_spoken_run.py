@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.experiments.spoken import Spoken, Told
+from spectral_skills.experiments.spoken import Spoken, SpokenStep
 from spectral_skills.plots import ink, rollout_film, spoken_run
 from spectral_skills.robot import g1
 from spectral_skills.skill.codes import load_stream
@@ -23,9 +23,11 @@ STEPS = 60
 KNOB = Choice("s08", -2.0, "higher steps", "by s08, on walk at -2: apex +0.05", 0.9)
 
 
-def _told(sentence: str, begin: int, end: int, **more) -> Told:
-    given = dict(told=sentence, motion="walk_1", nearest=sentence, cosine=0.9, knobs=())
-    return Told(sentence, begin=begin, end=end, **{**given, **more})
+def _told(sentence: str, begin: int, end: int, **more) -> SpokenStep:
+    given = dict(
+        given=sentence, motion="walk_1", nearest=sentence, cosine=0.9, knobs=()
+    )
+    return SpokenStep(sentence, begin=begin, end=end, **{**given, **more})
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from spectral_skills.experiments.planning import Table, sentences
 from spectral_skills.experiments.stage import Stage, fell
 from spectral_skills.models import Models
 from spectral_skills.planner.model import Planner
-from spectral_skills.planner.routes import InstructedSource, PlannedSource
+from spectral_skills.planner.routes import PlannedSource
 from spectral_skills.planner.text import TextEncoder, TextStates
 from spectral_skills.results import Result
 from spectral_skills.skill.codes import encode_rows
@@ -99,8 +99,10 @@ def changes(table: Table, actor: Models, planner: Planner, every: int) -> list[R
     asked, texts = instructions(stage, table.encoder, sentences(planner, stage))
     tracker = Tracker(actor.controller)
     first = texts.pop(0)
-    planned = PlannedSource(planner, tracker, first, every, encoder, seed=stage.seed)
-    rollout = stage.execute(tracker, InstructedSource(planned, texts))
+    source = PlannedSource(
+        planner, tracker, first, every, encoder, seed=stage.seed, later=texts
+    )
+    rollout = stage.execute(tracker, source)
     down = fell(rollout.robot)
     recognise = Recogniser(encoder, stage)
     right, total = 0, 0

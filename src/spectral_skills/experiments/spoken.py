@@ -1,12 +1,10 @@
-"""A robot is told what to do, in words, and does it: one run on the CPU."""
+"""A robot that is instructed in words: one run on the CPU."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from spectral_skills.control.mixer import RAMP_STEPS, Knob, schedule
 from spectral_skills.control.rollout import QVEL_SIZE, Rollout
@@ -16,34 +14,34 @@ from spectral_skills.experiments.stage import FALLEN_M
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic import bases
+from spectral_skills.motion.workers import one_torch_thread
 from spectral_skills.physics.base import simulate
 from spectral_skills.planner.matching import KnownSentences
 from spectral_skills.planner.model import Planner, check_text
-from spectral_skills.planner.routes import InstructedSource, PlannedSource
+from spectral_skills.planner.routes import PlannedSource
 from spectral_skills.planner.text import TextEncoder, clean
 from spectral_skills.planner.understand import Interpreter, duration_s
 from spectral_skills.spectral.catalogue import Choice
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.workers import one_torch_thread
 
 EVERY = 30
-"""Steps after which is planned anew."""
+"""Number of control steps between plans."""
 MOST_S = 120.0
-"""Of a run."""
+"""Longest run."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """A step of a run: what was said, and what the robot was told."""
+class SpokenStep:
+    """A step of a run: what was said, and what the planner was given."""
 
     sentence: str
-    """As it was said."""
-    told: str
-    """What the planner reads."""
+    """What was said."""
+    given: str
+    """Sentence that the planner reads: one that it has learned."""
     motion: str
-    """Name of the motion that it is taken for."""
+    """Name of that sentence's motion."""
     nearest: str
-    """Sentence that the planner has learned, and its cosine."""
+    """Learned sentence that is nearest to what was said."""
     cosine: float
     knobs: tuple[Choice, ...]
     begin: int
@@ -51,7 +49,7 @@ class Told:
     end: int
     """First control step after it."""
     why: str = ""
-    """Why it was not understood."""
+    """Why it was not understood; empty if it was."""
 
     @property
     def understood(self) -> bool:
@@ -60,20 +58,20 @@ class Told:
 
 @dataclass(frozen=True)
 class Spoken:
-    """A run of a robot that was told what to do."""
+    """A run of a robot that was instructed in words."""
 
     text: str
-    steps: tuple[Told, ...]
+    steps: tuple[SpokenStep, ...]
     rollout: Rollout
-    """Of one robot."""
+    """Record of the one robot."""
     fell_at_s: float | None
     refused: int
-    """Plans that were not finite, and so were not followed."""
+    """Number of plans that were not finite and so were not followed."""
     plans: int
     plan_ms: float
     """Median wall time of a plan."""
     encoder: str
-    """Fingerprint of the encoder of the skills; empty where there are none."""
+    """Fingerprint of the encoder of the skills; empty if there are none."""
 
     @property
     def fps(self) -> float:
@@ -81,29 +79,16 @@ class Spoken:
 
     @property
     def understood(self) -> bool:
-        """Whether any step was."""
-        return any(told.understood for told in self.steps)
+        """Whether any step was understood."""
+        return any(step.understood for step in self.steps)
 
-    def told_at(self, frame: int) -> Told:
+    def step_at(self, frame: int) -> SpokenStep:
         """The step that a row of the record belongs to."""
-        return next((t for t in self.steps if frame < t.end), self.steps[-1])
-
-
-class _TimedSource(PlannedSource):
-    """A planned source that knows how long its plans took."""
-
-    def __init__(self, *given, **more):
-        super().__init__(*given, **more)
-        self.took_s: list[float] = []
-
-    def _plan(self, step: int, qpos: Tensor) -> None:
-        begun = perf_counter()
-        super()._plan(step, qpos)
-        self.took_s.append(perf_counter() - begun)
+        return next((s for s in self.steps if frame < s.end), self.steps[-1])
 
 
 def speak(
-    actor: Models,
+    models: Models,
     planner: Planner,
     encoder: TextEncoder,
     directions: Directions | None,
@@ -112,94 +97,91 @@ def speak(
     seconds: float | None = None,
     seed: int = 0,
 ) -> Spoken:
-    """Tell a standing robot what to do.
+    """Instruct a standing robot.
 
-    Every step of the text lasts as long as is said, else `seconds`, else as long as its
-    motion takes. Without directions nothing is added to what is planned.
+    Each step of the text lasts as long as the text says, else `seconds`, else as long
+    as its motion takes. Without directions nothing is added to what is planned.
     """
     check_text(planner, encoder)
-    _check(seconds)
-    if directions is not None and actor.encoder is not None:
-        directions.check(actor.encoder.fingerprint())
-    hold = actor.controller.config.command.hold
-    steps = told_steps(planner, encoder, directions, text, seconds, hold)
-    tracker = Tracker(actor.controller)
-    planned = _TimedSource(
-        *(planner, tracker, encoder.encode([steps[0].told]), every, actor.encoder),
-        seed=seed,
-    )
-    later = {told.begin: encoder.encode([told.told]) for told in steps[1:]}
-    source: SkillSource = InstructedSource(planned, later)
-    if directions is not None and any(told.knobs for told in steps):
-        source = SteeredSource(source, directions.vectors, turned(steps, directions))
-    rows = torch.from_numpy(bases.generate("stand", 1).rows[:1])
-    start = rows, torch.zeros(1, QVEL_SIZE)
-    with one_torch_thread():  # for one robot, several only wait for each other
-        record = run(simulate("cpu", 1), tracker, source, start, steps[-1].end)
-    return Spoken(
-        text=clean(text),
-        steps=steps,
-        rollout=replace(record, names=(clean(text),)),
-        fell_at_s=_fell_at_s(record),
-        refused=int(planned.refused),
-        plans=len(planned.took_s),
-        plan_ms=1000 * float(np.median(planned.took_s)),
-        encoder="" if actor.encoder is None else actor.encoder.fingerprint(),
-    )
-
-
-def _check(seconds: float | None) -> None:
-    """Refuse what nobody could mean."""
     if seconds is not None and not 0.0 < seconds <= MOST_S:
         raise ValueError(
             f"{seconds:g} s a step, must be above 0 and at most {MOST_S:g}"
         )
+    fingerprint = "" if models.encoder is None else models.encoder.fingerprint()
+    if directions is not None and fingerprint:
+        directions.check(fingerprint)
+    hold = models.controller.config.command.hold
+    steps = spoken_steps(planner, encoder, directions, text, seconds, hold)
+    tracker = Tracker(models.controller)
+    given = {step.begin: encoder.encode([step.given]) for step in steps}
+    planned = PlannedSource(
+        *(planner, tracker, given.pop(0), every, models.encoder),
+        **{"seed": seed, "later": given},
+    )
+    source: SkillSource = planned
+    if directions is not None and any(step.knobs for step in steps):
+        source = SteeredSource(source, directions.vectors, turned(steps, directions))
+    rows = torch.from_numpy(bases.generate("stand", 1).rows[:1])
+    start = rows, torch.zeros(1, QVEL_SIZE)
+    with one_torch_thread():  # for one robot, more threads only wait for each other
+        record = run(simulate("cpu", 1), tracker, source, start, steps[-1].end)
+    # A broken simulation counts as a fall.
+    down = (~(record.robot[:, 0, 2] > FALLEN_M)).nonzero()
+    return Spoken(
+        text=clean(text),
+        steps=steps,
+        rollout=replace(record, names=(clean(text),)),
+        fell_at_s=float(down[0]) / record.fps if len(down) else None,
+        refused=int(planned.refused),
+        plans=len(planned.took_s),
+        plan_ms=1000 * float(np.median(planned.took_s)),
+        encoder=fingerprint,
+    )
 
 
-def told_steps(
+def spoken_steps(
     planner: Planner,
     encoder: TextEncoder,
     directions: Directions | None,
     text: str,
     seconds: float | None = None,
     hold: int = 1,
-) -> tuple[Told, ...]:
-    """What a robot is told, and when; commands change every `hold` steps."""
+) -> tuple[SpokenStep, ...]:
+    """The steps of a text; the robot stands for what is not understood.
+
+    Steps begin and end at multiples of `hold`, for which commands are held.
+    """
     motions = planner.config.about.motions
     sentences = [(m.name, s) for m in motions for s in m.sentences]
     known = KnownSentences(sentences, encoder, planner.known)
     takes_s = {motion.name: motion.frames / FPS for motion in motions}
-    found: list[Told] = []
+    found: list[SpokenStep] = []
     total_s = 0.0
     for one in Interpreter(known, encoder, directions).interpret(text):
         # The planner reads what it has learned: `wave` alone could be either hand.
-        motion, sentence = one.motion, one.known
+        motion, given = one.motion, one.known
         if not one.understood:
-            motion, sentence = known.standing()
+            motion, given = known.standing()
         lasts_s = one.seconds or seconds or duration_s(takes_s[motion])
         total_s += lasts_s
         if total_s > MOST_S:
             raise ValueError(f"that takes longer than {MOST_S:g} s; say it in parts")
         count = max(2, round(lasts_s * FPS / hold)) * hold
         begin = found[-1].end if found else 0
-        near = one.known, one.cosine, one.knobs
-        span = begin, begin + count
-        found.append(Told(one.sentence, sentence, motion, *near, *span, one.why_not))
+        nearest, span = (one.known, one.cosine, one.knobs), (begin, begin + count)
+        step = SpokenStep(one.sentence, given, motion, *nearest, *span, one.why_not)
+        found.append(step)
     return tuple(found)
 
 
-def turned(steps: Sequence[Told], directions: Directions) -> np.ndarray:
-    """(T, k) amplitudes: every knob is up within its own step alone."""
-    knobs = []
-    for told in steps:
-        ramp = min(RAMP_STEPS, (told.end - told.begin) // 2)
-        for knob in told.knobs:
-            span = told.begin, told.end, ramp
-            knobs.append(Knob(knob.direction, knob.amplitude, *span))
+def turned(steps: Sequence[SpokenStep], directions: Directions) -> np.ndarray:
+    """(T, k) amplitudes: each knob is turned up within its own step only."""
+    knobs = [
+        Knob(
+            *(knob.direction, knob.amplitude, step.begin, step.end),
+            ramp=min(RAMP_STEPS, (step.end - step.begin) // 2),
+        )
+        for step in steps
+        for knob in step.knobs
+    ]
     return schedule(knobs, steps[-1].end, directions.names)
-
-
-def _fell_at_s(record: Rollout) -> float | None:
-    """When a robot was down first; a broken one is."""
-    down = (~(record.robot[:, 0, 2] > FALLEN_M)).nonzero()
-    return float(down[0]) / record.fps if len(down) else None

@@ -1,8 +1,8 @@
 """Rows to train planners on: what robots sensed, and the commands that came next.
 
 A folder holds one frame for every robot and step, and a row is a position in it. Its
-history is the ten frames up to there; its chunk is the thirty commands from there on, or
-the thirty reference poses relative to where the robot was.
+history is the ten frames up to there; its chunk is the next thirty commands, or the
+thirty reference poses relative to where the robot was.
 
     rows.json             what they were collected with, and their motions
     frames.safetensors    the arrays of `FRAMES`

@@ -1,17 +1,19 @@
-"""A planner at work: what it plans becomes commands, until it is asked again.
+"""A planner as a source of commands.
 
-Three routes, told by what is planned and by what the controller follows:
+There are three routes from plans to commands, depending on what is planned and on what
+the controller follows:
 
-    skills      z -> z    planned skills, one a step
+    skills      z -> z    planned skills, one per step
     re-encode   o -> z    planned poses, ten of them encoded at every step
-    explicit    o -> o    planned poses, one a step
+    explicit    o -> o    planned poses, one per step
 
-Planned poses are seen from where the robot was when they were planned. With odometry
-they are laid on the floor there, and seen anew at every step from where it is.
+Planned poses are relative to where the robot was when they were planned. With odometry
+they are placed on the floor there, and at every step seen from where the robot is.
 """
 
 import math
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from typing import Literal
 
 import torch
@@ -28,34 +30,25 @@ from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
 
 Route = Literal["skills", "re-encode", "explicit"]
+_ROUTES: dict[tuple[str, str], Route] = {
+    ("skill", "skill"): "skills",
+    ("pose", "skill"): "re-encode",
+    ("pose", "pose"): "explicit",
+}
 AGE_RATE = 0.01
-"""Of temporal ensembling: a plan counts exp(-0.01) as much as one made before it, as
-in ACT (Zhao et al., 2023)."""
-
-
-def route_of(planner: Planner, tracker: Tracker) -> Route:
-    """How plans become commands of this controller."""
-    planned, followed = planner.config.output, tracker.command.kind
-    if planned == "skill" and followed == "skill":
-        return "skills"
-    if planned == "pose" and followed == "skill":
-        return "re-encode"
-    if planned == "pose" and followed == "pose":
-        return "explicit"
-    raise ValueError(
-        f"the planner plans {planned}s, and the controller follows {followed}s"
-    )
+"""Rate of temporal ensembling: a plan counts exp(-0.01) times as much as the one before
+it, as in ACT (Zhao et al., 2023)."""
 
 
 def longest(route: Route, encoder: SkillEncoder | None) -> int:
-    """Steps that one plan lasts: an encoder sees ten poses at once."""
+    """Number of steps that one plan lasts: an encoder reads ten poses at once."""
     if route == "re-encode" and encoder is not None:
         return CHUNK - encoder.last
     return CHUNK
 
 
 class PlannedSource:
-    """Commands of robots that are each told a sentence."""
+    """Commands planned for robots that each follow a sentence."""
 
     def __init__(
         self,
@@ -68,24 +61,33 @@ class PlannedSource:
         odometry: bool = False,
         track: Callable[[int], Track] | None = None,
         seed: int = 0,
+        later: Mapping[int, TextStates] | None = None,
     ):
-        """A plan is made `every` so many steps, from what `tracker` has sensed.
+        """A plan is made after every `every` steps, from what `tracker` has sensed.
 
-        `text` is of one sentence a robot, or one for all. With `ensemble` the skills of
-        all plans that speak of a step are averaged. With `odometry` planned poses are
-        seen from where the robot is.
+        `text` has one sentence for each robot, or one for all; `later` has other
+        sentences by the steps at which they begin. With `ensemble` the skills of all
+        plans for a step are averaged. With `odometry` planned poses are seen from where
+        the robot is.
         """
+        planned, followed = planner.config.output, tracker.command.kind
+        if (planned, followed) not in _ROUTES:
+            raise ValueError(
+                f"the planner plans {planned}s, and the controller follows {followed}s"
+            )
+        self.route = _ROUTES[planned, followed]
         self.planner, self.text, self.every = planner, text, every
-        self.route = route_of(planner, tracker)
-        self.ensemble, self._odometry = ensemble, odometry
+        self.ensemble, self._odometry, self._later = ensemble, odometry, later or {}
         self.refused = torch.zeros((), dtype=torch.long, device=text.states.device)
-        """Plans that were not finite, and so were not followed."""
+        """Number of plans that were not finite and so were not followed."""
+        self.took_s: list[float] = []
+        """Duration of each plan."""
         self._tracker, self._encoder, self._track = tracker, encoder, track
         self._random = torch.Generator(text.states.device).manual_seed(seed)
         self._plans: list[tuple[int, Tensor]] = []
-        """Step of each plan that counts, and what was planned."""
+        """First step and contents of each plan in use."""
         self._last: Tensor | None = None
-        """(n, a) what of a plan was followed last."""
+        """(n, a) part of a plan that was followed last."""
         self._due, self._anew = 0, False
         limit = longest(self.route, encoder)
         if not 1 <= every <= limit:
@@ -95,22 +97,22 @@ class PlannedSource:
         if ensemble and self.route != "skills":
             raise ValueError("only planned skills are averaged over plans")
 
-    def tell(self, text: TextStates) -> None:
-        """From now on another sentence; it is planned at once."""
-        self.text, self._due, self._anew = text, 0, True
-
     @torch.no_grad()
     def source(self, step: int, qpos: Tensor) -> Tensor:
         """(n, s) planned for this step."""
+        if step in self._later:
+            self.text, self._due, self._anew = self._later[step], 0, True
         if step >= self._due and step % self._tracker.command.hold == 0:
+            begun = perf_counter()
             self._plan(step, qpos)
+            self.took_s.append(perf_counter() - begun)
         if self.route == "skills":
             self._last = self._averaged(step)
             if self._encoder is None:
                 return self._last
             return self._encoder.bottleneck.snapped(self._last)
-        begun, planned = self._plans[-1]
-        ahead, encoder = step - begun, self._encoder
+        begin, planned = self._plans[-1]
+        ahead, encoder = step - begin, self._encoder
         self._last = planned[:, ahead]
         seen = 1 if self.route == "explicit" or encoder is None else encoder.poses
         poses = planned[:, ahead : ahead + seen]
@@ -125,50 +127,32 @@ class PlannedSource:
         chunk = self.planner.plan(history, self.text, noise)
         if self.route != "skills" and self._odometry:
             chunk = on_floor(chunk, qpos)
-        fine = chunk.isfinite().flatten(1).all(dim=1)
+        finite = chunk.isfinite().flatten(1).all(dim=1)
         if self._last is None:
-            if not bool(fine.all()):
+            if not bool(finite.all()):
                 raise ValueError(
                     "the first plan is not finite, so there is nothing safe to do; is "
                     "the planner's folder intact?"
                 )
         else:
-            # Whoever gets no sane plan goes on with the last command that was one.
-            chunk = torch.where(fine[:, None, None], chunk, self._last[:, None])
-            self.refused += (~fine).sum()
+            # A robot without a finite plan continues with its last finite command.
+            chunk = torch.where(finite[:, None, None], chunk, self._last[:, None])
+            self.refused += (~finite).sum()
         kept = math.ceil(CHUNK / self.every) if self.ensemble else 1
         older = [] if self._anew else self._plans
         self._plans = [*older, (step, chunk)][-kept:]
         self._due, self._anew = step + self.every, False
 
     def _averaged(self, step: int) -> Tensor:
-        """The skill of a step, of the last plan or of all that speak of it."""
-        spoken = [plan[:, step - begun] for begun, plan in self._plans]
-        weights = torch.arange(len(spoken)).mul(-AGE_RATE).exp()
-        total = torch.stack(spoken, dim=-1) @ weights.to(spoken[0])
+        """The skill for a step, from the last plan or from all plans in use."""
+        planned = [plan[:, step - begin] for begin, plan in self._plans]
+        weights = torch.arange(len(planned)).mul(-AGE_RATE).exp()
+        total = torch.stack(planned, dim=-1) @ weights.to(planned[0])
         return total / float(weights.sum())
 
     def track(self, steps: int) -> Track | None:
-        """What robots should do, where that is known."""
+        """What robots should do, if that is known."""
         return None if self._track is None else self._track(steps)
-
-
-class InstructedSource:
-    """A planned source that is told other sentences on the way."""
-
-    def __init__(self, planned: PlannedSource, sentences: Mapping[int, TextStates]):
-        """`sentences` are told at their steps."""
-        self.planned, self.sentences = planned, sentences
-
-    def source(self, step: int, qpos: Tensor) -> Tensor:
-        """(n, s) planned for this step, of what was told last."""
-        if step in self.sentences:
-            self.planned.tell(self.sentences[step])
-        return self.planned.source(step, qpos)
-
-    def track(self, steps: int) -> Track | None:
-        """Nobody knows."""
-        return None
 
 
 def on_floor(poses: Tensor, qpos: Tensor) -> Tensor:

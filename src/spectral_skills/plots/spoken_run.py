@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from PIL import Image, ImageDraw
 from tqdm import tqdm
 
-from spectral_skills.experiments.spoken import Spoken, Told
+from spectral_skills.experiments.spoken import Spoken, SpokenStep
 from spectral_skills.plots import ink, rollout_film
 from spectral_skills.robot.render import Camera, RobotRenderer
 from spectral_skills.rotation import yaw
@@ -158,7 +158,7 @@ def pictures(spoken: Spoken) -> list[np.ndarray]:
         steps = zip(frames.tolist(), middle.tolist(), strict=True)
         bar = tqdm(steps, total=len(frames), desc="film", unit="picture", disable=None)
         for frame, (x, y) in bar:
-            told = spoken.told_at(frame)
+            told = spoken.step_at(frame)
             camera = Camera((x, y, 0.8), 4.6, sight, fovy_deg=26.0)
             picture = renderer.draw(rows[frame][None], camera)
             title = f"{_short(told.sentence, 46)}  {frame / spoken.fps:.2f} s"
@@ -184,7 +184,7 @@ def _progress(picture: np.ndarray, spoken: Spoken, frame: int) -> np.ndarray:
     return np.asarray(image)
 
 
-def _entry(told: Told, fps: float) -> dict[str, Any]:
+def _entry(told: SpokenStep, fps: float) -> dict[str, Any]:
     """A step, for programs."""
     return {
         "from_s": told.begin / fps,
@@ -201,7 +201,7 @@ def _entry(told: Told, fps: float) -> dict[str, Any]:
     }
 
 
-def _meaning(told: Told) -> str:
+def _meaning(told: SpokenStep) -> str:
     """What a step was taken for."""
     if not told.understood:
         return f"not understood: {told.why}; keeps standing"
@@ -209,7 +209,7 @@ def _meaning(told: Told) -> str:
     return f"as {told.motion} ({told.cosine:.2f}){added}"
 
 
-def _how(told: Told) -> str:
+def _how(told: SpokenStep) -> str:
     """What else there is to say of a step."""
     if not told.understood:
         return "not understood: keeps standing"
