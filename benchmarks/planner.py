@@ -159,4 +159,5 @@ def _milliseconds(function: Callable, calls: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     report.main(planner)

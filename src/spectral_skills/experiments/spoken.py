@@ -14,7 +14,6 @@ from spectral_skills.experiments.stage import FALLEN_M
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic import bases
-from spectral_skills.motion.workers import one_torch_thread
 from spectral_skills.physics.base import simulate
 from spectral_skills.planner.matching import KnownSentences
 from spectral_skills.planner.model import Planner, check_text
@@ -23,6 +22,7 @@ from spectral_skills.planner.text import TextEncoder, clean
 from spectral_skills.planner.understand import Interpreter, duration_s
 from spectral_skills.spectral.catalogue import Choice
 from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.workers import one_torch_thread
 
 EVERY = 30
 """Number of control steps between plans."""
