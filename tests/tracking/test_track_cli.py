@@ -225,7 +225,7 @@ def test_evaluate_writes_results(places, tmp_path, capsys):
     assert rate.table == "tracking" and rate.n == 3 and rate.run
     assert len((tmp_path / "clips.jsonl").read_text().splitlines()) == 3
     assert "success" in capsys.readouterr().out
-    assert "## Tracking: Walks" in record.with_suffix(".md").read_text()
+    assert "Tracking: Walks" in (tmp_path / "results" / "tracking.md").read_text()
 
 
 def test_evaluate_lafan1_writes_a_page(

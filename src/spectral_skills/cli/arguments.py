@@ -6,41 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from spectral_skills.models import BASE as BASE
-from spectral_skills.models import Models, TrackerPaths
 
 NOTHING_USABLE = 2
 INTERRUPTED = 130
 EMBEDDED = Path("embedded")
-
-
-def or_embedded(corpus: Path | None) -> Path:
-    """The given corpus, or the one that is made when first asked for."""
-    if corpus is not None:
-        return corpus
-    from spectral_skills.motion.synthetic.generate import embedded_corpus
-
-    return embedded_corpus()
-
-
-def open_corpora(folders: list[Path]) -> list:
-    """Corpora by their folders; `embedded` is made when first asked for."""
-    from spectral_skills.motion.corpus import Corpus
-
-    names = [None if str(folder) == "embedded" else folder for folder in folders]
-    return [Corpus.open(or_embedded(name)) for name in names]
-
-
-def device_or_best(name: str | None) -> str:
-    """The device asked for, or the best there is."""
-    import torch
-
-    if name is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.split(":")[0] not in ("cpu", "cuda"):
-        raise ValueError(f"no device {name!r}; there are cpu and cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("no CUDA device here; run it with --device cpu")
-    return name
+RECORDS = "records"
+"""Folder of the runs of experiments, under --out."""
 
 
 def check_file(out: Path, suffix: str) -> None:
@@ -72,15 +43,6 @@ def check_training(corpus: list[Path], out: Path, release: Path | None) -> None:
         refuse_foreign(release)
 
 
-def command_of(words: list[str], settings: Any, recipe: Any) -> str:
-    """A command line without folders: words, and what differs from a recipe."""
-    from spectral_skills.config import differences
-
-    changes = differences(settings, recipe)
-    options = [f"--{name.replace('_', '-')} {v}" for name, v in changes.items()]
-    return " ".join([*words, *options])
-
-
 def trained(train: Callable[[], Any], out: Path, release: Path | None) -> int:
     """Train to the end or to an interrupt, and say where everything is."""
     from spectral_skills import distributed
@@ -103,17 +65,6 @@ def trained(train: Callable[[], Any], out: Path, release: Path | None) -> int:
     return 0
 
 
-def open_lab(paths: TrackerPaths, device: str | None, out: Path):
-    """Open where runs are made, with records under OUT."""
-    from spectral_skills.experiments.composition.lab import Lab
-    from spectral_skills.experiments.findings import RECORDS
-
-    where = device_or_best(device)
-    models = Models.at(paths, where)
-    encoder, records = models.skill_encoder, out / RECORDS
-    return Lab(models.controller, encoder, models.directions, where, records)
-
-
 def finish(findings, controller: Path, out: Path, record: Path | None) -> None:
     """Write findings, print their numbers and put them where results are kept."""
     from dataclasses import replace
@@ -130,10 +81,3 @@ def finish(findings, controller: Path, out: Path, record: Path | None) -> None:
     print(f"findings  {path}")
     if record is not None:
         publish(list(findings.results), record)
-
-
-def released() -> Path:
-    """The bundle of the released models, made when first asked for."""
-    from spectral_skills.runtime.released import base_bundle
-
-    return base_bundle()

@@ -7,15 +7,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spectral_skills import api
 from spectral_skills.cli.arguments import (
     BASE,
     EMBEDDED,
     apart,
     check_file,
     check_training,
-    command_of,
-    device_or_best,
-    open_corpora,
     trained,
 )
 from spectral_skills.models import RELEASED_TRACKER, Models, TrackerPaths
@@ -51,19 +49,10 @@ def pretrain(
         release: Also write what run time needs, without the predictor, here.
         device: cpu or cuda; cuda where there is one.
     """
-    from spectral_skills import recipes
-    from spectral_skills.plots.curves import draw_curves
-    from spectral_skills.skill import pretrain as training
-
     check_training(corpus, out, release)
-    settings = config or recipes.pretrain(recipe)
-    where = device_or_best(device)
-    corpora = open_corpora(corpus)
-    words = ["spectral pretrain", recipe, "--corpus", *(c.name for c in corpus)]
-    command = command_of(words, settings, recipes.pretrain(recipe))
 
     def train():
-        return training.pretrain(settings, corpora, out, where, command, draw_curves)
+        return api.pretrain(recipe, corpus, out, settings=config, device=device)
 
     return trained(train, out, release)
 
@@ -90,18 +79,12 @@ def directions(
         seed: Seed of the choice of windows.
         device: cpu or cuda; cuda where there is one.
     """
-    from spectral_skills.motion.windows import MotionTensors, WindowSampler
     from spectral_skills.plots.direction_poses import draw_poses
     from spectral_skills.plots.directions import all_ranks, effect_table
-    from spectral_skills.skill.model import SkillModel
-    from spectral_skills.spectral.directions import find
 
     check_file(out, ".safetensors")
-    where, corpora = device_or_best(device), open_corpora(corpus)
-    model = SkillModel.load(skill, where)
-    motions = MotionTensors.join([c.to(where) for c in corpora])
-    sampler = WindowSampler(motions, model.config.windows)
-    found = find(model, sampler, contexts, seed, "+".join(c.hash for c in corpora))
+    sizes = {"contexts": contexts, "seed": seed}
+    found = api.find_directions(skill, corpus, **sizes, device=device)
     found.save(out)
     print(effect_table(found))
     print(f"file      {out}")
@@ -149,37 +132,15 @@ def track(
         release: Also write what run time needs, without the critic, here.
         device: cpu or cuda; cuda where there is one.
     """
-    from spectral_skills import recipes
-    from spectral_skills.experiments.probe import probe_of
-    from spectral_skills.plots.curves import draw_curves
-    from spectral_skills.skill.model import SkillModel
-    from spectral_skills.tracking import start
-    from spectral_skills.tracking.train import train
-
     check_training(corpus, out, release)
     if resume and not (out / "checkpoint").exists():
         raise ValueError(f"{out}: no checkpoint to go on from")
-    settings = config or recipes.track(recipe)
-    where = device_or_best(device)
-    corpora = open_corpora(corpus)
-    encoder = None
-    if skill is not None:
-        encoder = SkillModel.load(skill, where).encoder
-    start.commanded(settings.controller, encoder, init)  # ask before work is done
-    probe = None
-    if settings.probe_clips:
-        usable = start.usable(corpora)
-        probe = probe_of(usable, encoder, settings.probe_clips, where, settings.physics)
-    words = ["spectral track", recipe, "--corpus", *(c.name for c in corpus)]
-    words += [] if skill is None else ["--skill", skill.name]
-    words += [] if init is None else ["--init", init.name]
-    told = command_of(words, settings, recipes.track(recipe))
 
-    def run():
-        rest = init, probe, draw_curves, told
-        return train(settings, corpora, encoder, out, where, *rest)
+    def train():
+        options = {"init": init, "settings": config, "device": device}
+        return api.track(recipe, corpus, skill, out, **options)
 
-    return trained(run, out, release)
+    return trained(train, out, release)
 
 
 def adapt(
@@ -220,8 +181,8 @@ def adapt(
     if (skill is None) != explicit:
         raise ValueError("give either --skill DIR or --explicit: what it shall follow")
     _check_new(out, release)
-    (motions,) = open_corpora([corpus])
-    where, settings = device_or_best(device), adapting.AdaptConfig(updates=updates)
+    motions = api.open_corpus(corpus)
+    where, settings = api.best_device(device), adapting.AdaptConfig(updates=updates)
     loaded = Models.load(controller, old_skill, device=where)
     actor, old = loaded.controller, loaded.encoder
     if old is None or actor.config.command.kind != "skill":
@@ -234,7 +195,9 @@ def adapt(
     words += ["--explicit"] if skill is None else ["--skill", skill.name]
     provenance = Provenance(
         KIND,
-        command_of([*words, "--corpus", corpus.name], settings, adapting.AdaptConfig()),
+        api.command_line(
+            [*words, "--corpus", corpus.name], settings, adapting.AdaptConfig()
+        ),
         settings.seed,
         motions.hash,
         parents | {"controller": parent.weights_hash},
@@ -342,8 +305,8 @@ def collect(
 
     if out.exists():
         raise ValueError(f"{out}: there already; name a new folder")
-    (clips,) = open_corpora([corpus])
-    where = device_or_best(device)
+    clips = api.open_corpus(corpus)
+    where = api.best_device(device)
     loaded = Models.at(models, where)
     actor, encoder = loaded.controller, loaded.encoder
     config = collecting.CollectConfig(robots=robots, steps=steps, seed=seed)
@@ -392,10 +355,10 @@ def plan(
         apart(release, out)
         refuse_foreign(release)
     settings = config or recipes.plan(recipe)
-    where = device_or_best(device)
+    where = api.best_device(device)
     examples = Rows.open(rows, where)
     words = ["spectral plan", recipe, "--rows", rows.name]
-    told = command_of(words, settings, recipes.plan(recipe))
+    told = api.command_line(words, settings, recipes.plan(recipe))
 
     def run():
         return train(settings, examples, text_encoder(), out, where, told, draw_curves)

@@ -6,14 +6,13 @@ Each verb imports what it needs when it runs.
 from pathlib import Path
 from typing import Literal
 
+from spectral_skills import api
 from spectral_skills.cli.arguments import (
     BASE,
     EMBEDDED,
+    RECORDS,
     check_file,
-    device_or_best,
     finish,
-    open_corpora,
-    open_lab,
 )
 from spectral_skills.models import (
     RELEASED,
@@ -79,8 +78,8 @@ def evaluate_tracking(
     for path in (out, clips):
         if path is not None:
             check_file(path, ".jsonl")
-    (motions,) = open_corpora([corpus])
-    where = device_or_best(device)
+    motions = api.open_corpus(corpus)
+    where = api.best_device(device)
     loaded = Models.at(models, where)
     actor, encoder = loaded.controller, loaded.encoder
     words = f"spectral evaluate tracking --controller {models.controller.name}"
@@ -164,7 +163,8 @@ def evaluate_composition(
         if value is not None and experiment != owner:
             raise ValueError(f"--{option} is for {owner}")
     room = "spectral_skills.experiments"
-    lab = open_lab(models, device, out)
+    loaded = Models.at(models, api.best_device(device))
+    lab = api.runner(loaded, device, out / RECORDS)
     run = import_module(f"{room}.{experiment}").experiment
     given: dict = {} if seeds is None else {"seeds": tuple(seeds)}
     if bases is not None:
@@ -199,7 +199,8 @@ def evaluate_chaining(
     """
     from spectral_skills.experiments.chaining import experiment
 
-    lab = open_lab(models, device, out)
+    loaded = Models.at(models, api.best_device(device))
+    lab = api.runner(loaded, device, out / RECORDS)
     others = {} if fsq is None else {"FSQ": _token_lab(*fsq, device, out)}
     poses = None if explicit is None else _explicit(explicit, device, out)
     found = experiment(lab, tuple(seeds or ()), others=others, explicit=poses)
@@ -247,8 +248,8 @@ def evaluate_planning(
 
     if explicit is not None and experiment != "interfaces":
         raise ValueError("--explicit is for interfaces")
-    where = device_or_best(device)
-    (clips,) = open_corpora([corpus])
+    where = api.best_device(device)
+    clips = api.open_corpus(corpus)
     encoder = text_encoder()
     paths = models.controller, models.skill
     knobs = models.directions if experiment == "pairs" else None
@@ -307,8 +308,10 @@ def evaluate_readout(
     from spectral_skills.experiments.skill_table import tables
     from spectral_skills.plots.tables import publish, show
 
-    where = device_or_best(device)
-    for results in tables(skill, open_corpora(corpus), held_out, seed, where):
+    where = api.best_device(device)
+    for results in tables(
+        skill, [api.open_corpus(folder) for folder in corpus], held_out, seed, where
+    ):
         show(results)
         if record is not None:
             publish(results, record)
@@ -336,7 +339,7 @@ def skills_encode(
 
     check_file(out, ".npz")
     encoder = SkillModel.load(skill).encoder
-    (clips,) = open_corpora([corpus])
+    clips = api.open_corpus(corpus)
     skills = encode_rows(encoder, clips.qpos(clips.index(name))).cpu().numpy()
     save_stream(out, SkillStream(skills, name, FPS, encoder.fingerprint()))
     print(f"{len(skills):,} skills of {skills.shape[1]} numbers    {out}")
@@ -363,8 +366,8 @@ def skills_map(
     from spectral_skills.spectral.support import leave_one_clip_out
 
     check_file(out, ".png")
-    encoder = SkillModel.load(skill, device_or_best(device)).encoder
-    (clips,) = open_corpora([corpus])
+    encoder = SkillModel.load(skill, api.best_device(device)).encoder
+    clips = api.open_corpus(corpus)
     bank = SkillBank.build(encoder, clips)
     draw_map(clips, bank, out)
     distance = leave_one_clip_out(bank.skills, bank.clips)
@@ -479,7 +482,7 @@ def bench(
     }
     measure = getattr(import_module(f"spectral_skills.{rooms[what]}"), what)
     chosen = [] if learner is None else [learner]
-    results = measure(device_or_best(device), *chosen)
+    results = measure(api.best_device(device), *chosen)
     show(results)
     if record is not None:
         publish(results, record)
@@ -487,7 +490,8 @@ def bench(
 
 def _token_lab(controller: Path, skill: Path, device: str | None, out: Path):
     """A lab of FSQ tokens; they have no directions."""
-    lab = open_lab(TrackerPaths(controller, skill), device, out)
+    loaded = Models.load(controller, skill, device=api.best_device(device))
+    lab = api.runner(loaded, device, out / RECORDS)
     if (kind := lab.encoder.config.bottleneck.kind) != "fsq":
         raise ValueError(f"{skill}: its skills are {kind}; --fsq wants those of fsq")
     return lab
@@ -496,10 +500,9 @@ def _token_lab(controller: Path, skill: Path, device: str | None, out: Path):
 def _explicit(controller: Path, device: str | None, out: Path):
     """A tracker of poses, with records under OUT."""
     from spectral_skills.control.batch import Runner
-    from spectral_skills.experiments.findings import RECORDS
     from spectral_skills.tracking.policy import Controller
 
-    where = device_or_best(device)
+    where = api.best_device(device)
     models = Controller.load(controller, where), None, None
     return Runner(*models, where, out / RECORDS)
 

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+from spectral_skills import api
 from spectral_skills.cli.arguments import (
+    EMBEDDED,
     INTERRUPTED,
     NOTHING_USABLE,
-    or_embedded,
 )
 
 
@@ -89,22 +90,13 @@ def synth(
         workers: Working processes; all cores by default.
     """
     import time
-    from dataclasses import replace
 
-    from spectral_skills import recipes
-    from spectral_skills.motion.corpus import Corpus
-    from spectral_skills.motion.synthetic.generate import synthesise
-
-    config = getattr(recipes, f"synth_{recipe}")()
-    asked = {"clips": clips, "seed": seed}
-    config = replace(config, **{k: v for k, v in asked.items() if v is not None})
     start = time.perf_counter()
     try:
-        synthesise(out, config, workers)
+        corpus = api.synth(out, recipe, clips=clips, seed=seed, workers=workers)
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
-    corpus = Corpus.open(out)
     print(
         f"{len(corpus):,} clips, {corpus.frames:,} frames, {corpus.hours:.2f} h "
         f"in {time.perf_counter() - start:.0f} s"
@@ -114,7 +106,7 @@ def synth(
     return 0
 
 
-def corpus_info(corpus: Path | None = None, /, *, json: bool = False) -> None:
+def corpus_info(corpus: Path = EMBEDDED, /, *, json: bool = False) -> None:
     """Count clips, frames and hours, by source, licence and kind.
 
     Args:
@@ -123,11 +115,11 @@ def corpus_info(corpus: Path | None = None, /, *, json: bool = False) -> None:
     """
     from spectral_skills.plots.corpus import print_info
 
-    print_info(or_embedded(corpus), as_json=json)
+    print_info(api.corpus_folder(corpus), as_json=json)
 
 
 def corpus_list(
-    corpus: Path | None = None,
+    corpus: Path = EMBEDDED,
     /,
     *,
     match: str = "",
@@ -144,11 +136,11 @@ def corpus_list(
     """
     from spectral_skills.plots.corpus import print_list
 
-    print_list(or_embedded(corpus), match=match, limit=limit, notes=notes)
+    print_list(api.corpus_folder(corpus), match=match, limit=limit, notes=notes)
 
 
 def corpus_show(
-    name: str, corpus: Path | None = None, /, *, out: Path | None = None
+    name: str, corpus: Path = EMBEDDED, /, *, out: Path | None = None
 ) -> None:
     """Draw a clip: contact sheet, foot heights, root and joint curves.
 
@@ -160,11 +152,11 @@ def corpus_show(
     from spectral_skills.plots.corpus import draw_clip
 
     file_name = re.sub(r"[^\w.~ +-]", "_", name)
-    draw_clip(or_embedded(corpus), name, out or Path(f"{file_name}.png"))
+    draw_clip(api.corpus_folder(corpus), name, out or Path(f"{file_name}.png"))
 
 
 def corpus_check(
-    corpus: Path | None = None,
+    corpus: Path = EMBEDDED,
     /,
     *,
     against: Path | None = None,
@@ -183,9 +175,9 @@ def corpus_check(
     from spectral_skills.plots.plausibility import print_check
 
     print_check(
-        or_embedded(corpus),
+        api.corpus_folder(corpus),
         as_json=json,
-        label="Embedded corpus" if corpus is None else "",
+        label="Embedded corpus" if corpus == EMBEDDED else "",
         against=against,
         record=record,
     )

@@ -6,7 +6,7 @@ Each verb imports what it needs when it runs.
 from pathlib import Path
 from typing import Literal
 
-from spectral_skills.cli.arguments import check_file, released
+from spectral_skills.cli.arguments import check_file
 from spectral_skills.models import RELEASED, ModelPaths, Models
 
 
@@ -118,10 +118,11 @@ def drive(
         json: Print everything as JSON and nothing else.
     """
     from spectral_skills.control.bundle import Bundle
+    from spectral_skills.runtime.released import base_bundle
 
     if out is not None and out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
-    opened = Bundle.open(bundle or released())
+    opened = Bundle.open(bundle or base_bundle())
     if track:
         return _track(opened, play or list(opened.bases), json)
     program = _program(opened, play, each, switch, direction, amplitude, say)

@@ -7,13 +7,11 @@ import re
 import time
 from pathlib import Path
 
+from spectral_skills import api
 from spectral_skills.cli.arguments import (
     EMBEDDED,
     NOTHING_USABLE,
-    open_corpora,
-    open_lab,
-    or_embedded,
-    released,
+    RECORDS,
 )
 from spectral_skills.models import (
     RELEASED,
@@ -46,19 +44,15 @@ def rollout(
         film_seconds: Film at most so much, from the beginning.
     """
     from spectral_skills.control.metrics import CAUSES, episodes
-    from spectral_skills.control.run import follow
     from spectral_skills.plots import rollout_film
 
     if out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
     if not film_seconds > 0:
         raise ValueError(f"--film-seconds is {film_seconds}, must be above 0")
-    (clips,) = open_corpora([corpus])
-    index = clips.index(name)
     loaded = Models.at(models)
     began = time.perf_counter()
-    one = clips.select([index])
-    record = follow(loaded.controller, loaded.encoder, one)
+    record = api.follow(loaded, name, corpus)
     took_s = time.perf_counter() - began
     done, lasted_s = episodes(record), record.steps / record.fps
     told = "tracked to the end"
@@ -125,7 +119,7 @@ def steer(
         film: Draw a film too; it takes longer than the simulation.
         json: Print everything as JSON and nothing else.
     """
-    from spectral_skills.experiments import steer as one_run
+    from spectral_skills.experiments.steer import knobs
     from spectral_skills.plots import steered_run
 
     if out.is_file():
@@ -136,10 +130,15 @@ def steer(
         return _replay(take, bundle, out, film, json)
     if not direction or not amplitude:
         raise ValueError("name what to add: --direction NAME --amplitude 2")
-    lab = open_lab(models, "cpu", out)
-    (clips,) = open_corpora([corpus])
-    knobs = one_run.knobs(direction, amplitude, at, until, seconds)
-    found = one_run.steer(lab, clips, base, knobs, seconds, seed)
+    found = api.steer(
+        Models.at(models),
+        base,
+        knobs(direction, amplitude, at, until, seconds),
+        seconds=seconds,
+        corpus=corpus,
+        seed=seed,
+        records=out / RECORDS,
+    )
     told = "blue: the same without steering"
     drawn = found.title, found.steered, found.plain, out, told, film
     if json:
@@ -160,9 +159,10 @@ def _replay(path: Path, bundle: Path | None, out: Path, film: bool, json: bool) 
     from spectral_skills.control.rollout import Rollout
     from spectral_skills.desk.takes import Take, replay
     from spectral_skills.plots import rollout_film
+    from spectral_skills.runtime.released import base_bundle
 
     take = Take.load(path)
-    rows = replay(Bundle.open(bundle or released()), take)
+    rows = replay(Bundle.open(bundle or base_bundle()), take)
     off = float(np.abs(rows - take.rows).max())
     record = Rollout.of_rows(path.stem, rows, take.ghosts)
     out.mkdir(parents=True, exist_ok=True)
@@ -202,15 +202,12 @@ def chain(
         out: Folder for the record (.npz), the picture and the film.
         film: Draw a film too; it takes longer than the simulation.
     """
-    from spectral_skills.experiments.chaining import execute
     from spectral_skills.plots import steered_run
 
     if out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
-    if len(names) < 2 or switch < 1:
-        raise ValueError("a chain needs two skills and a switch of at least a step")
-    lab = open_lab(models, "cpu", out)
-    blended, hard = execute(lab, [names], (switch, 0))
+    records = out / RECORDS
+    blended, hard = api.chain(Models.at(models), names, switch, records=records)
     steered_run.show_chain(blended, hard)
     title, told = " - ".join(names), "blue: switched at once"
     steered_run.draw(title, blended.executed, hard.executed, out, told, film)
@@ -245,16 +242,13 @@ def say(
         film: Draw a film too; it takes longer than the simulation.
         json: Print everything as JSON and nothing else.
     """
-    from spectral_skills.experiments.spoken import speak
-    from spectral_skills.planner.text import text_encoder
     from spectral_skills.plots import spoken_run
 
     if out is not None and out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
     loaded = Models.at(models)
     more = {"every": every, "seconds": seconds, "seed": seed}
-    knobs = loaded.directions
-    spoken = speak(loaded, loaded.skill_planner, text_encoder(), knobs, text, **more)
+    spoken = api.say(loaded, text, **more)
     if json:
         print(spoken_run.as_json(spoken))
     else:
@@ -317,4 +311,4 @@ def demo(*, out: Path = Path("demo")) -> None:
     """
     from spectral_skills.plots.demo import build
 
-    print(f"open {build(or_embedded(None), out)}")
+    print(f"open {build(api.corpus_folder(EMBEDDED), out)}")

@@ -1,0 +1,346 @@
+"""What people call: `import spectral_skills as ss`, then `ss.load()` and so on.
+
+Every function imports what it needs when it is called. Folders may be given as strings;
+`"base"` names the released models and `"embedded"` the corpus that the package makes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spectral_skills.models import BASE, Models
+
+if TYPE_CHECKING:
+    from spectral_skills.control.rollout import Rollout
+    from spectral_skills.experiments.chaining import ChainRun
+    from spectral_skills.experiments.findings import Findings
+    from spectral_skills.experiments.spoken import Spoken
+    from spectral_skills.experiments.steer import Composed
+    from spectral_skills.motion.corpus import Corpus
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.spectral.direction_file import Directions
+    from spectral_skills.tracking.policy import Controller
+
+Folder = Path | str
+
+
+# Motions
+
+
+def open_corpus(folder: Folder = "embedded") -> "Corpus":
+    """Open a corpus; `embedded` is made when it is first asked for."""
+    from spectral_skills.motion.corpus import Corpus
+
+    return Corpus.open(corpus_folder(folder))
+
+
+def corpus_folder(folder: Folder) -> Path:
+    """Return the folder of a corpus; that of `embedded` is made on first use."""
+    if str(folder) != "embedded":
+        return Path(folder)
+    from spectral_skills.motion.synthetic.generate import embedded_corpus
+
+    return embedded_corpus()
+
+
+def ingest(paths: Sequence[Folder], out: Folder, **options: Any) -> "Corpus":
+    """Read motion files and folders into the corpus `out`, and open it.
+
+    Options are those of `motion.ingest.ingest`: fps, strict, pad_wrists, workers.
+    Unusable files are skipped; if none is usable, nothing is written.
+    """
+    from spectral_skills.motion.ingest import ingest as read
+
+    summary = read([Path(path) for path in paths], Path(out), **options)
+    if not summary.clips:
+        raise ValueError(f"{out}: no usable motion in {', '.join(map(str, paths))}")
+    return open_corpus(out)
+
+
+def synth(
+    out: Folder,
+    recipe: str = "base",
+    *,
+    clips: int | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+) -> "Corpus":
+    """Generate a corpus of G1 motion with text; the same seed gives the same bytes."""
+    from spectral_skills import recipes
+    from spectral_skills.motion.synthetic.generate import synthesise
+
+    changes = {"clips": clips, "seed": seed}
+    config = replace(
+        getattr(recipes, f"synth_{recipe}")(),
+        **{name: value for name, value in changes.items() if value is not None},
+    )
+    synthesise(Path(out), config, workers)
+    return open_corpus(out)
+
+
+# Learning
+
+
+def best_device(name: str | None = None) -> str:
+    """Return the device asked for, or the best one there is."""
+    import torch
+
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.split(":")[0] not in ("cpu", "cuda"):
+        raise ValueError(f"no device {name!r}; there are cpu and cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("no CUDA device here; run it with --device cpu")
+    return name
+
+
+def pretrain(
+    recipe: str,
+    corpora: Sequence[Folder],
+    out: Folder,
+    *,
+    settings: Any = None,
+    device: str | None = None,
+) -> "SkillModel":
+    """Learn a skill space; a killed run continues with the same call.
+
+    `settings` is the recipe's configuration with changes: `recipes.pretrain(recipe)`.
+    """
+    from spectral_skills import recipes
+    from spectral_skills.plots.curves import draw_curves
+    from spectral_skills.skill import pretrain as training
+
+    default = recipes.pretrain(recipe)
+    words = ["spectral pretrain", recipe, "--corpus", *_names(corpora)]
+    return training.pretrain(
+        settings or default,
+        [open_corpus(folder) for folder in corpora],
+        Path(out),
+        best_device(device),
+        command_line(words, settings or default, default),
+        draw_curves,
+    )
+
+
+def find_directions(
+    skill: Folder,
+    corpora: Sequence[Folder],
+    *,
+    contexts: int = 4096,
+    seed: int = 0,
+    device: str | None = None,
+) -> "Directions":
+    """Find the directions of a skill space that still has its predictor."""
+    from spectral_skills.motion.windows import MotionTensors, WindowSampler
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.spectral.directions import find
+
+    where = best_device(device)
+    opened = [open_corpus(folder) for folder in corpora]
+    model = SkillModel.load(skill, where)
+    motions = MotionTensors.join([corpus.to(where) for corpus in opened])
+    sampler = WindowSampler(motions, model.config.windows)
+    data_hash = "+".join(corpus.hash for corpus in opened)
+    return find(model, sampler, contexts, seed, data_hash)
+
+
+def track(
+    recipe: str,
+    corpora: Sequence[Folder],
+    skill: Folder | None,
+    out: Folder,
+    *,
+    init: Folder | None = None,
+    settings: Any = None,
+    device: str | None = None,
+) -> "Controller":
+    """Train a controller; a killed run continues with the same call.
+
+    `settings` is the recipe's configuration with changes: `recipes.track(recipe)`.
+    """
+    from spectral_skills import recipes
+    from spectral_skills.experiments.probe import probe_of
+    from spectral_skills.plots.curves import draw_curves
+    from spectral_skills.skill.model import SkillModel
+    from spectral_skills.tracking import start
+    from spectral_skills.tracking.train import train
+
+    default = recipes.track(recipe)
+    settings = settings or default
+    where = best_device(device)
+    opened = [open_corpus(folder) for folder in corpora]
+    encoder = None if skill is None else SkillModel.load(skill, where).encoder
+    begin = None if init is None else Path(init)
+    start.commanded(settings.controller, encoder, begin)  # refuse misfits at once
+    probe = None
+    if settings.probe_clips:
+        usable = start.usable(opened)
+        probe = probe_of(usable, encoder, settings.probe_clips, where, settings.physics)
+    words = ["spectral track", recipe, "--corpus", *_names(corpora)]
+    words += [] if skill is None else ["--skill", *_names([skill])]
+    words += [] if init is None else ["--init", *_names([init])]
+    command = command_line(words, settings, default)
+    rest = begin, probe, draw_curves, command
+    return train(settings, opened, encoder, Path(out), where, *rest)
+
+
+def command_line(words: Sequence[str], settings: Any, recipe: Any) -> str:
+    """Return a command without folders: words, and what differs from a recipe."""
+    from spectral_skills.config import differences
+
+    changes = differences(settings, recipe)
+    options = [f"--{name.replace('_', '-')} {v}" for name, v in changes.items()]
+    return " ".join([*words, *options])
+
+
+def _names(folders: Sequence[Folder]) -> list[str]:
+    return [Path(folder).name for folder in folders]
+
+
+# Running
+
+
+def load(
+    controller: Folder = BASE,
+    skill: Folder = BASE,
+    directions: Folder | None = BASE,
+    planner: Folder | None = BASE,
+    device: str = "cpu",
+) -> Models:
+    """Load models that belong together: the released ones by default."""
+    return Models.load(controller, skill, directions, planner, device)
+
+
+def follow(models: Models, clip: str, corpus: Folder = "embedded") -> "Rollout":
+    """Let a robot follow a clip in MuJoCo on the CPU."""
+    from spectral_skills.control.run import follow as run
+
+    clips = open_corpus(corpus)
+    chosen = clips.select([clips.index(clip)])
+    return run(models.controller, models.encoder, chosen)
+
+
+def steer(
+    models: Models,
+    base: str = "walk",
+    knobs: Mapping[str, float] | Sequence[Any] = (),
+    *,
+    seconds: float = 8.0,
+    corpus: Folder = "embedded",
+    seed: int | None = None,
+    records: Path | None = None,
+) -> "Composed":
+    """Run a base with knobs and without, and measure what the knobs changed.
+
+    Knobs are amplitudes by the names of directions, or `control.mixer.Knob`s, which
+    also say when they rise and fall.
+    """
+    from spectral_skills.experiments import steer as steering
+
+    if isinstance(knobs, Mapping):
+        names, amplitudes = list(knobs), list(knobs.values())
+        knobs = steering.knobs(names, amplitudes, None, None, seconds)
+    lab, clips = runner(models, records=records), open_corpus(corpus)
+    return steering.steer(lab, clips, base, knobs, seconds, seed)
+
+
+def chain(
+    models: Models,
+    names: Sequence[str],
+    switch: int = 10,
+    *,
+    records: Path | None = None,
+) -> "tuple[ChainRun, ChainRun]":
+    """Play one skill after another: blended over each switch, and switched at once."""
+    from spectral_skills.experiments.chaining import execute
+
+    if len(names) < 2 or switch < 1:
+        raise ValueError("a chain needs two skills and a switch of at least a step")
+    blended, hard = execute(runner(models, records=records), [names], (switch, 0))
+    return blended, hard
+
+
+def say(models: Models, text: str, **options: Any) -> "Spoken":
+    """Let a standing robot do what a sentence says.
+
+    Options are those of `experiments.spoken.speak`: every, seconds, seed.
+    """
+    from spectral_skills.experiments.spoken import speak
+    from spectral_skills.planner.text import text_encoder
+
+    planner, directions = models.skill_planner, models.directions
+    return speak(models, planner, text_encoder(), directions, text, **options)
+
+
+def runner(models: Models, device: str | None = None, records: Path | None = None):
+    """Return what executes runs of these models, keeping them under `records`."""
+    from spectral_skills.experiments.composition.lab import Lab
+
+    where = best_device(device or "cpu")
+    parts = models.controller, models.skill_encoder, models.directions
+    return Lab(*parts, where, records)
+
+
+def film(run: Any, path: Folder) -> list[Path]:
+    """Write a film of a rollout, or of a steered, chained or spoken run.
+
+    Returns the files: a .gif and, where imageio-ffmpeg is installed, an .mp4.
+    """
+    from spectral_skills.plots import rollout_film
+
+    return rollout_film.film(_rollout(run), Path(path))
+
+
+def _rollout(run: Any) -> "Rollout":
+    from spectral_skills.control.rollout import Rollout
+
+    if isinstance(run, Rollout):
+        return run
+    if hasattr(run, "rollout"):
+        return run.rollout
+    steered = getattr(run, "steered", None) or run.executed
+    plain = getattr(run, "plain", steered)
+    return Rollout.of_rows(steered.run.name, steered.rows, plain.rows)
+
+
+# Measuring and taking away
+
+
+def evaluate(
+    table: str,
+    models: Models,
+    *,
+    out: Folder,
+    corpus: Folder = "embedded",
+    device: str | None = None,
+    **options: Any,
+) -> "Findings | list":
+    """Measure a table of the paper.
+
+    `tracking` measures how well the models track a corpus and returns its results. The
+    experiments on composition (`dose`, `ladder`, ...) and `chaining` return findings;
+    they keep their runs under `out`, so that an interrupted one continues.
+    """
+    from importlib import import_module
+
+    where = best_device(device)
+    if table == "tracking":
+        from spectral_skills.experiments.course import Course
+        from spectral_skills.experiments.tracking import evaluate as measure
+
+        course = Course(open_corpus(corpus), models.encoder, where, **options)
+        return measure(models.controller, course).results
+    experiment = import_module(f"spectral_skills.experiments.{table}").experiment
+    return experiment(runner(models, where, Path(out) / "records"), **options)
+
+
+def export(models: Models, out: Folder, **options: Any) -> Path:
+    """Write a bundle that drives a robot or the desk without torch.
+
+    Options are those of `runtime.export.export`: bases, corpus, joint_order, words.
+    """
+    from spectral_skills.runtime.export import export as write
+
+    write(models, Path(out), **options)
+    return Path(out)

@@ -1,0 +1,47 @@
+"""The package in Python: its public names, what they cost, and what they give."""
+
+import subprocess
+import sys
+
+import pytest
+
+import spectral_skills as ss
+from spectral_skills import api
+
+
+def test_importing_costs_nothing():
+    """Neither NumPy nor torch is loaded until something is used."""
+    code = (
+        "import sys; import spectral_skills as ss; dir(ss); "
+        "print([name for name in ('numpy', 'torch', 'mujoco') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize("name", ss.__all__)
+def test_public_names_are_documented(name):
+    assert getattr(ss, name) is getattr(api, name)
+    assert (getattr(api, name).__doc__ or "").strip()
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(AttributeError, match="no attribute 'fly'"):
+        ss.fly  # noqa: B018  # type: ignore
+
+
+def test_a_walk_is_steered(tmp_path):
+    """What the README shows: load, steer, film."""
+    models = ss.load(planner=None)
+    run = ss.steer(models, "walk", {"right_arm_1": 3.0}, seconds=4)
+    assert run.steered.stands
+    assert run.effect.changes["right_shoulder_pitch"] < -0.3
+    assert run.predicted["right_shoulder_pitch"] < 0
+
+
+def test_a_corpus_is_generated_and_opened(tmp_path):
+    corpus = ss.synth(tmp_path / "motions", "smoke", clips=2, seed=3, workers=1)
+    assert len(corpus) == 2
+    assert ss.open_corpus(tmp_path / "motions").hash == corpus.hash
+    with pytest.raises(ValueError, match="no usable motion"):
+        ss.ingest([tmp_path / "nothing"], tmp_path / "out")
