@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import samples
 
-from spectral_skills.motion import formats
+from spectral_skills.motion import ingest
 from spectral_skills.motion.clip import Clip, ClipError
-from spectral_skills.motion.formats import ReadOptions
-from spectral_skills.motion.readers import stream
+from spectral_skills.motion.ingest import ReadOptions
+from spectral_skills.motion.readers import unpickle
 from spectral_skills.robot import g1
 
 TRUTH = samples.motion()
@@ -33,7 +33,7 @@ def motions() -> Path:
 
 
 def read_one(path: Path, **options) -> Clip:
-    found = formats.read(path, ReadOptions(**options))
+    found = ingest.read(path, ReadOptions(**options))
     assert len(found) == 1
     if isinstance(found[0], ClipError):
         pytest.fail(f"{path.name}: {found[0].kind}: {found[0]}")
@@ -41,7 +41,7 @@ def read_one(path: Path, **options) -> Clip:
 
 
 def refused(path: Path, kind: str, **options) -> ClipError:
-    found = formats.read(path, ReadOptions(**options))
+    found = ingest.read(path, ReadOptions(**options))
     assert len(found) == 1
     error = found[0]
     assert isinstance(error, ClipError), f"{path.name} was read"
@@ -145,7 +145,7 @@ def test_merged_library_keeps_good_entries(tmp_path: Path):
     bad["dof"] = np.full_like(bad["dof"], np.nan)
     lost = {k: v for k, v in good.items() if k != "fps"}
     data = samples.joblib({"a": good, "b": bad, "c": lost, "d": {"x": 1}, "e": good})
-    found = formats.read(put(tmp_path, "merged.pkl", data), ReadOptions())
+    found = ingest.read(put(tmp_path, "merged.pkl", data), ReadOptions())
     kinds = [c.name if isinstance(c, Clip) else c.kind for c in found]
     assert kinds == ["a", "not finite", "frame rate", "unknown format", "e"]
     errors = [c for c in found if isinstance(c, ClipError)]
@@ -160,7 +160,7 @@ def test_real_samples_reproduce_the_reference(motions: Path):
     folder = motions / "formats"
     with np.load(folder / "truth_50hz.npz") as stored:
         truth = stored["qpos"]
-    paths = formats.find([folder])
+    paths = ingest.find([folder])
     assert len(paths) == 14
     for path in paths:
         clip = read_one(path, pad_wrists=True)
@@ -181,7 +181,7 @@ def test_real_samples_reproduce_the_reference(motions: Path):
 def test_quaternion_order_of_every_real_clip(motions: Path, tmp_path: Path):
     """Both ways of writing all clips; some are upright under both readings."""
     wrong, decided = [], 0
-    paths = formats.find([motions])
+    paths = ingest.find([motions])
     for path in paths:
         if "formats" in path.parts or path.suffix != ".npz":
             continue
@@ -248,8 +248,8 @@ def test_a_table_about_motions_is_none(tmp_path: Path):
     index = put(tmp_path, "index.csv", about)
     motion = put(tmp_path, "walk.csv", samples.unitree(TRUTH))
     pointer = put(tmp_path, "z.csv", b"version https://git-lfs\noid sha256:1\nsize 2\n")
-    assert formats.find([tmp_path]) == [motion, pointer]
-    assert formats.find([index]) == [index]
+    assert ingest.find([tmp_path]) == [motion, pointer]
+    assert ingest.find([index]) == [index]
     assert "words" in refused(index, "unknown format").reason
 
 
@@ -336,7 +336,7 @@ def test_zip_bomb(tmp_path: Path):
 
 def test_compressed_pickle_bomb(tmp_path: Path, monkeypatch):
     """A claim of a huge byte string, and a stream that goes on and on."""
-    monkeypatch.setattr(stream, "LIMIT_BYTES", 32 << 20)
+    monkeypatch.setattr(unpickle, "LIMIT_BYTES", 32 << 20)
     claim = b"\x80\x04\x8e" + struct.pack("<Q", 3 * 1024**3)
     for compress in (zlib.compress, bz2.compress, lzma.compress):
         data = compress(claim + bytes(48 << 20))
@@ -401,10 +401,10 @@ def test_find(tmp_path: Path):
     put(tmp_path / "deep" / ".git", "d.csv", b"")
     samples.write_reference(tmp_path / "refs" / "wave", TRUTH)
     (tmp_path / "refs" / "loop").symlink_to(tmp_path)
-    found = formats.find([tmp_path])
+    found = ingest.find([tmp_path])
     relative = [str(path.relative_to(tmp_path)) for path in found]
     assert relative == ["a.npz", "b.csv", "deep/c.PKL", "refs/wave"]
     given = [tmp_path / "notes.txt", tmp_path, tmp_path / "b.csv"]
-    assert formats.find(given) == [tmp_path / "notes.txt", *found]
+    assert ingest.find(given) == [tmp_path / "notes.txt", *found]
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        formats.find([tmp_path / "nowhere"])
+        ingest.find([tmp_path / "nowhere"])

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import samples
 
-from spectral_skills.motion import formats
+from spectral_skills.motion import ingest
 from spectral_skills.motion.clip import Clip, ClipError
-from spectral_skills.motion.formats import ReadOptions
+from spectral_skills.motion.ingest import ReadOptions
 
 FILES = 10_000
 SECONDS_PER_FILE = 2.0
@@ -138,8 +138,8 @@ def fuzz(folder: Path, files: int, seed: int) -> dict:
     reference = samples.write_reference(folder / "reference", motion)
     for name, data in bases.items():  # Imports and the robot's model come first.
         (folder / name).write_bytes(data)
-        assert isinstance(formats.read(folder / name, ReadOptions())[0], Clip)
-    assert isinstance(formats.read(reference, ReadOptions())[0], Clip)
+        assert isinstance(ingest.read(folder / name, ReadOptions())[0], Clip)
+    assert isinstance(ingest.read(reference, ReadOptions())[0], Clip)
 
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_MEMORY, used + SPARE_MEMORY))
@@ -171,7 +171,7 @@ def fuzz(folder: Path, files: int, seed: int) -> dict:
         start = time.perf_counter()
         watching = True
         try:
-            found = formats.read(path, options)
+            found = ingest.read(path, options)
         except BaseException as error:
             found = []
             wrong.append(f"{number} {name} raised {error!r}")

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.formats import ReadOptions
 from spectral_skills.motion.gait import Gait, gait
-from spectral_skills.motion.ingest import read_at_corpus_rate
+from spectral_skills.motion.ingest import ReadOptions, read_at_corpus_rate
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.formats import ReadOptions, read
 from spectral_skills.motion.ik import (
     IkConfig,
     InverseKinematics,
@@ -15,6 +14,7 @@ from spectral_skills.motion.ik import (
     MassTarget,
 )
 from spectral_skills.motion.ik_targets import CentreOfMass
+from spectral_skills.motion.ingest import ReadOptions, read
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
 

@@ -12,7 +12,7 @@ import torch
 from spectral_skills.cli.robot import export as verb
 from spectral_skills.control import bundle
 from spectral_skills.motion.readers.assemble import ReadOptions
-from spectral_skills.motion.readers.sonic_folder import read
+from spectral_skills.motion.readers.tables import read_reference
 from spectral_skills.robot import g1
 from spectral_skills.runtime import sonic
 from spectral_skills.runtime.sonic_stream import token_message
@@ -91,7 +91,7 @@ def test_references_are_read_back_as_they_are(exported, small_models, clips):
 
     for base in base_clips(small_models.encoder, ("walk0", "walk1"), clips):
         folder = exported / sonic.REFERENCE / base.facts.name
-        clip = read(folder, ReadOptions())
+        clip = read_reference(folder, ReadOptions())
         assert (clip.name, clip.fps) == (base.facts.name, 50.0)
         np.testing.assert_allclose(clip.qpos(), base.motion.rows, atol=1e-6)
         told = (folder / "metadata.txt").read_text().splitlines()

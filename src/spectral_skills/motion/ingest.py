@@ -1,21 +1,153 @@
-"""`spectral ingest`: files of mixed formats in, one corpus out."""
+"""Files of mixed formats in, one corpus out.
+
+Formats are recognised by content. A file that cannot be read costs that file only,
+and the reason is reported.
+"""
 
 import os
+import stat
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from tqdm import tqdm
 
 from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
-from spectral_skills.motion.formats import ReadOptions, find, read
-from spectral_skills.motion.kinds import TABLE, Sidecars, text_from_name
+from spectral_skills.motion.kinds import (
+    NAME_LENGTH,
+    TABLE,
+    Sidecars,
+    printable,
+    text_from_name,
+)
+from spectral_skills.motion.readers import archives, tables, unpickle
+from spectral_skills.motion.readers.assemble import LIMIT_BYTES, ReadOptions
 from spectral_skills.workers import in_order
+
+__all__ = ["ReadOptions", "Summary", "find", "ingest", "read"]
+
+_SUFFIXES = (".csv", ".npz", ".pkl", ".joblib", ".pickle")
+_TEXT_LIMIT_BYTES = 512 << 20  # numbers take five times the room of their text
+
+Found = list[Clip | ClipError]
+
+
+def find(paths: Iterable[Path]) -> list[Path]:
+    """The motion files and reference folders among paths, folders expanded.
+
+    Given files are kept whatever they are called; a folder's tables of words are
+    skipped. The order is that of the paths, sorted within a folder.
+    """
+    found: dict[Path, None] = {}
+    seen: set[str] = set()
+    for path in map(Path, paths):
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: no such file or folder")
+        found.update(dict.fromkeys(_expand(path, seen) if path.is_dir() else [path]))
+    return list(found)
+
+
+def _expand(folder: Path, seen: set[str]) -> Iterator[Path]:
+    # Links may lead round in circles: each folder is entered once.
+    here = os.path.realpath(folder)
+    if here in seen:
+        return
+    seen.add(here)
+    try:
+        reference = tables.is_reference(folder)
+        children = [] if reference else sorted(folder.iterdir())
+    except OSError:
+        yield folder  # `read` will say why
+        return
+    if reference:
+        yield folder
+    for child in children:
+        if child.name.startswith("."):
+            continue
+        if child.is_dir():
+            yield from _expand(child, seen)
+        elif child.suffix.lower() in _SUFFIXES and not _describes(child):
+            yield child
+
+
+def _describes(file: Path) -> bool:
+    """Whether a file of a folder is about motions rather than one."""
+    if file.name.lower() == TABLE:
+        return True
+    if file.suffix.lower() != ".csv" or not file.is_file():
+        return False
+    try:
+        with file.open("rb") as opened:
+            return tables.is_index(opened.read(tables.HEAD_BYTES))
+    except OSError:
+        return False  # `read` will say why
+
+
+def read(path: Path, options: ReadOptions) -> Found:
+    """Every motion of a file or reference folder, and why the others are refused.
+
+    It does not raise.
+    """
+    try:
+        # Numbers out of range are reported by the clip's checks, not by warnings.
+        with np.errstate(all="ignore"):
+            return _read(Path(path), options)
+    except ClipError as error:
+        return [error]
+    except MemoryError:
+        return [ClipError("too large", "does not fit into memory")]
+    except OSError as error:
+        return [ClipError("unreadable", printable(error.strerror or error))]
+    except Exception as error:
+        # A reader that fails in a way it did not foresee costs this file only.
+        what = f"{type(error).__name__}: {printable(error, 120)}"
+        return [ClipError("unreadable", what)]
+
+
+def _read(path: Path, options: ReadOptions) -> Found:
+    status = path.stat()
+    size = status.st_size
+    if stat.S_ISDIR(status.st_mode):
+        return [tables.read_reference(path, options)]
+    if not stat.S_ISREG(status.st_mode):
+        raise ClipError("unreadable", "neither a file nor a folder")
+    if size == 0:
+        raise ClipError("empty", "the file is empty")
+    if size > LIMIT_BYTES:
+        reason = f"{size / 1024**3:.1f} GiB; files up to 2 GiB are read"
+        raise ClipError("too large", reason)
+    name = printable(path.stem, NAME_LENGTH)
+    with path.open("rb") as file:
+        head = file.read(64)
+        file.seek(size - 1)
+        last = file.read(1)
+        file.seek(0)
+        if head.startswith(b"PK"):
+            return [archives.read_npz(file, name, options)]
+        if head.startswith(b"\x93NUMPY"):
+            reason = "a bare npy array; save an npz with qpos and fps"
+            raise ClipError("unknown format", reason)
+        if unpickle.is_compressed(head) or _is_pickle(head, last):
+            return archives.read_pickle(file, name, options)
+        if size > _TEXT_LIMIT_BYTES:
+            reason = f"{size / 1024**2:.0f} MiB of text; 512 MiB are read"
+            raise ClipError("too large", reason)
+        return [tables.read_csv(file.read(), name, options)]
+
+
+def _is_pickle(head: bytes, last: bytes) -> bool:
+    """Protocols 2 and up say so; the older ones look like text except for their end."""
+    if head[:1] == b"\x80" and head[1:2] <= b"\x05":
+        return True
+    first_line = head.split(b"\n")[0]
+    return head[:1] in b"(]}c" and last == b"." and b"," not in first_line
 
 
 @dataclass(frozen=True)
@@ -26,13 +158,13 @@ class Summary:
     clips: int
     frames: int
     noted: int
-    """Clips taken with a note about their quality or origin."""
+    """Number of clips taken with a note about their quality or origin."""
     refusals: list[Refusal]
     seconds: float
 
     @property
     def refused(self) -> Counter[str]:
-        """How many were refused, by kind."""
+        """Number of refusals by kind."""
         return Counter(refusal.kind for refusal in self.refusals)
 
     def lines(self) -> list[str]:
@@ -59,7 +191,7 @@ def ingest(
 ) -> Summary:
     """Read motion files and folders into the corpus `out`, which is replaced.
 
-    With `strict` the first refusal raises ClipError. Then, and if nothing was
+    With `strict` the first refusal raises ClipError. In that case, and if nothing was
     usable, an older corpus at `out` stays as it was.
     """
     start = time.perf_counter()
@@ -75,18 +207,18 @@ def ingest(
     job = {"fps": fps, "pad_wrists": pad_wrists, "strict": strict}
     writer = CorpusWriter(out, job, list(keys))
     sidecars = Sidecars()
+    todo = {key: path for key, path in keys.items() if key not in writer.done}
+    bar = tqdm(
+        total=len(keys),
+        initial=len(keys) - len(todo),
+        unit="file",
+        desc="ingest",
+        disable=None,  # silent when the output is no terminal
+    )
     try:
-        todo = {key: path for key, path in keys.items() if key not in writer.done}
-        bar = tqdm(
-            total=len(keys),
-            initial=len(keys) - len(todo),
-            unit="file",
-            desc="ingest",
-            disable=None,  # silent when the output is no terminal
-        )
         with bar:
             for refusal in writer.refused:
-                _tell(bar, refusal)
+                bar.write(str(refusal), file=sys.stderr)
             reading = partial(read_at_corpus_rate, options=options)
             few = min(workers or os.cpu_count() or 1, max(1, len(todo)))
             results = in_order(reading, todo.values(), few)
@@ -95,45 +227,36 @@ def ingest(
                 if strict and errors:
                     raise ClipError(errors[0].kind, f"{path}: {errors[0]}")
                 refused = [Refusal(str(path), e.kind, str(e)) for e in errors]
-                for refusal in refused:
-                    _tell(bar, refusal)
                 clips = [c for c in found if isinstance(c, Clip)]
                 clips = [_described(c, path, sidecars) for c in clips]
-                while sidecars.problems:
-                    bar.write(sidecars.problems.pop(), file=sys.stderr)
+                for message in (*map(str, refused), *sidecars.problems):
+                    bar.write(message, file=sys.stderr)
+                sidecars.problems.clear()
                 writer.add(key, path.name, clips, refused)
                 bar.update()
-        return _finish(writer, len(keys), time.perf_counter() - start)
+        summary = Summary(
+            files=len(keys),
+            clips=len(writer.clips),
+            frames=sum(clip["length"] for clip in writer.clips),
+            noted=sum(bool(clip["notes"]) for clip in writer.clips),
+            refusals=writer.refused,
+            seconds=time.perf_counter() - start,
+        )
+        if summary.clips:
+            writer.finish()
+        else:
+            writer.discard()
+        return summary
     finally:
         writer.close()
 
 
-def _finish(writer: CorpusWriter, files: int, seconds: float) -> Summary:
-    summary = Summary(
-        files=files,
-        clips=len(writer.clips),
-        frames=sum(clip["length"] for clip in writer.clips),
-        noted=sum(bool(clip["notes"]) for clip in writer.clips),
-        refusals=writer.refused,
-        seconds=seconds,
-    )
-    if summary.clips:
-        writer.finish()
-    else:
-        writer.discard()
-    return summary
-
-
-def _tell(bar: tqdm, refusal: Refusal) -> None:
-    bar.write(str(refusal), file=sys.stderr)
-
-
 def _key(path: Path) -> str:
-    """Names a file and its state, so that what has changed is read again."""
+    """Name of a file and its state, so that what has changed is read again."""
     inside = sorted(path.glob("*.csv")) if path.is_dir() else []
-    tables = [folder / TABLE for folder in (path.parent, path.parent.parent)]
+    described = [folder / TABLE for folder in (path.parent, path.parent.parent)]
     note = path.parent / f"{path.stem}.txt"
-    stamps = map(_stamp, (path, note, *tables, *inside))
+    stamps = map(_stamp, (path, note, *described, *inside))
     return "|".join((os.path.abspath(path), *stamps))
 
 
@@ -152,9 +275,6 @@ def _described(clip: Clip, path: Path, sidecars: Sidecars) -> Clip:
         source=found.source or clip.source,
         licence=found.licence or clip.licence,
     )
-
-
-Found = list[Clip | ClipError]
 
 
 def read_at_corpus_rate(path: Path, options: ReadOptions) -> Found:

@@ -1,64 +1,190 @@
-"""Motions in npz archives: our own, mjlab and BeyondMimic, holosoma."""
+"""Motions in npz archives (our own, mjlab, BeyondMimic, holosoma) and in pickles
+(GMR, TWIST and GMT clips; ASAP, PBHC and SONIC libraries)."""
 
+import math
+import re
+import struct
+import zipfile
+import zlib
 from typing import BinaryIO
 
 import numpy as np
 
 from spectral_skills.motion.clip import Clip, ClipError
+from spectral_skills.motion.kinds import (
+    MAX_SENTENCES,
+    NAME_LENGTH,
+    TEXT_LENGTH,
+    printable,
+    sentences,
+)
+from spectral_skills.motion.readers import unpickle
 from spectral_skills.motion.readers.assemble import (
+    LIMIT_BYTES,
     ReadOptions,
     all_joints,
     build,
     frame_rate,
     from_isaaclab,
+    joint_order,
     numbers,
-    plain,
+    wxyz,
 )
-from spectral_skills.motion.readers.conventions import joint_order
-from spectral_skills.motion.readers.zipped_arrays import ZippedArrays
 from spectral_skills.robot import g1
 
+_MAX_DIRECTORY_BYTES = 1 << 20
+_MAX_HEADER_BYTES = 1 << 16
+_END_OF_DIRECTORY = b"PK\x05\x06"
+_END_SEARCH_BYTES = (1 << 16) + 22
+_HEADER = re.compile(
+    r"\{'descr': '([<>|=]?)(f[248]|[iu][1248]|b1|[US]\d{1,6})', "
+    r"'fortran_order': (True|False), 'shape': \(((?:\d{1,12}L?,? ?){0,8})\),? *\}\s*"
+)
+# All that zipfile raises for a damaged, encrypted or strangely packed member.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
+_LAYOUTS = {
+    "gmr pkl": ("root_pos", "root_rot", "dof_pos"),
+    "motion library pkl": ("root_trans_offset", "root_rot", "dof"),
+}
 
-def read(file: BinaryIO, name: str, options: ReadOptions) -> Clip:
+
+class ZippedArrays:
+    """The arrays of an npz file by name, without trusting what it says about itself.
+
+    NumPy's own reader allocates what an array's header claims; here the claim is
+    compared with the bytes that are there.
+    """
+
+    def __init__(self, file: BinaryIO):
+        _check_directory(file)
+        try:
+            self._zip = zipfile.ZipFile(file)
+        except (zipfile.BadZipFile, ValueError, struct.error) as error:
+            raise ClipError("unreadable", f"damaged zip: {printable(error)}") from None
+        members = [m for m in self._zip.infolist() if m.filename.endswith(".npy")]
+        if sum(member.file_size for member in members) > LIMIT_BYTES:
+            raise ClipError("too large", "the archive expands to more than 2 GiB")
+        self._members = {m.filename.removesuffix(".npy"): m for m in members}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    @property
+    def names(self) -> str:
+        """The array names, for a message."""
+        names = (printable(name, 30) for name in list(self._members)[:12])
+        return printable(", ".join(names))
+
+    def get(self, name: str) -> np.ndarray | None:
+        return self[name] if name in self else None
+
+    def texts(self, name: str) -> list[str]:
+        """Stored strings. They are optional: a bad one does not cost the motion."""
+        try:
+            value = self.get(name)
+        except ClipError:
+            return []
+        if value is None or value.dtype.kind != "U":
+            return []
+        return value.reshape(-1)[:MAX_SENTENCES].tolist()
+
+    def text(self, name: str) -> str:
+        """A stored string; empty if there is none."""
+        texts = self.texts(name)
+        return printable(texts[0], TEXT_LENGTH) if len(texts) == 1 else ""
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        member = self._members[name]
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ClipError("unreadable", f"{name}: not compressed as NumPy does")
+        try:
+            with self._zip.open(member) as data:
+                return _read_array(name, data, member.file_size)
+        except ClipError:
+            raise
+        except _DAMAGE as error:
+            raise ClipError("unreadable", f"{name}: {printable(error)}") from None
+
+
+def _check_directory(file: BinaryIO) -> None:
+    """Refuse a directory of millions of entries before zipfile reads it."""
+    size = file.seek(0, 2)
+    start = file.seek(max(0, size - _END_SEARCH_BYTES))
+    tail = file.read()
+    found = tail.rfind(_END_OF_DIRECTORY)
+    if found < 0 or start + found + 22 > size:
+        raise ClipError("truncated", "a zip archive without its end")
+    (directory_bytes,) = struct.unpack_from("<I", tail, found + 12)
+    if directory_bytes > _MAX_DIRECTORY_BYTES:
+        raise ClipError("too large", "a zip archive with far too many entries")
+
+
+def _read_array(name: str, data, member_bytes: int) -> np.ndarray:
+    start = data.read(8)
+    if len(start) < 8 or start[:6] != b"\x93NUMPY" or start[6] not in (1, 2, 3):
+        raise ClipError("unreadable", f"{name}: not a NumPy array")
+    width = 2 if start[6] == 1 else 4
+    length = int.from_bytes(data.read(width), "little")
+    if length > _MAX_HEADER_BYTES:
+        raise ClipError("unreadable", f"{name}: array header of {length} bytes")
+    header = data.read(length).decode("latin1")
+    if "'|O'" in header:
+        reason = f"{name}: an array of Python objects; nothing was run"
+        raise ClipError("code in pickle", reason)
+    match = _HEADER.fullmatch(header)
+    if match is None:
+        reason = f"{name}: array header {printable(header, 60)!r}"
+        raise ClipError("unreadable", reason)
+    order, code, fortran, sizes = match.groups()
+    shape = tuple(int(n) for n in re.findall(r"\d+", sizes))
+    dtype = np.dtype(order.replace("|", "") + code)
+    wanted = math.prod(shape) * dtype.itemsize
+    left = member_bytes - 8 - width - length
+    content = data.read(wanted) if wanted <= left else b""
+    if len(content) != wanted:
+        left = min(left, len(content)) if wanted <= left else left
+        reason = f"{name}: shape {shape} needs {wanted} bytes, there are {left}"
+        raise ClipError("truncated", reason)
+    flat = np.frombuffer(content, dtype)
+    return flat.reshape(shape, order="F" if fortran == "True" else "C")
+
+
+def read_npz(file: BinaryIO, name: str, options: ReadOptions) -> Clip:
     """The motion of an npz file."""
     arrays = ZippedArrays(file)
     if "qpos" in arrays:
-        qpos = numbers(arrays["qpos"], "qpos")
-        return _from_qpos(qpos, "spectral npz", arrays, name, options)
-    if "joint_pos" not in arrays:
-        raise ClipError(
-            "unknown format", f"an archive of {arrays.names or 'no arrays'}"
-        )
-    joint_pos = numbers(arrays["joint_pos"], "joint_pos")
-    if joint_pos.shape[1] == g1.QPOS_SIZE:
-        qpos = joint_pos.copy()
-        qpos[:, 7:] = qpos[:, 7:][:, _order_of_names(arrays)]
-        return _from_qpos(qpos, "holosoma npz", arrays, name, options)
-    return _mjlab(joint_pos, arrays, name, options)
-
-
-def _from_qpos(
-    qpos: np.ndarray, label: str, arrays: ZippedArrays, name: str, options: ReadOptions
-) -> Clip:
+        label, qpos = "spectral", numbers(arrays["qpos"], "qpos")
+    elif "joint_pos" not in arrays:
+        names = arrays.names or "no arrays"
+        raise ClipError("unknown format", f"an archive of {names}")
+    else:
+        qpos = numbers(arrays["joint_pos"], "joint_pos")
+        if qpos.shape[1] == g1.QPOS_SIZE:
+            columns = [*range(7), *(7 + i for i in _columns_by_name(arrays))]
+            label, qpos = "holosoma", qpos[:, columns]
+        else:
+            label, qpos = _mjlab(qpos, arrays, options)
     return build(
         qpos[:, :3],
         qpos[:, 3:7],
         qpos[:, 7:],
         options,
         name=name,
-        **_described(arrays, label, options),
+        fps=frame_rate(arrays.get("fps"), options),
+        text=sentences(arrays.texts("text")),
+        source=arrays.text("source") or f"{label} npz",
+        licence=arrays.text("licence") or arrays.text("license") or "unknown",
     )
 
 
 def _mjlab(
-    joint_pos: np.ndarray, arrays: ZippedArrays, name: str, options: ReadOptions
-) -> Clip:
-    """The root is body 0; the joint order is told by where the bodies are."""
+    joint_pos: np.ndarray, arrays: ZippedArrays, options: ReadOptions
+) -> tuple[str, np.ndarray]:
+    """The root is body 0; where the bodies are decides the order of the joints."""
     missing = [n for n in ("body_pos_w", "body_quat_w") if n not in arrays]
     if missing:
-        raise ClipError(
-            "unknown format", f"joint_pos without {' and '.join(missing)}: no root"
-        )
+        reason = f"joint_pos without {' and '.join(missing)}: no root"
+        raise ClipError("unknown format", reason)
     position = numbers(arrays["body_pos_w"], "body_pos_w", ndim=3)
     quaternion = numbers(arrays["body_quat_w"], "body_quat_w", ndim=3)
     frames = len(joint_pos)
@@ -70,42 +196,108 @@ def _mjlab(
         )
     if not frames or not (position.shape[1] and quaternion.shape[1]):
         raise ClipError("empty", "no frames or no bodies")
-    orders = {
-        "mjlab": joint_pos,
-        "beyondmimic": from_isaaclab(joint_pos),
-    }
-    # Not finite: either order will do, the clip says where.
+    orders = {"mjlab": joint_pos, "beyondmimic": from_isaaclab(joint_pos)}
+    # If not finite, either order will do: the clip says where.
     label = "mjlab"
     if np.isfinite(joint_pos).all() and np.isfinite(quaternion[:, 0]).all():
         complete = {name: all_joints(j, options) for name, j in orders.items()}
         label = joint_order(complete, position, quaternion)
-    return build(
-        position[:, 0],
-        quaternion[:, 0],
-        orders[label],
-        options,
-        name=name,
-        **_described(arrays, f"{label} npz", options),
-    )
+    parts = (position[:, 0], quaternion[:, 0], orders[label])
+    return label, np.concatenate(parts, axis=1, dtype=np.float64)
 
 
-def _described(arrays: ZippedArrays, label: str, options: ReadOptions) -> dict:
-    return {
-        "fps": frame_rate(arrays.get("fps"), options),
-        "text": arrays.sentences("text"),
-        "source": arrays.text("source") or label,
-        "licence": arrays.text("licence") or arrays.text("license") or "unknown",
-    }
-
-
-def _order_of_names(arrays: ZippedArrays) -> list[int]:
-    """Where each joint is, by the file's joint_names; as they come without."""
+def _columns_by_name(arrays: ZippedArrays) -> list[int]:
+    """Column of each joint by the file's joint_names; without them, our order."""
     names = arrays.get("joint_names")
     if names is None:
         return list(range(g1.NUM_JOINTS))
     bare = [str(n).removesuffix("_joint") for n in names.reshape(-1)[: g1.QPOS_SIZE]]
     unknown = [joint for joint in g1.JOINTS if bare.count(joint) != 1]
     if unknown or len(bare) != g1.NUM_JOINTS:
-        what = plain(", ".join(unknown)) or f"{len(bare)} names"
+        what = printable(", ".join(unknown)) or f"{len(bare)} names"
         raise ClipError("joints", f"joint_names does not name the 29 joints: {what}")
     return [bare.index(joint) for joint in g1.JOINTS]
+
+
+def read_pickle(
+    file: BinaryIO, name: str, options: ReadOptions
+) -> list[Clip | ClipError]:
+    """All motions of a pickle; a library's bad entries are errors in the list."""
+    stream = unpickle.Stream(file)
+    root = unpickle.load(stream)
+    if not isinstance(root, dict):
+        kind = type(root).__name__
+        raise ClipError("unknown format", f"a pickled {kind}, not a dict")
+    if not root:
+        raise ClipError("empty", "an empty library")
+    if _layout(root):
+        return [_clip(_plain(root), name, options)]
+    if not any(_layout(entry) for entry in root.values()):
+        raise ClipError("unknown format", f"a pickled dict with keys {_keys(root)}")
+    found: list[Clip | ClipError] = []
+    spare = stream.total + unpickle.SHARED_BYTES
+    for key, entry in root.items():
+        named = isinstance(key, str | int)
+        title = (printable(key, NAME_LENGTH) if named else "") or "unnamed"
+        values = _plain(entry)
+        spare -= sum(v.nbytes for v in values.values() if isinstance(v, np.ndarray))
+        try:
+            # A thousand names for one array would fill the memory with copies.
+            if spare < 0:
+                raise ClipError("too large", "entries repeat each other's arrays")
+            found.append(_clip(values, title, options))
+        except ClipError as error:
+            reason = f"{printable(title)}: {error.reason}"
+            found.append(ClipError(error.kind, reason, error.frame))
+            if spare < 0:
+                break
+    return found
+
+
+def _layout(entry: object) -> str | None:
+    if not isinstance(entry, dict):
+        return None
+    return next((n for n, keys in _LAYOUTS.items() if set(keys) <= set(entry)), None)
+
+
+def _plain(entry: object) -> dict:
+    """An entry with arrays in place of their stand-ins; empty if it is no dict."""
+    items = entry.items() if isinstance(entry, dict) else ()
+    stand_in = unpickle.PickledArray
+    return {k: v.value if isinstance(v, stand_in) else v for k, v in items}
+
+
+def _clip(entry: dict, name: str, options: ReadOptions) -> Clip:
+    layout = _layout(entry)
+    if layout is None:
+        what = f"keys {_keys(entry)}" if entry else "no motion"
+        raise ClipError("unknown format", f"an entry with {what}")
+
+    def text(key: str) -> str:
+        value = entry.get(key)
+        return printable(value, TEXT_LENGTH) if isinstance(value, str) else ""
+
+    position, rotation, joints = (numbers(entry[k], k) for k in _LAYOUTS[layout])
+    return build(
+        position,
+        wxyz(rotation),
+        joints,
+        options,
+        name=name,
+        fps=frame_rate(entry.get("fps"), options),
+        text=lines_of_text(entry.get("text")),
+        source=text("source") or layout,
+        licence=text("licence") or text("license") or "unknown",
+    )
+
+
+def lines_of_text(value: object) -> str:
+    """A description, or a list of them, one a line."""
+    texts = value[:MAX_SENTENCES] if isinstance(value, list) else [value]
+    # Strings only: a nest of lists may be endless when written out.
+    return sentences(text for text in texts if isinstance(text, str))
+
+
+def _keys(entry: dict) -> str:
+    names = (printable(k, 30) for k in list(entry)[:8] if isinstance(k, str))
+    return printable(", ".join(names))

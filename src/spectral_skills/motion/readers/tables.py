@@ -1,15 +1,43 @@
-"""Numbers from text, at C speed; a slow second look only to say what is wrong."""
+"""Motions in text: one CSV file (Unitree, Kimodo, BONES-SEED, named columns), or a
+SONIC reference folder with one CSV per quantity."""
 
+import re
 from collections import Counter
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from spectral_skills.motion.clip import ClipError
-from spectral_skills.motion.readers.assemble import plain
+from spectral_skills.motion.clip import Clip, ClipError
+from spectral_skills.motion.kinds import NAME_LENGTH, printable
+from spectral_skills.motion.readers.assemble import (
+    LIMIT_BYTES,
+    ReadOptions,
+    all_joints,
+    build,
+    frame_rate,
+    from_isaaclab,
+    quaternion_is_wxyz,
+    wxyz,
+)
+from spectral_skills.robot import g1
 
 HEAD_BYTES = 1 << 16
-"""Enough for the first two rows of any table people have."""
+"""Bytes that hold the first two rows of any table people have."""
+UNITREE_HZ = 30.0
+BONES_SEED_HZ = 120.0
+SONIC_HZ = 50.0
+_MAX_EXTRA_COLUMNS = 2
+_REFERENCE_FILES = ("joint_pos.csv", "body_quat.csv")
+
+_BONES_ROOT = tuple(
+    f"root_{kind}{axis}" for kind in ("translate", "rotate") for axis in "xyz"
+)
+_ROOT = r"(?:(?:root|base|pelvis)_)?(?:joint_)?"
+_POSITION = re.compile(rf"{_ROOT}(?:(?:pos|position|trans|translation)_)?([xyz])")
+_QUATERNION = re.compile(rf"{_ROOT}(?:q|quat_|quaternion_|rot_|orientation_)([wxyz])")
+_JOINT_SUFFIX = re.compile(r"(?:_joint|_dof|_pos)+$")
+_RATE_IN_NAME = re.compile(r"(?<![\d.])(\d{1,6}(?:\.\d+)?)[ _-]?(?:hz|fps)(?![a-z])")
 
 
 class Table(NamedTuple):
@@ -24,7 +52,7 @@ def parse(data: bytes) -> Table:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ClipError("unknown format", "neither text nor a known archive") from None
+        text = "\0"
     if "\0" in text:
         raise ClipError("unknown format", "neither text nor a known archive")
     lines = text.splitlines()
@@ -48,9 +76,8 @@ def parse(data: bytes) -> Table:
     except ValueError:
         _explain(lines, separator, header)
     if header and len(header) != values.shape[1]:
-        raise ClipError(
-            "columns", f"{len(header)} column names over {values.shape[1]} columns"
-        )
+        reason = f"{len(header)} column names over {values.shape[1]} columns"
+        raise ClipError("columns", reason)
     return Table(header, values)
 
 
@@ -90,7 +117,8 @@ def _refuse_prose(header: tuple[str, ...], words: bool = False) -> None:
     if first.startswith("version https://git-lfs"):
         raise ClipError("unknown format", "a Git LFS pointer; run git lfs pull")
     if words or len(header) < 4 or first.startswith("<"):
-        raise ClipError("unknown format", f"text, not a table: {plain(first, 40)!r}")
+        reason = f"text, not a table: {printable(first, 40)!r}"
+        raise ClipError("unknown format", reason)
 
 
 def _explain(
@@ -105,17 +133,200 @@ def _explain(
     for frame, cells in enumerate(rows):
         if len(cells) != width:
             last = frame == len(rows) - 1 and len(cells) < width
-            raise ClipError(
-                "truncated" if last else "columns",
-                f"{len(cells)} columns in a table of {width}",
-                frame,
-            )
+            reason = f"{len(cells)} columns in a table of {width}"
+            raise ClipError("truncated" if last else "columns", reason, frame)
         for column, cell in enumerate(cells, start=1):
             if not cell.strip():
                 raise ClipError("not finite", f"column {column} is empty", frame)
             if not _is_number(cell):
-                what = f"column {column} is {plain(cell, 30)!r}, not a number"
+                what = f"column {column} is {printable(cell, 30)!r}, not a number"
                 if width < 4:
                     raise ClipError("unknown format", f"text, not a table: {what}")
                 raise ClipError("unreadable", what, frame)
     raise ClipError("unreadable", "the table cannot be parsed")
+
+
+def read_csv(data: bytes, name: str, options: ReadOptions) -> Clip:
+    """The motion in a CSV file's bytes."""
+    header, values = parse(data)
+    if not values.size:
+        raise ClipError("empty", "the table holds no frames")
+    if set(_BONES_ROOT) <= set(header):
+        return _bones_seed(header, values, name, options)
+    columns = _named_columns(header)
+    notes, wxyz_first, time_rate = (), True, None
+    if columns is not None:
+        values = values[:, columns]
+    else:
+        values, time_rate, notes = _without_extras(values)
+    position, quaternion, joints = values[:, :3], values[:, 3:7], values[:, 7:]
+    rate = time_rate or _rate_in_name(name) or UNITREE_HZ
+    fps, source = frame_rate(rate, options), "unitree csv"
+    if columns is None:
+        complete = all_joints(joints, options)
+        wxyz_first = quaternion_is_wxyz(position, quaternion, complete, fps)
+        if wxyz_first:
+            notes = (*notes, "root quaternion read as w x y z, judged by the pose")
+            source = "kimodo csv"
+    quaternion = quaternion if wxyz_first else wxyz(quaternion)
+    fields = {"name": name, "fps": fps, "source": source}
+    return build(position, quaternion, joints, options, notes, **fields)
+
+
+def _bones_seed(
+    header: tuple[str, ...], values: np.ndarray, name: str, options: ReadOptions
+) -> Clip:
+    """Centimetres, degrees, rotation about the fixed x, y, z axes in turn."""
+    # Imported here: torch takes seconds and no other reader needs it.
+    import torch
+
+    from spectral_skills.rotation import from_axis_angle, multiply
+
+    root = values[:, [header.index(c) for c in _BONES_ROOT]]
+    columns = _joint_columns(header)
+    if columns is None:
+        raise ClipError("joints", "a joint column is missing from the header")
+    radians = torch.from_numpy(np.radians(root[:, 3:])).unbind(1)
+    axes = torch.eye(3, dtype=torch.float64)
+    x, y, z = map(from_axis_angle, axes, radians)
+    return build(
+        root[:, :3] / 100.0,
+        multiply(z, multiply(y, x)).numpy(),
+        np.radians(values[:, columns]),
+        options,
+        name=name,
+        fps=frame_rate(BONES_SEED_HZ, options),
+        source="bones-seed csv",
+    )
+
+
+def _joint_columns(header: tuple[str, ...]) -> list[int] | None:
+    """Columns of the 29 joints, or of the 23 without wrists, by name."""
+    bare = [_JOINT_SUFFIX.sub("", column) for column in header]
+    for names in (g1.JOINTS, [g1.JOINTS[i] for i in g1.WITHOUT_WRISTS]):
+        if all(bare.count(joint) == 1 for joint in names):
+            return [bare.index(joint) for joint in names]
+    return None
+
+
+def _named_columns(header: tuple[str, ...]) -> list[int] | None:
+    """Columns of x y z, qw qx qy qz and the joints, if the names say so."""
+    position, quaternion = {}, {}
+    for column, label in enumerate(header):
+        if match := _POSITION.fullmatch(label):
+            position[match[1]] = column
+        elif match := _QUATERNION.fullmatch(label):
+            quaternion[match[1]] = column
+    joints = _joint_columns(header)
+    if joints is None or len(position) != 3 or len(quaternion) != 4:
+        return None
+    root = [*(position[a] for a in "xyz"), *(quaternion[a] for a in "wxyz")]
+    return [*root, *joints]
+
+
+def _without_extras(
+    values: np.ndarray,
+) -> tuple[np.ndarray, float | None, tuple[str, ...]]:
+    """Drop an index or time column in front and anything after the joints.
+
+    Four consecutive columns of unit length show where the root's quaternion is.
+    """
+    width = values.shape[1]
+    extra = width - g1.QPOS_SIZE
+    if extra == 0 or width == 7 + len(g1.WITHOUT_WRISTS):
+        return values, None, ()
+    expected = f"{g1.QPOS_SIZE}: x y z, a quaternion, 29 joints"
+    if not 0 < extra <= _MAX_EXTRA_COLUMNS:
+        raise ClipError("columns", f"{width} columns; expected {expected}")
+    lengths = [np.linalg.norm(values[:, i + 3 : i + 7], axis=1) for i in range(3)]
+    starts = [
+        start
+        for start in range(extra + 1)
+        if (np.diff(values[:, :start], axis=0) > 0).all()
+        and np.allclose(lengths[start], 1.0, atol=0.01)
+    ]
+    if len(starts) != 1:
+        reason = f"{width} columns; it is unclear which {extra} do not belong to the "
+        raise ClipError("columns", f"{reason}{expected}")
+    start = starts[0]
+    notes = (f"{extra} of {width} columns left out: {start} in front",)
+    rates = map(_rate_of_time, values[:, :start].T)
+    rate = next((r for r in rates if r is not None), None)
+    return values[:, start : start + g1.QPOS_SIZE], rate, notes
+
+
+def _rate_of_time(column: np.ndarray) -> float | None:
+    """Frame rate if the column counts seconds; None if it counts frames."""
+    steps = np.diff(column)
+    if not len(steps):
+        return None
+    # Printed times are rounded: the mean step is exact, single ones need not be.
+    step = steps.mean()
+    if not 0.001 <= step <= 0.5 or np.abs(steps - step).max() > 0.5 * step:
+        return None
+    return round(float(1.0 / step), 2)
+
+
+def _rate_in_name(name: str) -> float | None:
+    match = _RATE_IN_NAME.search(name.lower())
+    return float(match[1]) if match and float(match[1]) >= 1.0 else None
+
+
+def is_reference(folder: Path) -> bool:
+    """Whether a folder is one SONIC motion rather than a place with motions in it."""
+    return all((folder / name).is_file() for name in _REFERENCE_FILES)
+
+
+def read_reference(folder: Path, options: ReadOptions) -> Clip:
+    """The motion of a SONIC reference folder; its joints are in IsaacLab's order."""
+    if not is_reference(folder):
+        needed = " and ".join(_REFERENCE_FILES)
+        raise ClipError("unknown format", f"a folder without {needed} is no motion")
+    if not (folder / "body_pos.csv").is_file():
+        reason = "no body_pos.csv: the root's position is not in this folder"
+        raise ClipError("columns", reason)
+    files = ("joint_pos.csv", "body_pos.csv", "body_quat.csv")
+    joints, position, quaternion = (_values(folder / name) for name in files)
+    counts = map(len, (joints, position, quaternion))
+    rows = dict(zip(files, counts, strict=True)) | _promised_rows(folder)
+    if len(set(rows.values())) > 1:
+        found = ", ".join(f"{n} in {name}" for name, n in rows.items())
+        raise ClipError("truncated", f"row counts differ: {found}")
+    widths = position.shape[1], quaternion.shape[1]
+    if widths[0] % 3 or widths[1] % 4:
+        reason = f"{widths[0]} position and {widths[1]} quaternion columns"
+        raise ClipError("columns", reason)
+    return build(
+        position[:, :3],
+        quaternion[:, :4],
+        from_isaaclab(joints),
+        options,
+        name=printable(folder.resolve().name, NAME_LENGTH),
+        fps=frame_rate(SONIC_HZ, options),
+        source="sonic reference",
+    )
+
+
+def _values(path: Path) -> np.ndarray:
+    if path.stat().st_size > LIMIT_BYTES:
+        raise ClipError("too large", f"{path.name} is over 2 GiB")
+    try:
+        return parse(path.read_bytes()).values
+    except ClipError as error:
+        reason = f"{path.name}: {error.reason}"
+        raise ClipError(error.kind, reason, error.frame) from None
+
+
+def _promised_rows(folder: Path) -> dict[str, int]:
+    """The row count that metadata.txt promises, if it does."""
+    path = folder / "metadata.txt"
+    if not path.is_file():
+        return {}
+    with path.open("rb") as file:
+        text = file.read(1 << 16).decode("utf-8", "replace")
+    bodies = re.search(r"Body part indexes:\s*\[\s*(\d{1,6})", text)
+    if bodies and int(bodies[1]) != 0:
+        reason = f"the first body is number {bodies[1]}, not the root"
+        raise ClipError("columns", reason)
+    steps = re.search(r"Total timesteps:\s*(\d{1,12})", text)
+    return {"metadata.txt": int(steps[1])} if steps else {}
