@@ -4,11 +4,11 @@ import copy
 
 import pytest
 import torch
+from pretrain import _FormedWhole
 from torch import Tensor, nn
 from torch.nn import functional
 
 from spectral_skills.motion.windows import WindowConfig
-from spectral_skills.skill.bench import _FormedWhole
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.networks import LevelEmbedding, ResidualBlock, ResidualTrunk
 from spectral_skills.skill.predictor import (

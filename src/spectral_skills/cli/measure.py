@@ -435,10 +435,6 @@ def report_tracking(*, run: Path, label: str, record: Path) -> None:
 
 
 What = Literal[
-    "pretrain",
-    "support",
-    "physics",
-    "track",
     "evaluate",
     "drive",
     "faults",
@@ -451,7 +447,6 @@ def bench(
     /,
     *,
     device: str = "cpu",
-    learner: Literal["ppo", "sac"] | None = None,
     record: Path | None = None,
 ) -> None:
     """Measure speed against the physical limit of this machine.
@@ -459,8 +454,6 @@ def bench(
     Args:
         what: The part to measure.
         device: cpu or cuda.
-        learner: Of `track` alone: what learns, ppo by default; sac as in the recipe
-            lafan1.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
@@ -468,21 +461,14 @@ def bench(
 
     from spectral_skills.plots.tables import publish, show
 
-    if learner is not None and what != "track":
-        raise ValueError(f"--learner is for `bench track`; leave it away for {what}")
     rooms = {
-        "pretrain": "skill.bench",
-        "support": "spectral.bench",
-        "physics": "physics.bench",
-        "track": "tracking.bench",
         "evaluate": "evaluation.bench",
         "drive": "deploy.bench",
         "faults": "deploy.campaign",
         "stops": "deploy.stops",
     }
     measure = getattr(import_module(f"spectral_skills.{rooms[what]}"), what)
-    chosen = [] if learner is None else [learner]
-    results = measure(api.best_device(device), *chosen)
+    results = measure(api.best_device(device))
     show(results)
     if record is not None:
         publish(results, record)

@@ -4,12 +4,11 @@ import time
 
 import pytest
 import torch
+import track
+from track import Driven, Stopwatch
 
-from spectral_skills.cli.main import main
-from spectral_skills.plots.tables import load
 from spectral_skills.results import Result
 from spectral_skills.tracking import recipes
-from spectral_skills.tracking.bench import Driven, Stopwatch, track
 from spectral_skills.tracking.observations import HISTORY, PROPRIO, Observation
 
 
@@ -34,20 +33,15 @@ def _adds_up(results: list[Result]) -> dict[str, float]:
 
 
 def test_parts_add_up_to_a_step():
-    found = _adds_up(track("cpu"))
+    found = _adds_up(track.ppo("cpu"))
     assert "update from 64 frames" in found
 
 
-def test_parts_of_the_off_policy_learner(tmp_path, monkeypatch):
-    """The same, and what its updates are made of, in a table of its own."""
+def test_parts_of_the_off_policy_learner(monkeypatch):
+    """The same, and the parts of its updates, in a table of its own."""
     monkeypatch.setitem(recipes.TRACK, "lafan1", recipes.track_smoke_sac)
-    record = tmp_path / "results.jsonl"
-    with pytest.raises(SystemExit) as stop:
-        main(["bench", "track", "--learner", "sac", "--record", str(record)])
-    assert stop.value.code == 0
-    results = load(record)
+    results = track.sac("cpu")
     found = _adds_up(results)
-    assert {row.command for row in results} == {"spectral bench track --learner sac"}
     assert {row.table for row in results} == {"Tracking: speed, off-policy"}
     parts = ("", ": drawing 128 rows", ": 2 of the critics", ": 1 of the actor")
     updates = {f"updates of a control step, alone{part}" for part in parts}
@@ -71,10 +65,3 @@ def test_robots_do_what_the_controller_says(make_controller):
 
     done, _, _ = Driven(Robots(), controller, False).step(torch.full((3, 29), 9.0))
     torch.testing.assert_close(done, controller.act(*seen[:3]))
-
-
-def test_other_parts_have_no_learner(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["bench", "physics", "--learner", "sac"])
-    assert stop.value.code == 1
-    assert "--learner is for `bench track`" in capsys.readouterr().err

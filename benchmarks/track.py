@@ -7,18 +7,19 @@ randomisation, pushes, and encoding at every step.
 The off-policy learner's networks are of another size, so they cannot be the released
 controller's. A new actor sees, chooses, is stored and learns as in training, and all of
 it is timed; but the robots do what the released controller says, or they would only
-fall. Its time is measured too, and taken away.
+fall. Its time is measured too, and subtracted.
 
 In training on a GPU updates run beside the robots' next steps (`overlap`), where parts
-of a step cannot be told apart. So it is timed both without and with that.
+of a step cannot be timed separately. So it is timed both without and with that.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
+from report import main
 from torch import Tensor
 
 from spectral_skills.motion.corpus import Corpus
@@ -26,7 +27,7 @@ from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate
 from spectral_skills.physics.settings import FAST
-from spectral_skills.results import Result, hardware
+from spectral_skills.results import Result
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking import recipes, start
 from spectral_skills.tracking.env import TrackingEnv
@@ -98,14 +99,21 @@ class Driven:
         return self.robots.step(self.act())
 
 
-def track(device: str, kind: Literal["ppo", "sac"] = "ppo") -> list[Result]:
-    """Milliseconds of an iteration's parts, and frames a second, end to end: of PPO, or
-    of the off-policy recipe `lafan1`."""
+def ppo(device: str) -> list[Result]:
+    """Milliseconds of an iteration's parts, and frames a second end to end."""
+    return _track(device, TrackConfig(physics=FAST))
+
+
+def sac(device: str) -> list[Result]:
+    """The same for the off-policy recipe `lafan1`."""
+    return _track(device, recipes.track("lafan1"))
+
+
+def _track(device: str, config: TrackConfig) -> list[Result]:
     where = torch.device(device)
     cuda = where.type == "cuda"
     torch.set_float32_matmul_precision("high")
-    ppo = kind == "ppo"
-    config = TrackConfig(physics=FAST) if ppo else recipes.track("lafan1")
+    ppo = config.learner == "ppo"
     if not cuda:
         small = SACConfig(updates=2, batch=64, warmup=8, memory=64)
         config = replace(config, robots=8, ppo=PPOConfig(steps=8), sac=small)
@@ -192,17 +200,14 @@ def track(device: str, kind: Literal["ppo", "sac"] = "ppo") -> list[Result]:
             rate, _ = measured(learner.collect, learner.update)
             row = "end to end, updates beside the next steps"
             rows.append((row, "rate", rate, "frames/s"))
-    table, flag, goal = "Tracking: speed", "", "400,000; paper 150,000"
+    table, goal = "Tracking: speed", "400,000; paper 150,000"
     if not ppo:
-        table, flag, goal = f"{table}, off-policy", " --learner sac", "350,000"
-    flag += " --device cuda" if cuda else ""
+        table, goal = f"{table}, off-policy", "350,000"
     return [
         Result(
             *(table, row, metric, value, unit),
             n=steps,
             paper=goal if cuda and row == "end to end" else "",
-            command=f"spectral bench track{flag}",
-            hardware=hardware(device),
         )
         for row, metric, value, unit in rows
     ]
@@ -265,3 +270,7 @@ def _alone(device: torch.device, function: Callable, times: int) -> float:
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+if __name__ == "__main__":
+    main(ppo, sac)

@@ -4,12 +4,12 @@ import time
 from dataclasses import replace
 
 import torch
+from motion import random_motions
+from report import main
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from spectral_skills.motion.windows import MotionTensors
-from spectral_skills.results import Result, hardware
-from spectral_skills.robot import g1
+from spectral_skills.results import Result
 from spectral_skills.skill.predictor import AffineFeatures, weighted_sum
 from spectral_skills.skill.trainer import PretrainConfig, Trainer
 
@@ -22,8 +22,8 @@ class _FormedWhole(AffineFeatures):
     def forward(self, context: Tensor, skill: Tensor) -> Tensor:
         e, r, width = self.weight.shape
         weight, bias = self.weight.view(-1, width), self.bias.view(-1)
-        F = torch.nn.functional.linear(self.trunk(context), weight, bias)
-        return weighted_sum(F.view(-1, e, r), self.skill_map(skill)) / e**0.5
+        formed = torch.nn.functional.linear(self.trunk(context), weight, bias)
+        return weighted_sum(formed.view(-1, e, r), self.skill_map(skill)) / e**0.5
 
 
 def pretrain(device: str) -> list[Result]:
@@ -60,9 +60,7 @@ def pretrain(device: str) -> list[Result]:
             for metric, value, unit, paper in cells
         ]
         del trainer
-    command = "spectral bench pretrain" + (" --device cuda" if cuda else "")
-    where = hardware(device)
-    return [replace(r, command=command, hardware=where) for r in results]
+    return results
 
 
 def _eager(trainer: Trainer) -> None:
@@ -92,16 +90,5 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def random_motions(device: str) -> MotionTensors:
-    """Two hundred clips of random numbers."""
-    clips, length = 200, 2000
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randn((clips * length, g1.QPOS_SIZE), generator=generator)
-    rows[:, 3:7] /= rows[:, 3:7].norm(dim=1, keepdim=True)
-    return MotionTensors(
-        rows=rows.to(device),
-        starts=torch.arange(clips, device=device) * length,
-        lengths=torch.full((clips,), length, device=device),
-        mirrored=torch.zeros(clips, dtype=torch.bool, device=device),
-        has_mirrored=False,
-    )
+if __name__ == "__main__":
+    main(pretrain)

@@ -1,4 +1,4 @@
-"""`spectral bench physics`: how many robots a second, and what each saving costs.
+"""How many robots a second the simulators step, and what each saving costs.
 
 The robots sway about the default pose, each joint at its own pace, and start over after
 half a second, before they fall: two feet on the ground, as in most training steps.
@@ -6,15 +6,15 @@ half a second, before they fall: two feet on the ground, as in most training ste
 
 import math
 import time
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
+from report import main
 from torch import Tensor
 
 from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.physics.settings import FAST, PhysicsConfig
-from spectral_skills.results import Result, hardware
+from spectral_skills.results import Result
 from spectral_skills.robot import g1
 
 _TABLE = "Physics"
@@ -76,13 +76,11 @@ def physics(device: str) -> list[Result]:
             Result(_TABLE, row, "joints", 1e3 * joints, "mrad rms", n=count),
             Result(_TABLE, row, "root", 1e3 * root, "mm", n=count),
         ]
-    command = "spectral bench physics" + (" --device cuda" if cuda else "")
-    where = hardware(device)
-    return [replace(r, command=command, hardware=where) for r in results]
+    return results
 
 
 def compare(exact: Physics, cheap: Physics, shift: float = 0.0) -> Fidelity:
-    """How far robots of two settings come apart in a second with the same targets.
+    """How far robots of two settings diverge in a second with the same targets.
 
     Both start from the exact ones' state after 0.2 s. A `shift` of the joints in rad at
     the start shows how much any difference grows by itself.
@@ -183,3 +181,7 @@ def _cells(row: str, robots: Physics) -> list[Result]:
         Result(_TABLE, row, metric, value, unit, n=_STEPS)
         for metric, value, unit in cells
     ]
+
+
+if __name__ == "__main__":
+    main(physics)

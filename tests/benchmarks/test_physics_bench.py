@@ -1,7 +1,8 @@
 """The benchmark measures what it says."""
 
+from physics import compare, measure
+
 from spectral_skills.physics.base import simulate
-from spectral_skills.physics.bench import compare, measure
 from spectral_skills.physics.settings import PhysicsConfig
 
 EXACT = PhysicsConfig(iterations=100, line_search=50)

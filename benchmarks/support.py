@@ -1,14 +1,15 @@
-"""`spectral bench support`: speed of describing a corpus."""
+"""Speed of describing the windows of a corpus."""
 
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from motion import write_large_index
+from report import main
 
-from spectral_skills.motion.corpus import COLUMNS, FPS, FRAMES, Corpus
-from spectral_skills.motion.corpus_writer import write_header, write_index
-from spectral_skills.results import Result, hardware
+from spectral_skills.motion.corpus import FPS, FRAMES, Corpus
+from spectral_skills.results import Result
 from spectral_skills.robot import g1
 from spectral_skills.spectral.support import describe
 
@@ -20,7 +21,6 @@ _ROUNDS = 3
 
 def support(device: str) -> list[Result]:
     """Windows a second described, and the time that the largest corpus takes."""
-    where = hardware(device)
     with tempfile.TemporaryDirectory() as temporary:
         corpus = _random_corpus(Path(temporary))
         times, count = [], 0
@@ -30,15 +30,13 @@ def support(device: str) -> list[Result]:
             times.append(time.perf_counter() - start)
     # The best of them: other programs only ever make it longer.
     seconds = min(times)
-    command = "spectral bench support" + ("" if device == "cpu" else " --device cuda")
-    about = {"n": count, "command": command, "hardware": where}
     row = f"{_CLIPS:,} clips, {corpus.frames:,} frames"
     goal = f"{_GOAL_WINDOWS:,} windows, from these"
     share = _GOAL_WINDOWS / count
     return [
-        Result("Support", row, "speed", count / seconds, "windows/s", **about),
+        Result("Support", row, "speed", count / seconds, "windows/s", n=count),
         Result(
-            "Support", goal, "time", share * seconds, "s", paper="under 60", **about
+            "Support", goal, "time", share * seconds, "s", paper="under 60", n=count
         ),
     ]
 
@@ -60,16 +58,5 @@ def _random_corpus(folder: Path) -> Corpus:
     return corpus
 
 
-def write_large_index(folder: Path, clips: int, frames: int) -> None:
-    """A corpus of any size without motions: its frames file is a hole."""
-    generation = folder / f"{0:032x}"
-    generation.mkdir(parents=True)
-    lengths = np.diff(np.linspace(0, frames, clips + 1).astype(np.int64)).tolist()
-    index = [
-        {"length": length} | {column: f"{column} {i:06d}" for column in COLUMNS}
-        for i, length in enumerate(lengths)
-    ]
-    write_index(generation, index)
-    with (generation / FRAMES).open("wb") as file:
-        file.truncate(frames * 4 * g1.QPOS_SIZE)
-    write_header(folder, generation.name, index)
+if __name__ == "__main__":
+    main(support)
