@@ -269,8 +269,7 @@ def say(models: Models, text: str, **options: Any) -> "Spoken":
     from spectral_skills.experiments.spoken import speak
     from spectral_skills.planner.text import text_encoder
 
-    planner, directions = models.skill_planner, models.directions
-    return speak(models, planner, text_encoder(), directions, text, **options)
+    return speak(models, text_encoder(), text, **options)
 
 
 def runner(models: Models, device: str | None = None, records: Path | None = None):

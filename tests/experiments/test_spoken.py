@@ -1,6 +1,7 @@
 """Words become steps of a run, and what is not understood is not guessed."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from obliging import MOTIONS, Letters, Obliging, actor, directions, stance
 from spectral_skills.cli import run as speech
 from spectral_skills.control.mixer import RAMP_STEPS
 from spectral_skills.experiments.spoken import Spoken, SpokenStep, speak, spoken_steps
+from spectral_skills.models import Models
 from spectral_skills.planner import text as language
 from spectral_skills.plots import spoken_run
 from spectral_skills.skill.codes import load_stream
-from spectral_skills.spectral.direction_file import Directions
 
 
 def steps(text: str, **more) -> tuple[SpokenStep, ...]:
@@ -22,8 +23,11 @@ def steps(text: str, **more) -> tuple[SpokenStep, ...]:
 
 
 def run(text: str, planner: Obliging | None = None, **more) -> Spoken:
-    planner = planner or Obliging()
-    return speak(actor(), planner, Letters(), directions(), text, **more)
+    return speak(models(planner or Obliging()), Letters(), text, **more)
+
+
+def models(planner: Obliging) -> Models:
+    return replace(actor(), planner=planner, directions=directions())
 
 
 def spans(told: tuple[SpokenStep, ...]) -> list[tuple[int, int]]:
@@ -141,15 +145,14 @@ def test_another_language_model_is_refused():
     words = Letters()
     words.name = "others"
     with pytest.raises(ValueError, match="not of others"):
-        speak(actor(), Obliging(), words, None, "walk forward")
+        speak(models(Obliging()), words, "walk forward")
 
 
 @pytest.fixture
 def told(monkeypatch):
     """`told(words)`: the exit code of `spectral say` with these words."""
-    monkeypatch.setattr(speech, "matched", lambda *_: (actor(), Obliging()))
+    monkeypatch.setattr(Models, "at", lambda _: models(Obliging()))
     monkeypatch.setattr(language, "text_encoder", Letters)
-    monkeypatch.setattr(Directions, "load", lambda _: directions())
 
     def tell(*words: str) -> int:
         return tyro.cli(speech.say, args=words)

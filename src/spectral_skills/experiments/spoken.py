@@ -89,9 +89,7 @@ class Spoken:
 
 def speak(
     models: Models,
-    planner: Planner,
     encoder: TextEncoder,
-    directions: Directions | None,
     text: str,
     every: int = EVERY,
     seconds: float | None = None,
@@ -100,16 +98,17 @@ def speak(
     """Instruct a standing robot.
 
     Each step of the text lasts as long as the text says, else `seconds`, else as long
-    as its motion takes. Without directions nothing is added to what is planned.
+    as its motion takes. Without directions, and for a planner of poses, nothing is
+    added to what is planned.
     """
+    planner = models.skill_planner
+    directions = models.directions if planner.config.output == "skill" else None
     check_text(planner, encoder)
     if seconds is not None and not 0.0 < seconds <= MOST_S:
         raise ValueError(
             f"{seconds:g} s a step, must be above 0 and at most {MOST_S:g}"
         )
     fingerprint = "" if models.encoder is None else models.encoder.fingerprint()
-    if directions is not None and fingerprint:
-        directions.check(fingerprint)
     hold = models.controller.config.command.hold
     steps = spoken_steps(planner, encoder, directions, text, seconds, hold)
     tracker = Tracker(models.controller)
