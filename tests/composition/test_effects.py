@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from spectral_skills.control.rollout import fell_at
 from spectral_skills.experiments.effects import (
     NOTICED,
     UNITS,
     Effect,
     effect,
-    fell,
     groups,
     headings,
     measure,
@@ -139,12 +139,12 @@ def test_the_strongest_change_gives_the_name(noticed, name):
 
 def test_a_fall_is_the_first_low_or_lost_row():
     rows = _rows()
-    assert fell(rows, 0.4) is None
+    assert fell_at(rows, 0.4) is None
     rows[70:, 2] = 0.3
-    assert fell(rows, 0.4) == 70
-    assert fell(rows, 0.22) is None
+    assert fell_at(rows, 0.4) == 70
+    assert fell_at(rows, 0.22) is None
     rows[30, 2] = np.nan
-    assert fell(rows, 0.4) == 30
+    assert fell_at(rows, 0.4) == 30
 
 
 def test_groups_hold_what_correlates_in_either_sign():

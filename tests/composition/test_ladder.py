@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spectral_skills.control.batch import Run
-from spectral_skills.control.mixer import schedule
+from spectral_skills.control.schedules import schedule
 from spectral_skills.experiments import ladder
 from spectral_skills.experiments.composition import ladder_charts, ladder_map
 from spectral_skills.experiments.composition.lab import Executed

@@ -9,7 +9,7 @@ from untrained import controller, explicit
 from spectral_skills import rotation
 from spectral_skills.control import batch
 from spectral_skills.control.batch import Run, Runner
-from spectral_skills.control.source import chain
+from spectral_skills.control.mixer import chain
 from spectral_skills.experiments import chaining
 from spectral_skills.experiments.chaining import join, joined, place
 from spectral_skills.robot import g1
@@ -77,8 +77,8 @@ def test_one_motion_stays_as_it_is():
 def test_a_blend_has_the_weights_of_chained_skills():
     """Joints and height go as a chained stream does, the lean by the same shares."""
     made, (where,) = join([standing(20, 0.7, 0.0, 0.0), standing(20, 0.5, 1.0, 0.6)], 4)
-    streams = [torch.full((20, 1), value, dtype=torch.double) for value in (0, 1)]
-    shares, (same,) = chain(streams, 4)
+    blended, (same,) = chain([np.full((20, 1), float(v)) for v in (0, 1)], 4)
+    shares = torch.from_numpy(blended)
     assert where == same
     after = made[1:]  # step t leads to row t + 1
     torch.testing.assert_close(after[:, 10:11], shares)

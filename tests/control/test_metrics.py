@@ -24,11 +24,8 @@ def rollout(robot: torch.Tensor, reference: torch.Tensor, lengths=None) -> Rollo
     rows, n = robot.shape[:2]
     return Rollout(
         robot=robot,
-        robot_velocity=torch.zeros(rows, n, 0),
         reference=reference,
         lengths=torch.tensor(lengths or [rows] * n),
-        actions=torch.zeros(rows - 1, n, 0),
-        skills=torch.zeros(rows - 1, n, 0),
         names=tuple(f"walk{i}" for i in range(n)),
     )
 

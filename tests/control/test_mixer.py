@@ -14,8 +14,8 @@ from spectral_skills.control.streams import (
     RETURN,
     BaseStream,
     Plan,
-    PlanBeside,
     PlannedStream,
+    ThreadedPlanner,
 )
 
 HISTORY = np.zeros((10, 93))
@@ -174,7 +174,7 @@ class Hanging:
 def test_a_hanging_planner_does_not_stop_the_steps():
     """Asking takes no time; what went wrong is told."""
     hanging = Hanging()
-    beside = PlanBeside(hanging)  # type: ignore[arg-type]
+    beside = ThreadedPlanner(hanging)  # type: ignore[arg-type]
     begun = time.perf_counter()
     for step in range(100):
         beside.ask(step, HISTORY, "walk")

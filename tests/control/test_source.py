@@ -7,13 +7,12 @@ import pytest
 import torch
 
 from spectral_skills import rotation
-from spectral_skills.control.mixer import Automation, Fader, steer
+from spectral_skills.control.mixer import steer
+from spectral_skills.control.schedules import Automation
 from spectral_skills.control.source import (
-    ChainedSource,
     ReferenceSource,
     ReplaySource,
     SteeredSource,
-    chain,
 )
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.skill.codes import encode_rows
@@ -108,50 +107,6 @@ def test_replay_repeats_the_last_skill_of_each_stream():
         ReplaySource([torch.zeros(0, 4)])
 
 
-def test_chains_blend_linearly_over_the_switch():
-    """Three steps from 0 to 1 pass a quarter, a half, three quarters."""
-    zeros, ones, fours = (torch.full((6, 1), v) for v in (0.0, 1.0, 4.0))
-    stream, switches = chain([zeros, ones], 3)
-    expected = [0, 0, 0, 0.25, 0.5, 0.75, 1, 1, 1]
-    assert stream.flatten().tolist() == expected
-    assert switches == [slice(3, 6)]
-    stream, switches = chain([zeros, ones, fours], 2)
-    expected = [0, 0, 0, 0, 1 / 3, 2 / 3, 1, 1, 2, 3, 4, 4, 4, 4]
-    np.testing.assert_allclose(stream.flatten(), expected, atol=1e-6)
-    assert switches == [slice(4, 6), slice(8, 10)]
-
-
-def test_a_hard_switch_and_a_single_stream_blend_nothing():
-    ramp = torch.arange(4.0)[:, None]
-    assert torch.equal(chain([ramp, ramp], 0)[0], torch.cat((ramp, ramp)))
-    assert torch.equal(chain([ramp], 30)[0], ramp)
-
-
-def test_both_streams_go_on_during_a_switch():
-    """The blend of a stream with itself, shifted, is not a held skill."""
-    ramp = torch.arange(6.0)[:, None]
-    stream, _ = chain([ramp, 10 + ramp], 1)
-    # Step 5 is half of 5 and half of 10.
-    assert stream.flatten().tolist() == [0, 1, 2, 3, 4, 7.5, 11, 12, 13, 14, 15]
-
-
-def test_streams_too_short_for_their_switches_are_refused():
-    ramp = torch.arange(5.0)[:, None]
-    chain([ramp, ramp], 5)
-    with pytest.raises(ValueError, match="stream 1 has 5 steps, too few for 2"):
-        chain([ramp, ramp, ramp], 3)
-    with pytest.raises(ValueError, match="negative"):
-        chain([ramp], -1)
-
-
-def test_chained_robots_have_their_own_chains():
-    a, b = torch.zeros(3, 1), torch.ones(3, 1)
-    source = ChainedSource([[a, b], [b]], 1)
-    found = [source.source(t, ANYWHERE).flatten().tolist() for t in range(6)]
-    assert found == [[0, 1], [0, 1], [0.5, 1], [1, 1], [1, 1], [1, 1]]
-    assert source.switches == ([slice(2, 3)], [])
-
-
 @pytest.fixture
 def base() -> ReplaySource:
     torch.manual_seed(2)
@@ -168,11 +123,7 @@ def run(source, steps: int = 20) -> torch.Tensor:
 
 
 def test_zero_amplitude_is_the_identity(base, directions):
-    for nothing in (
-        np.zeros((20, 3)),
-        np.zeros((20, 2, 3)),
-        [Fader(), Fader(), Fader()],
-    ):
+    for nothing in (np.zeros((20, 3)), np.zeros((20, 2, 3))):
         assert torch.equal(run(SteeredSource(base, directions, nothing)), run(base))
 
 
@@ -199,20 +150,13 @@ def test_every_robot_can_be_steered_otherwise(base, directions):
     torch.testing.assert_close(change[:, 1], expected)
 
 
-def test_automation_and_faders_move_amplitudes_over_time(base, directions):
-    """Both go from 0 to 1 in ten steps; past its end an automation holds."""
+def test_an_automation_moves_amplitudes_over_time(base, directions):
+    """From 0 to 1 in ten steps; past its end the last amplitudes hold."""
     automation = Automation(np.array([0.0, 0.2]), np.array([[0, 0, 0], [0, 1.0, 0]]))
-    by_time = SteeredSource(base, directions, automation, steps=15)
-    faders = [Fader(), Fader(ramp=10), Fader()]
-    live = SteeredSource(base, directions, faders)
-    live.source(0, ANYWHERE)
-    faders[1].move(1.0)
+    steered = SteeredSource(base, directions, automation.schedule(15))
     wanted = np.clip(np.arange(20) / 10, 0, 1)[:, None] * directions[1]
-    change = run(by_time) - run(base)
+    change = run(steered) - run(base)
     torch.testing.assert_close(change[:, 0], torch.from_numpy(wanted).float())
-    for step in range(1, 15):
-        moved = live.source(step, ANYWHERE) - base.source(step, ANYWHERE)
-        torch.testing.assert_close(moved[0], torch.from_numpy(wanted[step]).float())
 
 
 def test_steering_of_the_wrong_shape_is_refused(base, directions):

@@ -2,19 +2,18 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectral_skills.control.mixer import (
+from spectral_skills.control.mixer import Fader, chain, crossfade, steer
+from spectral_skills.control.schedules import (
     RAMP_STEPS,
-    Fader,
     Knob,
     full_amplitude,
     read_automation,
     schedule,
     standard,
-    steer,
-    steer_command,
 )
 
 NAMES = ("right arm", "turn", "speed")
@@ -59,16 +58,6 @@ def test_steering_adds(a, b):
     )
 
 
-def test_a_command_keeps_its_phase():
-    """Steering moves the skill and nothing else."""
-    command, amplitudes = stream(size=66), standard((1.0, -2.0, 0.5), 200)
-    steered = steer_command(command, unit_directions(), amplitudes)
-    assert steered.dtype == command.dtype
-    assert steered[:, 64:].tobytes() == command[:, 64:].tobytes()
-    expected = steer(command[:, :64], unit_directions(), amplitudes)
-    np.testing.assert_array_equal(steered[:, :64], expected)
-
-
 @pytest.mark.parametrize(
     ("skills", "directions", "amplitudes", "words"),
     [
@@ -84,12 +73,6 @@ def test_wrong_shapes_and_values_are_named(skills, directions, amplitudes, words
     """An error says which array is wrong and what it should be."""
     with pytest.raises(ValueError, match=words):
         steer(skills, directions, amplitudes)
-
-
-def test_commands_need_a_skill():
-    """Two numbers are a phase without a skill."""
-    with pytest.raises(ValueError, match=r"\(9, 2\)"):
-        steer_command(np.zeros((9, 2)), np.zeros((1, 64)), np.zeros((9, 1)))
 
 
 def test_a_ramp_takes_25_equal_steps():
@@ -206,3 +189,47 @@ def test_bad_automation_files_say_where_and_how_to_fix(tmp_path, text, words):
     with pytest.raises(ValueError, match=words) as caught:
         read_automation(path, NAMES)
     assert str(path) in str(caught.value)
+
+
+def test_chains_blend_linearly_over_the_switch():
+    """Three steps from 0 to 1 pass a quarter, a half, three quarters."""
+    zeros, ones, fours = (np.full((6, 1), v, np.float32) for v in (0.0, 1.0, 4.0))
+    stream, switches = chain([zeros, ones], 3)
+    expected = [0, 0, 0, 0.25, 0.5, 0.75, 1, 1, 1]
+    assert stream.flatten().tolist() == expected
+    assert switches == [slice(3, 6)]
+    stream, switches = chain([zeros, ones, fours], 2)
+    expected = [0, 0, 0, 0, 1 / 3, 2 / 3, 1, 1, 2, 3, 4, 4, 4, 4]
+    np.testing.assert_allclose(stream.flatten(), expected, atol=1e-6)
+    assert switches == [slice(4, 6), slice(8, 10)]
+
+
+def test_a_hard_switch_and_a_single_stream_blend_nothing():
+    ramp = np.arange(4.0, dtype=np.float32)[:, None]
+    assert np.array_equal(chain([ramp, ramp], 0)[0], np.concatenate((ramp, ramp)))
+    assert np.array_equal(chain([ramp], 30)[0], ramp)
+
+
+def test_both_streams_go_on_during_a_switch():
+    """The blend of a stream with itself, shifted, is not a held skill."""
+    ramp = np.arange(6.0, dtype=np.float32)[:, None]
+    stream, _ = chain([ramp, 10 + ramp], 1)
+    # Step 5 is half of 5 and half of 10.
+    assert stream.flatten().tolist() == [0, 1, 2, 3, 4, 7.5, 11, 12, 13, 14, 15]
+
+
+def test_streams_too_short_for_their_switches_are_refused():
+    ramp = np.arange(5.0, dtype=np.float32)[:, None]
+    chain([ramp, ramp], 5)
+    with pytest.raises(ValueError, match="stream 1 has 5 steps, too few for 2"):
+        chain([ramp, ramp, ramp], 3)
+    with pytest.raises(ValueError, match="negative"):
+        chain([ramp], -1)
+
+
+def test_a_cross_fade_is_rounded_as_torch_rounds_it():
+    """The chained results of the paper were made with `torch.lerp`."""
+    before, after = np.random.default_rng(0).normal(size=(2, 30, 64)).astype(np.float32)
+    weight = torch.arange(1, 31) / 31
+    blend = torch.lerp(*map(torch.from_numpy, (before, after)), weight[:, None])
+    np.testing.assert_allclose(crossfade(before, after), blend, rtol=0, atol=3e-7)

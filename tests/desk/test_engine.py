@@ -10,7 +10,7 @@ import pytest
 from scripted import read_script, run, script
 
 from spectral_skills.control.bundle import Support
-from spectral_skills.control.streams import PlanHere
+from spectral_skills.control.streams import InlinePlanner
 from spectral_skills.desk.clock import Live
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.meters import Readouts
@@ -94,7 +94,9 @@ def test_the_same_script_gives_the_same_run(bundle):
     )
     if (planner := bundle.planner()) is None:
         pytest.skip("no planner without its language model")
-    first, second = (run(Engine(bundle, PlanHere(planner)), lines, 1.5) for _ in "12")
+    first, second = (
+        run(Engine(bundle, InlinePlanner(planner)), lines, 1.5) for _ in "12"
+    )
     assert np.array_equal(rows(first), rows(second))
     assert first[-1].mixed.name == "walk forward" and first[-1].ghost is None
 

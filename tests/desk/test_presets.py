@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spectral_skills.control.mixer import RAMP_STEPS
+from spectral_skills.control.schedules import RAMP_STEPS
 from spectral_skills.desk import presets
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.files import Keeper

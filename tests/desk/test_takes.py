@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scripted import run, script
 
-from spectral_skills.control.mixer import read_automation
+from spectral_skills.control.schedules import read_automation
 from spectral_skills.desk import film
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.takes import Recorder, Take, replay

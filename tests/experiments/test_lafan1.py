@@ -40,11 +40,9 @@ def whole_and_first() -> tuple[Episodes, Episodes]:
     robot[10, 5] = torch.nan
     record = Rollout(
         robot=robot,
-        robot_velocity=torch.zeros(ROWS, 6, 0),
         reference=stands,
         lengths=torch.tensor([31, 61, 61, 61, 61, 61]),
         actions=torch.zeros(ROWS - 1, 6, g1.NUM_JOINTS),
-        skills=torch.zeros(ROWS - 1, 6, 0),
         names=tuple(f"clip{i}" for i in range(6)),
     )
     return metrics.episodes(record), metrics.episodes(record.first(31))

@@ -10,7 +10,7 @@ import tyro
 from obliging import MOTIONS, Letters, Obliging, actor, directions, stance
 
 from spectral_skills.cli import run as speech
-from spectral_skills.control.mixer import RAMP_STEPS
+from spectral_skills.control.schedules import RAMP_STEPS
 from spectral_skills.experiments.spoken import Spoken, SpokenStep, speak, spoken_steps
 from spectral_skills.models import Models
 from spectral_skills.planner import text as language

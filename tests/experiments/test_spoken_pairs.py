@@ -9,7 +9,7 @@ import pytest
 from obliging import Letters, actor, directions
 from rehearsed import Rehearsed
 
-from spectral_skills.control.mixer import full_amplitude
+from spectral_skills.control.schedules import full_amplitude
 from spectral_skills.experiments import pairs as module
 from spectral_skills.experiments import unseen_pairs
 from spectral_skills.experiments.pairs import EPISODES, SAID, STEPS, Pair, found_pairs

@@ -21,14 +21,10 @@ def _record(frames: int, broken_from: int | None = None) -> Rollout:
     robot[..., 1] += 0.1
     if broken_from is not None:
         robot[broken_from:] = torch.nan
-    steps = frames + 4
     return Rollout(
         robot=robot,
-        robot_velocity=torch.zeros(steps + 1, 1, 0),
         reference=reference,
         lengths=torch.tensor([frames]),
-        actions=torch.zeros(steps, 1, 0),
-        skills=torch.zeros(steps, 1, 0),
         names=("stand",),
     )
 

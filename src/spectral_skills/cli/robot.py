@@ -146,7 +146,7 @@ def _program(
 ):
     """What to play; refused now if it cannot be."""
     from spectral_skills.control.mixer import Cue, Mixer, Program
-    from spectral_skills.control.streams import PlanHere
+    from spectral_skills.control.streams import InlinePlanner
 
     knobs = list(zip(direction or (), amplitude or (), strict=False))
     if len(direction or ()) != len(amplitude or ()):
@@ -161,7 +161,7 @@ def _program(
         cues = [Cue(name, seconds, switch) for name in names]
     program = Program(tuple(cues), tuple(knobs), loop=say is None)
     planner = bundle.planner() if say is not None else None
-    program(Mixer(bundle, None if planner is None else PlanHere(planner)))
+    program(Mixer(bundle, None if planner is None else InlinePlanner(planner)))
     return program
 
 
@@ -199,11 +199,11 @@ def _simulate(
     from spectral_skills.control.loop import Runtime, State
     from spectral_skills.control.mixer import Mixer
     from spectral_skills.control.simulated import SimulatedRobot
-    from spectral_skills.control.streams import PlanBeside, PlanHere
+    from spectral_skills.control.streams import InlinePlanner, ThreadedPlanner
     from spectral_skills.runtime.journey import simulate
 
     planner = bundle.planner()
-    beside = PlanHere if fast else PlanBeside
+    beside = InlinePlanner if fast else ThreadedPlanner
     mixer = Mixer(bundle, None if planner is None else beside(planner))
 
     def show(event) -> None:

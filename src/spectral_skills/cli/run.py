@@ -282,14 +282,14 @@ def desk(
     import threading
 
     from spectral_skills.control.bundle import Bundle
-    from spectral_skills.control.streams import PlanBeside
+    from spectral_skills.control.streams import ThreadedPlanner
     from spectral_skills.desk.engine import Engine
     from spectral_skills.desk.page import Page
     from spectral_skills.runtime.released import base_bundle
 
     opened = Bundle.open(base_bundle() if bundle is None else bundle)
     planner = opened.planner()
-    engine = Engine(opened, None if planner is None else PlanBeside(planner))
+    engine = Engine(opened, None if planner is None else ThreadedPlanner(planner))
     page = Page(engine, out, host, port)
     page.start()
     print(f"desk      {page.address}")

@@ -16,9 +16,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills import rotation
-from spectral_skills.control.mixer import standard
-from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.rollout import Rollout, fell_at
 from spectral_skills.control.run import Tracker, check_match, run
+from spectral_skills.control.schedules import standard
 from spectral_skills.control.source import ReferenceSource, ReplaySource, SkillSource
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import STEPS, Base
@@ -71,8 +71,7 @@ class Executed:
     @property
     def fell_at(self) -> int | None:
         """First row in which the root is too low or not a number."""
-        down = ~(self.rows[:, 2] >= self.run.base.fall_m)
-        return int(down.argmax()) if down.any() else None
+        return fell_at(self.rows, self.run.base.fall_m)
 
     @property
     def stands(self) -> bool:
@@ -227,7 +226,7 @@ class Runner:
         if path is None or not path.is_file():
             return None
         try:
-            return Rollout.load(path).robot[:, 0].numpy()
+            return Rollout.load(path).robot[:, 0]
         except (OSError, ValueError):
             return None  # A damaged record is made again.
 

@@ -1,4 +1,4 @@
-"""How far robots are from their references, frame by frame.
+"""How well robots tracked, from records alone.
 
 World positions of the 14 tracked links on the robot, p, and on the reference, p^; link
 0 is the pelvis:
@@ -6,6 +6,10 @@ World positions of the 14 tracked links on the robot, p, and on the reference, p
     global   mean over links of |p_j - p^_j|
     local    mean over links of |(p_j - p_0) - (p^_j - p^_0)|
     root     |p_0 - p^_0|
+
+MPJPE-L, MPJPE-G and root drift are means over the frames of successful episodes, in mm,
+without the start, at which a robot is placed. An episode fails at the first frame that
+breaks a rule of `tracking/terminations.evaluation` or at which the simulation broke.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.rollout import FALL_M, Rollout
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses, LinkStates
 from spectral_skills.robot import g1
@@ -28,43 +32,45 @@ from spectral_skills.tracking.observations import (
 from spectral_skills.tracking.terminations import TerminationConfig
 
 CAUSES: tuple[str, ...] = (*terminations.CAUSES, "broken")
-"""Why an episode fails: a rule, or a simulation that is no longer finite."""
-FALL_M = 0.4
-"""A robot has fallen whose torso is lower while the reference's pelvis is not."""
-SUNK_M = 0.25
-"""A pelvis so far below its reference's has sunk; for half a second, the robot fell."""
+"""Reasons why an episode fails: a rule, or a simulation that is no longer finite."""
+SUNK_M, SUNK_FRAMES = 0.25, FPS // 2
+"""A robot whose pelvis is so far below the reference's for so many frames has fallen,
+by the paper's rule."""
+CURVE_FRAMES = 8 * FPS + 1
+"""Number of frames of the root error curve: 8 s and the start."""
+TRAVEL_M = 2.0
+"""Least distance from start to end of a reference that travels."""
 _TORSO = g1.TRACKED_LINKS.index("torso_link")
 _AT_ONCE = 1 << 17
-"""Frames whose links are computed at once."""
+"""Number of frames whose links are computed at once."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Of every frame of every episode, (T + 1, n)."""
+    """Errors of every frame of every episode, (T + 1, n)."""
 
     local_mm: Tensor
     global_mm: Tensor
     root_mm: Tensor
     causes: Tensor
-    """(T + 1, n, causes) bool: which rules are broken."""
+    """(T + 1, n, causes) whether each rule is broken."""
     fallen: Tensor
-    """Bool: the torso is on its way to the floor, and the reference's pelvis is not."""
+    """Whether the torso is below `FALL_M` while the reference's pelvis is not."""
     sunk: Tensor
-    """Bool: the pelvis is far below the reference's."""
+    """Whether the pelvis is far below the reference's."""
     low: Tensor
-    """Bool: the torso is as low as in a fall, wherever the reference is."""
+    """Whether the torso is below `FALL_M`, wherever the reference is."""
 
 
 def errors(rollout: Rollout, rules: TerminationConfig | None = None) -> Errors:
     """Compare every state with its frame."""
     if rollout.reference is None:
         raise ValueError("this rollout followed no reference: there is no error")
-    rules = rules or terminations.evaluation()
+    rollout, rules = rollout.tensors(), rules or terminations.evaluation()
     kinematics = Kinematics(g1.TRACKED_LINKS, rollout.robot.device)
     at_once = max(1, _AT_ONCE // rollout.count)
-    pairs = zip(
-        rollout.robot.split(at_once), rollout.reference.split(at_once), strict=True
-    )
+    reference: Tensor = rollout.reference
+    pairs = zip(rollout.robot.split(at_once), reference.split(at_once), strict=True)
     parts = [_compare(kinematics, robot, wanted, rules) for robot, wanted in pairs]
     columns = [field.name for field in fields(Errors)]
     return Errors(*(torch.cat([getattr(p, name) for p in parts]) for name in columns))
@@ -77,16 +83,16 @@ def _compare(
     shape = robot.shape[:2]
     robot, wanted = robot.flatten(0, 1), wanted.flatten(0, 1)
     found, reference = kinematics(robot), kinematics(wanted)
-    apart = found.position - reference.position
-    root = apart[:, :1]
+    difference = found.position - reference.position
+    root = difference[:, :1]
     broken = ~torch.isfinite(robot).all(dim=-1, keepdim=True)
     failed = _failures(found, reference, robot[:, 7:], rules)
     causes = torch.cat((failed & ~broken, broken), dim=-1)
     low = (found.position[:, _TORSO, 2] < FALL_M) | broken[:, 0]
     stands = reference.position[:, 0, 2] >= FALL_M
     return Errors(
-        local_mm=1000 * (apart - root).norm(dim=-1).mean(-1).view(shape),
-        global_mm=1000 * apart.norm(dim=-1).mean(-1).view(shape),
+        local_mm=1000 * (difference - root).norm(dim=-1).mean(-1).view(shape),
+        global_mm=1000 * difference.norm(dim=-1).mean(-1).view(shape),
         root_mm=1000 * root[:, 0].norm(dim=-1).view(shape),
         causes=causes.view(*shape, -1),
         fallen=((low & stands) | broken[:, 0]).view(shape),
@@ -98,7 +104,7 @@ def _compare(
 def _failures(
     found: LinkPoses, reference: LinkPoses, joints: Tensor, rules: TerminationConfig
 ) -> Tensor:
-    """What the rules of training environments say, with other thresholds."""
+    """The rules of training environments, with other thresholds."""
 
     def states(poses: LinkPoses) -> LinkStates:
         still = torch.zeros_like(poses.position)
@@ -106,7 +112,7 @@ def _failures(
 
     robot, wanted = states(found), states(reference)
     position, quaternion = relative_reference(robot, wanted)
-    # Rules look at poses alone.
+    # The rules read poses alone.
     nothing = torch.zeros_like(joints)
     tracked = TrackingState(
         robot=robot,
@@ -126,63 +132,52 @@ def _failures(
     return terminations.failures(tracked, rules)
 
 
-CURVE_FRAMES = 8 * FPS + 1
-"""Root errors of the first 8 s, start included."""
-SUNK_FRAMES = FPS // 2
-"""A robot that has sunk for so many frames on end has fallen."""
-TRAVEL_M = 2.0
-"""An episode travels if its reference ends at least so far from its start."""
-
-
 @dataclass(frozen=True)
 class Episodes:
-    """What metrics need of n episodes; those of several records can be joined."""
+    """Measures of n episodes, (n,) each; those of several records can be joined."""
 
     names: tuple[str, ...]
     frames: np.ndarray
-    """(n,) that count, without the start."""
+    """Number of frames that count, without the start."""
     failed_at: np.ndarray
-    """(n,) first failing frame from the start on; 0: none, the episode succeeded."""
+    """First failing frame from the start on; 0: none, the episode succeeded."""
     cause: np.ndarray
-    """(n,) index into CAUSES, -1 where nothing failed."""
+    """Index into CAUSES, -1 where nothing failed."""
     local_mm: np.ndarray
-    """(n,) mean over the frames before the failure; not a number if there is none."""
+    """Mean over the frames before the failure; not a number if there is none."""
     global_mm: np.ndarray
     root_mm: np.ndarray
     acceleration: np.ndarray
-    """(n,) root mean square of joint accelerations over the same frames, rad/s^2: how
-    unsteady the robot is."""
+    """Root mean square of joint accelerations over the same frames, rad/s^2."""
     reference_acceleration: np.ndarray
-    """(n,) the same of the reference: what the motion itself asks for."""
+    """The same of the reference: what the motion itself asks for."""
     action_rate: np.ndarray
-    """(n,) root mean square of the change of joint targets from a step to the next over
-    the same frames, rad; not a number where actions were not recorded."""
+    """Root mean square of the change of joint targets between steps, over the same
+    frames, rad; not a number where actions were not recorded."""
     final_mm: np.ndarray
-    """(n,) root error at the last frame."""
+    """Root error at the last frame."""
     travel_m: np.ndarray
-    """(n,) how far from its start, on the floor, the reference ends."""
+    """Horizontal distance from the reference's start to its end."""
     along_mm: np.ndarray
-    """(n,) root error at the end in the direction of travel; negative: ends short."""
+    """Root error at the end along the travel; negative: the robot ends short."""
     across_mm: np.ndarray
-    """(n,) the same across it, without sign."""
+    """Root error at the end across the travel, without sign."""
     fell_at: np.ndarray
-    """(n,) first frame of a fall; 0: none."""
+    """First frame of a fall; 0: none."""
     sank_at: np.ndarray
-    """(n,) first frame of a fall as the paper tells it by the reference: half a second
-    with the pelvis far below; 0: none."""
+    """First frame of a fall by the paper's rule, relative to the reference; 0: none."""
     low_at: np.ndarray
-    """(n,) first frame with the torso as low as in a fall, even if the reference's is;
-    0: none."""
+    """First frame with the torso below `FALL_M`; 0: none."""
     broken: np.ndarray
-    """(n,) frames at which the simulation was broken: there is no error to count."""
+    """Number of frames at which the simulation was broken and has no error."""
     upright_local_mm: np.ndarray
-    """(n,) mean over the frames before the fall."""
+    """Mean over the frames before the fall."""
     upright_global_mm: np.ndarray
     afloat_local_mm: np.ndarray
-    """(n,) mean over the frames before the fall told by the reference."""
+    """Mean over the frames before the fall by the paper's rule."""
     afloat_global_mm: np.ndarray
     whole_local_mm: np.ndarray
-    """(n,) mean over all frames but the broken ones, whatever happened."""
+    """Mean over all frames that are not broken, whatever happened."""
     whole_global_mm: np.ndarray
     curve_mm: np.ndarray
     """(n, 401) root error over the first 8 s, not a number past the end."""
@@ -193,12 +188,12 @@ class Episodes:
 
     @property
     def survived(self) -> np.ndarray:
-        """(n,) frames before the failure."""
+        """(n,) number of frames before the failure."""
         return self._before(self.failed_at)
 
     @property
     def afloat(self) -> np.ndarray:
-        """(n,) frames before the fall told by the reference."""
+        """(n,) number of frames before the fall by the paper's rule."""
         return self._before(self.sank_at)
 
     def _before(self, event: np.ndarray) -> np.ndarray:
@@ -210,19 +205,15 @@ class Episodes:
         return self.survived / self.frames
 
     def select(self, chosen: Sequence[int] | np.ndarray) -> "Episodes":
-        """Some episodes, in the given order; or those of a mask."""
+        """Some episodes, in the given order or by a mask."""
         index = np.asarray(chosen)
         index = np.flatnonzero(index) if index.dtype == bool else index.astype(int)
-        arrays = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
-        return replace(
-            self,
-            names=tuple(self.names[i] for i in index),
-            **{name: array[index] for name, array in arrays.items()},
-        )
+        arrays = {f.name: getattr(self, f.name)[index] for f in fields(self)[1:]}
+        return replace(self, names=tuple(self.names[i] for i in index), **arrays)
 
     @classmethod
     def join(cls, parts: Sequence["Episodes"]) -> "Episodes":
-        """The episodes of several, one after the other."""
+        """The episodes of several records, one after the other."""
         arrays = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(cls)[1:]
@@ -234,9 +225,11 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
     """Judge and measure every episode of a record."""
     if rollout.reference is None or int(rollout.lengths.min()) < 2:
         raise ValueError("an episode is at least two frames of a reference")
+    rollout = rollout.tensors()
     measured = errors(rollout, rules)
-    number = torch.arange(rollout.steps + 1, device=rollout.robot.device)[:, None]
-    counted = (number > 0) & (number < rollout.lengths)
+    robot, reference, lengths = rollout.robot, rollout.reference, rollout.lengths
+    number = torch.arange(rollout.steps + 1, device=robot.device)[:, None]
+    counted = (number > 0) & (number < lengths)
     failed = measured.causes.any(dim=-1) & counted
     failed_at, fell_at = first(failed), first(measured.fallen & counted)
     broken = measured.causes[..., CAUSES.index("broken")] & counted
@@ -245,33 +238,37 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
         0, failed_at[None, :, None].expand(1, -1, len(CAUSES))
     )[0]
     cause = torch.where(failed_at > 0, cause.int().argmax(dim=-1), -1)
-    lasted = counted & ((failed_at == 0) | (number < failed_at))
-    stood = counted & ((fell_at == 0) | (number < fell_at))
-    afloat = counted & ((sank_at == 0) | (number < sank_at))
 
-    everyone = torch.arange(rollout.count, device=number.device)
-    last = rollout.lengths - 1
-    end, begin = rollout.reference[last, everyone, :2], rollout.reference[0, :, :2]
+    def before(event: Tensor) -> Tensor:
+        return counted & ((event == 0) | (number < event))
+
+    lasted = before(failed_at)
+    means = {}
+    for prefix, chosen in (
+        ("", lasted),
+        ("upright_", before(fell_at)),
+        ("afloat_", before(sank_at)),
+        ("whole_", counted & ~broken),
+    ):
+        means[f"{prefix}local_mm"] = mean_over(measured.local_mm, chosen)
+        means[f"{prefix}global_mm"] = mean_over(measured.global_mm, chosen)
+    everyone, last = torch.arange(rollout.count, device=robot.device), lengths - 1
+    end, begin = reference[last, everyone, :2], reference[0, :, :2]
     way = end - begin
     travel = way.norm(dim=-1)
     x, y = (way / travel.clamp_min(1e-9)[:, None]).unbind(-1)
-    off_x, off_y = (rollout.robot[last, everyone, :2] - end).unbind(-1)
-    curve = torch.where(number < rollout.lengths, measured.root_mm, torch.nan)
-    missing = max(0, CURVE_FRAMES - len(curve))
+    off_x, off_y = (robot[last, everyone, :2] - end).unbind(-1)
+    curve = torch.where(number < lengths, measured.root_mm, torch.nan)[:CURVE_FRAMES]
     curve = torch.nn.functional.pad(
-        curve[:CURVE_FRAMES], (0, 0, 0, missing), value=torch.nan
+        curve, (0, 0, 0, CURVE_FRAMES - len(curve)), value=torch.nan
     )
-    columns = {
+    columns = means | {
         "frames": last,
         "failed_at": failed_at,
         "cause": cause,
-        "local_mm": mean_over(measured.local_mm, lasted),
-        "global_mm": mean_over(measured.global_mm, lasted),
         "root_mm": mean_over(measured.root_mm, lasted),
-        "acceleration": rms_acceleration(rollout.robot, rollout.fps, lasted),
-        "reference_acceleration": rms_acceleration(
-            rollout.reference, rollout.fps, lasted
-        ),
+        "acceleration": rms_acceleration(robot, rollout.fps, lasted),
+        "reference_acceleration": rms_acceleration(reference, rollout.fps, lasted),
         "action_rate": mean_over(square_action_rate(rollout), lasted).sqrt(),
         "final_mm": measured.root_mm[last, everyone],
         "travel_m": travel,
@@ -281,12 +278,6 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
         "sank_at": sank_at,
         "low_at": first(measured.low & counted),
         "broken": broken.sum(dim=0),
-        "upright_local_mm": mean_over(measured.local_mm, stood),
-        "upright_global_mm": mean_over(measured.global_mm, stood),
-        "afloat_local_mm": mean_over(measured.local_mm, afloat),
-        "afloat_global_mm": mean_over(measured.global_mm, afloat),
-        "whole_local_mm": mean_over(measured.local_mm, counted & ~broken),
-        "whole_global_mm": mean_over(measured.global_mm, counted & ~broken),
         "curve_mm": curve.T,
     }
     return Episodes(
@@ -313,8 +304,8 @@ def lasting(happened: Tensor, frames: int) -> Tensor:
 
 def rms_acceleration(rows: Tensor, fps: float, chosen: Tensor) -> Tensor:
     """(n,) root mean square of joint accelerations over the chosen frames of rows
-    (T + 1, n, 36). That of a frame is of it and the two before it; what has no two
-    before it counts as still."""
+    (T + 1, n, 36). That of a frame is of it and the two before it; frames without two
+    before them count as still."""
     change = rows[..., 7:].diff(n=2, dim=0) * fps**2
     square = torch.nn.functional.pad(change.square().mean(dim=-1), (0, 0, 2, 0))
     return mean_over(square, chosen).sqrt()
@@ -323,7 +314,7 @@ def rms_acceleration(rows: Tensor, fps: float, chosen: Tensor) -> Tensor:
 def square_action_rate(rollout: Rollout) -> Tensor:
     """(T + 1, n) mean square of the change of joint targets at the step that led to
     each frame; the first step, which has none before it, counts as still."""
-    if rollout.actions.shape[-1] == 0:
+    if rollout.actions is None:
         return torch.full_like(rollout.robot[..., 0], torch.nan)
     targets = Body(rollout.actions.device).targets(rollout.actions)
     change = targets.diff(dim=0).square().mean(dim=-1)
@@ -344,13 +335,12 @@ class Measure:
     value: float
     unit: str
     n: int
-    """Episodes behind it."""
+    """Number of episodes behind it."""
 
 
 def summary(episodes: Episodes) -> list[Measure]:
-    """The paper's numbers; those that no episode has a say in are left out."""
-    good = episodes.select(episodes.success)
-    bad = episodes.select(~episodes.success)
+    """The paper's numbers; those without any episode behind them are omitted."""
+    good, bad = episodes.select(episodes.success), episodes.select(~episodes.success)
     total, n = len(episodes.names), len(good.names)
     if total == 0:
         return []
@@ -366,9 +356,8 @@ def summary(episodes: Episodes) -> list[Measure]:
             Measure("root_drift_mm", drift, "mm", n),
             Measure("root_and_local_mm", float(np.hypot(drift, local)), "mm", n),
             Measure("final_error_mm", float(np.median(good.final_mm)), "mm", n),
+            *(steadiness(good) + _slope(good) + _travel(good)),
         ]
-        found += steadiness(good)
-        found += _slope(good) + _travel(good)
     share = float((episodes.sank_at == 0).mean())
     found.append(Measure("fall_free_relative_share", share, "", total))
     if len(bad.names):
@@ -378,7 +367,7 @@ def summary(episodes: Episodes) -> list[Measure]:
 
 
 def steadiness(good: Episodes) -> list[Measure]:
-    """How much joints accelerate and targets move in episodes that ended well."""
+    """How much joints accelerate and targets move in successful episodes."""
     found = []
     for name, values, unit in (
         ("joint_acceleration", good.acceleration, "rad/s^2"),
@@ -393,7 +382,7 @@ def steadiness(good: Episodes) -> list[Measure]:
 
 
 def _slope(good: Episodes) -> list[Measure]:
-    """Line through the mean root error of all that last 8 s."""
+    """Slope of the mean root error of all episodes that last 8 s."""
     long = good.curve_mm[np.isfinite(good.curve_mm).all(axis=1)]
     if not len(long):
         return []
@@ -403,15 +392,15 @@ def _slope(good: Episodes) -> list[Measure]:
 
 
 def _travel(good: Episodes) -> list[Measure]:
-    """Where robots end that went somewhere, along and across their way."""
+    """Where robots that travelled end, along and across their way."""
     far = good.select(good.travel_m >= TRAVEL_M)
     if not len(far.names):
         return []
-    share = far.along_mm / (1000 * far.travel_m)
 
     def measure(name: str, values: np.ndarray, unit: str, by: Callable) -> Measure:
         return Measure(name, float(by(values)), unit, len(far.names))
 
+    share = far.along_mm / (1000 * far.travel_m)
     return [
         measure("along_mm", far.along_mm, "mm", np.median),
         measure("along_share_of_travel", share, "", np.median),

@@ -1,99 +1,105 @@
 """The record of a run: where robots were, and where they should have been.
 
 Row t of robot and reference is the state after t control steps and the reference frame
-of that same moment; row 0 is the start. This pairing is made in `control/run.py` and
-nowhere else; all metrics are computed from records.
+of the same time; row 0 is the start. All metrics are computed from records. Their
+arrays are NumPy arrays or, after a batched run, tensors on any device.
 """
 
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from spectral_skills.atomic import write_file
 from spectral_skills.robot import g1
 
-VERSION = 1
+VERSION = 2
 QVEL_SIZE = g1.QPOS_SIZE - 1
+FALL_M = 0.40
+"""Height of the pelvis below which a robot has fallen, unless its base goes lower.
 
-
-@dataclass(frozen=True)
-class Track:
-    """What robots should follow, from the frame they start at."""
-
-    rows: Tensor
-    """(T + 1, n, 36); a clip that is over stays at its last frame."""
-    lengths: Tensor
-    """(n,) frames that count, at most T + 1."""
-    names: tuple[str, ...]
+Limits differ where motions or purposes do: a base that goes below 0.60 m (a squat) has
+fallen at 0.22 m (`Base.fall_m`), which is also the limit of what is planned at the desk
+where a bundle has such a base; the planner's episodes use 0.35 m, below every described
+motion; the drive benchmark uses 0.30 m, and the robot simulator 0.45 m or a tilt of
+0.8 rad, so that a robot hanging in its gantry counts as down. The tracking metrics
+compare with a reference instead: see `control/metrics.py`.
+"""
+Array = Any
+"""NumPy array or tensor."""
+_PER_STEP = ("robot", "robot_velocity", "reference", "actions", "skills")
+_ARRAYS = (*_PER_STEP, "lengths")
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """T control steps of n robots, on any device."""
+    """T control steps of n robots."""
 
-    robot: Tensor
-    """(T + 1, n, 36); not a number where the simulation broke."""
-    robot_velocity: Tensor
-    """(T + 1, n, 35) as MuJoCo counts; width 0 where it was not kept."""
-    reference: Tensor | None
-    """(T + 1, n, 36), or None where robots follow skills alone."""
-    lengths: Tensor
-    """(n,) rows that count; what follows is a robot whose clip is over."""
-    actions: Tensor
-    """(T, n, 29); width 0 where it was not kept."""
-    skills: Tensor
-    """(T, n, s) what commands were made of; width 0 where it was not kept."""
+    robot: Array
+    """(T + 1, n, 36) poses; not a number where the simulation broke."""
     names: tuple[str, ...]
-    """(n,) of the clips."""
+    """(n,) names of the clips or bases."""
+    lengths: Array
+    """(n,) number of rows that count; in later ones the robot's clip is over."""
+    reference: Array | None = None
+    """(T + 1, n, 36) poses, or None where robots follow skills alone."""
+    robot_velocity: Array | None = None
+    """(T + 1, n, 35) velocities in MuJoCo's convention."""
+    actions: Array | None = None
+    """(T, n, 29)"""
+    skills: Array | None = None
+    """(T, n, s) what commands were made of."""
+    extra: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Further columns, such as the amplitudes and the events of a take."""
     fps: float = float(g1.CONTROL_HZ)
 
     def __post_init__(self):
         rows, n = self.robot.shape[:2]
-        shapes = {
+        expected = {
             "robot": (rows, n, g1.QPOS_SIZE),
             "robot_velocity": (rows, n, None),
             "reference": (rows, n, g1.QPOS_SIZE),
-            "lengths": (n,),
             "actions": (rows - 1, n, None),
             "skills": (rows - 1, n, None),
+            "lengths": (n,),
         }
-        for name, expected in shapes.items():
-            values = getattr(self, name)
-            if values is None:
+        for name, wanted in expected.items():
+            if (values := getattr(self, name)) is None:
                 continue
             shape = tuple(values.shape)
-            fits = len(shape) == len(expected) and all(
-                want in (None, have) for have, want in zip(shape, expected, strict=True)
-            )
-            if not fits:
-                raise ValueError(f"{name} has shape {shape}, must be {expected}")
+            if len(shape) != len(wanted) or any(
+                want not in (None, have)
+                for have, want in zip(shape, wanted, strict=True)
+            ):
+                raise ValueError(f"{name} has shape {shape}, must be {wanted}")
         if len(self.names) != n:
             raise ValueError(f"{len(self.names)} names for {n} robots")
 
     @classmethod
     def of_rows(
-        cls, name: str, robot: np.ndarray, reference: np.ndarray | None = None
+        cls,
+        name: str,
+        robot: np.ndarray,
+        reference: np.ndarray | None = None,
+        skills: np.ndarray | None = None,
+        extra: Mapping[str, np.ndarray] | None = None,
     ) -> "Rollout":
-        """Poses (T + 1, 36) of one robot, and where they should have been."""
-        rows = len(robot)
+        """The record of one robot, from arrays without the axis of robots."""
 
-        def one(values: np.ndarray) -> Tensor:
-            return torch.from_numpy(np.asarray(values, np.float32))[:, None]
+        def one(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else np.asarray(values)[:, None]
 
         return cls(
             robot=one(robot),
-            robot_velocity=torch.empty((rows, 1, 0)),
-            reference=None if reference is None else one(reference),
-            lengths=torch.tensor([rows]),
-            actions=torch.empty((rows - 1, 1, 0)),
-            skills=torch.empty((rows - 1, 1, 0)),
             names=(name,),
+            lengths=np.array([len(robot)]),
+            reference=one(reference),
+            skills=one(skills),
+            extra=extra or {},
         )
 
     @property
@@ -104,60 +110,69 @@ class Rollout:
     def steps(self) -> int:
         return self.robot.shape[0] - 1
 
+    @property
+    def seconds(self) -> float:
+        return self.steps / self.fps
+
     def select(self, robots: Sequence[int] | slice) -> "Rollout":
         """The record of some robots."""
-        where = range(self.count)[robots] if isinstance(robots, slice) else robots
-        index = torch.as_tensor(list(where), device=self.robot.device)
-        return replace(
-            self,
-            robot=self.robot[:, index],
-            robot_velocity=self.robot_velocity[:, index],
-            reference=None if self.reference is None else self.reference[:, index],
-            lengths=self.lengths[index],
-            actions=self.actions[:, index],
-            skills=self.skills[:, index],
-            names=tuple(self.names[i] for i in where),
-        )
+        where = list(range(self.count)[robots] if isinstance(robots, slice) else robots)
+        changes = self._each(_PER_STEP, lambda values: values[:, where])
+        names = tuple(self.names[i] for i in where)
+        return replace(self, **changes, lengths=self.lengths[where], names=names)
 
     def first(self, frames: int) -> "Rollout":
-        """The record of the first frames, the start included."""
+        """The record of the first frames, including the start."""
         rows = min(frames, len(self.robot))
         if rows < 1:
             raise ValueError(f"the first {frames} frames of a record, must be above 0")
-        reference = None if self.reference is None else self.reference[:rows]
+        changes = self._each(
+            _PER_STEP, lambda values: values[: rows - (len(values) == self.steps)]
+        )
+        return replace(self, **changes, lengths=self.lengths.clip(max=rows))
+
+    def numpy(self) -> "Rollout":
+        """The same record in NumPy arrays."""
         return replace(
             self,
-            robot=self.robot[:rows],
-            robot_velocity=self.robot_velocity[:rows],
-            reference=reference,
-            lengths=self.lengths.clamp_max(rows),
-            actions=self.actions[: rows - 1],
-            skills=self.skills[: rows - 1],
+            **self._each(
+                _ARRAYS, lambda v: v.cpu().numpy() if hasattr(v, "cpu") else v
+            ),
         )
 
+    def tensors(self) -> "Rollout":
+        """The same record in tensors; poses in single precision."""
+        import torch
+
+        def tensor(values: Array) -> Array:
+            found = torch.as_tensor(values)
+            return found.float() if found.is_floating_point() else found
+
+        return replace(self, **self._each(_ARRAYS, tensor))
+
+    def _each(self, names: Sequence[str], change: Callable[[Array], Array]) -> dict:
+        values = {name: getattr(self, name) for name in names}
+        return {n: change(v) for n, v in values.items() if v is not None}
+
     def save(self, path: Path) -> None:
-        """Write as .npz, without pickle."""
-        arrays = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, Tensor):
-                arrays[field.name] = value.cpu().numpy()
+        """Write a .npz file without pickles."""
         file = io.BytesIO()
-        np.savez(
+        np.savez_compressed(
             file,
             allow_pickle=False,
             version=np.array(VERSION),
             names=np.array(self.names, dtype=np.str_),
             fps=np.array(self.fps, dtype=np.float64),
-            **arrays,
+            **self.numpy()._each(_ARRAYS, np.asarray),
+            **{f"extra.{name}": values for name, values in self.extra.items()},
         )
         write_file(path, file.getvalue())
 
     @classmethod
     def load(cls, path: Path) -> "Rollout":
-        """Read a record."""
+        """Read a record into NumPy arrays."""
         try:
-            # Opened here: numpy would leave a damaged file open.
+            # Opened here because NumPy would leave a damaged file open.
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 arrays = dict(stored)
             version = int(arrays.pop("version"))
@@ -168,8 +183,21 @@ class Rollout:
                 )
             names = tuple(arrays.pop("names").tolist())
             fps = float(arrays.pop("fps"))
-            tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-            reference = tensors.pop("reference", None)
-            return cls(names=names, fps=fps, reference=reference, **tensors)
+            extra = {n: arrays.pop(n) for n in list(arrays) if n.startswith("extra.")}
+            # Files of version 1 have arrays of width 0 for what was not recorded.
+            kept = {n: v for n, v in arrays.items() if n == "lengths" or v.size}
+            extra = {name.removeprefix("extra."): v for name, v in extra.items()}
+            return cls(names=names, fps=fps, extra=extra, **kept)
         except (ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
             raise ValueError(f"{path}: not a rollout ({error})") from error
+
+
+def fallen(rows: Array, limit_m: float = FALL_M) -> Array:
+    """(...) whether the pelvis of rows (..., 36) is below a height or not a number."""
+    return ~(rows[..., 2] >= limit_m)
+
+
+def fell_at(rows: Array, limit_m: float = FALL_M) -> int | None:
+    """First of the rows (T, 36) of one robot at which it has fallen; None: never."""
+    down = np.flatnonzero(fallen(rows, limit_m))
+    return int(down[0]) if len(down) else None

@@ -1,7 +1,7 @@
-"""Robots, a controller and a source of skills, run together and recorded.
+"""The batched run: many robots, a controller and a source of skills, recorded.
 
 Tracking, chaining, steering and planning are all this loop with another source. The
-robots keep going whatever happens to them: what counts is decided by metrics.
+robots keep going whatever happens to them: metrics decide what counts.
 """
 
 from collections.abc import Mapping
@@ -27,17 +27,17 @@ class Tracker:
     """Many robots under one controller, all started together."""
 
     def __init__(self, controller: Controller, offset: Tensor | float = 0.0):
-        """`offset` (n, 29) is how far each joint's zero is off, rad."""
+        """`offset` (n, 29) is the error of each joint's zero, rad."""
         self.offset = offset
         self.controller, self.command = controller, controller.config.command
         self.source = torch.empty(0)
-        """(n, s) what the running command is made of."""
+        """(n, s) source of the running command."""
         self.history = torch.empty(0)
-        """(n, 10, 93) what robots have sensed, oldest first."""
+        """(n, 10, 93) sensed frames, oldest first."""
         self._step = 0
 
     def reset(self, qpos: Tensor, qvel: Tensor) -> None:
-        """Begin with robots that have just been put into a state."""
+        """Begin with robots that have just been placed in a state."""
         n, device = len(qpos), qpos.device
         self.body = Body(device)
         self._last_action = self.body.first_action(qpos[:, 7:])
@@ -58,7 +58,7 @@ class Tracker:
 
     @torch.no_grad()
     def act(self, source: Tensor) -> Tensor:
-        """Mean actions (n, 29); a source counts once the held one's time is over."""
+        """Mean actions (n, 29); a new source counts when the held one expires."""
         since = self._step % self.command.hold
         if since == 0:
             self.source = source
@@ -70,7 +70,7 @@ class Tracker:
         return self._last_action
 
     def moved(self, action: Tensor) -> Tensor:
-        """What becomes of the controller's action: here, nothing else."""
+        """Change the controller's action; here it stays as it is."""
         return action
 
     def targets(self, action: Tensor) -> Tensor:
@@ -110,11 +110,11 @@ def run(
     keep_actions: bool = False,
     bar: tqdm | None = None,
 ) -> Rollout:
-    """`steps` control steps from states `start` = (n, 36), (n, 35).
+    """Run `steps` control steps from states `start` = (n, 36), (n, 35).
 
-    `noise` disturbs what the robots sense, `pushes` adds velocities (n, 6) to their
+    `noise` disturbs what the robots sense; `pushes` adds velocities (n, 6) to their
     roots before the given steps. With `poses_only` velocities and skills are not kept,
-    and actions only with `keep_actions`. `bar` is advanced in place of an own one.
+    and actions only with `keep_actions`. `bar` is advanced instead of a new one.
     """
     if steps < 1:
         raise ValueError(f"a run of {steps} steps, must be at least 1")
@@ -126,18 +126,20 @@ def run(
     physics.qpos.copy_(qpos)
     physics.qvel.copy_(qvel)
     tracker.reset(physics.qpos, physics.qvel)
-    keep = not poses_only
-    keep_actions = keep_actions or keep
+
+    def empty(rows: int, width: int, kept: bool) -> Tensor | None:
+        return torch.empty((rows, n, width), device=device) if kept else None
+
     robot = torch.empty((steps + 1, n, g1.QPOS_SIZE), device=device)
-    velocity = torch.empty((steps + 1, n, QVEL_SIZE * keep), device=device)
-    actions = torch.empty((steps, n, g1.NUM_JOINTS * keep_actions), device=device)
-    skills = torch.empty((steps, n, tracker.command.source_width * keep), device=device)
+    velocity = empty(steps + 1, QVEL_SIZE, not poses_only)
+    skills = empty(steps, tracker.command.source_width, not poses_only)
+    actions = empty(steps, g1.NUM_JOINTS, keep_actions or not poses_only)
     robot[0] = physics.qpos
-    if keep:
+    if velocity is not None:
         velocity[0] = physics.qvel
     # disable=None: silent when the output is no terminal.
     own = tqdm(total=steps, unit=" steps", disable=None) if bar is None else bar
-    # What is kept was made before, and is as any other tensor afterwards.
+    # The arrays were made outside, so they are ordinary tensors afterwards.
     with torch.inference_mode():
         for step in range(steps):
             if pushes is not None and step in pushes:
@@ -150,10 +152,11 @@ def run(
             # and frame t + 1 of the track is what it should be.
             broken = physics.broken[:, None]
             robot[step + 1] = torch.where(broken, torch.nan, physics.qpos)
-            if keep:
+            if velocity is not None:
                 velocity[step + 1] = torch.where(broken, torch.nan, physics.qvel)
+            if skills is not None:
                 skills[step] = tracker.source
-            if keep_actions:
+            if actions is not None:
                 actions[step] = action
             own.update()
     if bar is None:
@@ -164,26 +167,22 @@ def run(
     else:
         reference, lengths = track.rows.to(device), track.lengths.to(device)
         names = track.names
-    return Rollout(robot, velocity, reference, lengths, actions, skills, names)
+    return Rollout(robot, names, lengths, reference, velocity, actions, skills)
 
 
 def follow(
     controller: Controller, encoder: SkillEncoder | None, clips: Corpus
 ) -> Rollout:
-    """Robots that follow whole clips, one each, simulated on the CPU."""
+    """Simulate robots on the CPU that follow whole clips, one each."""
     steps = int(clips.lengths.max()) - 1
     if steps < 1:
         raise ValueError(f"{clips.names[0]}: one frame; there is nothing to follow")
     references = References.build(clips.to("cpu"))
     chosen = torch.arange(len(clips))
+    command = controller.config.command
     source = ReferenceSource(
-        references,
-        chosen,
-        encoder,
-        command=controller.config.command,
-        names=clips.names,
+        references, chosen, encoder, command=command, names=clips.names
     )
     begin = references.at(chosen, torch.zeros_like(chosen))
-    physics = simulate("cpu", len(clips))
-    start = begin.rows, begin.qvel
+    physics, start = simulate("cpu", len(clips)), (begin.rows, begin.qvel)
     return run(physics, Tracker(controller), source, start, steps)

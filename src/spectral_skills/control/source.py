@@ -1,30 +1,41 @@
-"""Where a controller's commands come from, step by step.
+"""Sources of skills for many robots, step by step.
 
-A reference is encoded anew at every step, as the robot sees it. Replayed, chained and
-steered skills are streams: nothing depends on where the robot is.
+A reference is encoded at every step, as the robot sees it. Replayed and steered skills
+are streams made by the mixer: they do not depend on where the robot is.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from spectral_skills.control.mixer import Automation, Fader, steer
-from spectral_skills.control.rollout import Track
+from spectral_skills.control.mixer import steer
 from spectral_skills.skill.codes import encode_rows
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.references import CommandSource, References
 
 
+@dataclass(frozen=True)
+class Track:
+    """What robots should follow, from the frame they start at."""
+
+    rows: Tensor
+    """(T + 1, n, 36) poses; a clip that is over stays at its last frame."""
+    lengths: Tensor
+    """(n,) number of frames that count, at most T + 1."""
+    names: tuple[str, ...]
+
+
 class SkillSource(Protocol):
     """Gives what commands are made of; the step is known on the host."""
 
     def source(self, step: int, qpos: Tensor) -> Tensor:
-        """(n, s) for robots at `qpos` (n, 36) that have made `step` control steps, and
-        have sensed where they are."""
+        """(n, s) for robots at `qpos` (n, 36) after `step` control steps, which have
+        sensed where they are."""
         ...
 
     def track(self, steps: int) -> Track | None:
@@ -65,15 +76,13 @@ class ReferenceSource:
 
 
 class ReplaySource:
-    """Streams of skills, one a robot; each repeats its last when it is over."""
+    """One stream of skills per robot; each repeats its last skill when it is over."""
 
     def __init__(self, streams: Sequence[Tensor], track: Track | None = None):
         if not streams or not all(s.ndim == 2 and len(s) for s in streams):
             shapes = [tuple(s.shape) for s in streams]
             raise ValueError(f"streams of shapes {shapes}, must be (T, d) with T > 0")
-        longest = max(len(s) for s in streams)
-        padded = [torch.cat((s, s[-1:].expand(longest - len(s), -1))) for s in streams]
-        self.skills = torch.stack(padded, dim=1)
+        self.skills = _padded(streams)
         """(T, n, d)"""
         self._track = track
 
@@ -84,10 +93,9 @@ class ReplaySource:
         clips: Sequence[Tensor],
         names: Sequence[str] | None = None,
     ) -> "ReplaySource":
-        """Skills of clips (T, 36) as their own robots would see them.
+        """A skill for every frame of clips (T, 36), as their own robots would see them.
 
-        A skill for every frame: past its ends a clip stands still, as it does for a
-        live reference.
+        Beyond its ends a clip stands still, as it does for a live reference.
         """
         device = encoder.steps.device
         clips = [torch.as_tensor(c, dtype=torch.float32, device=device) for c in clips]
@@ -96,18 +104,16 @@ class ReplaySource:
             before = rows[:1].expand(-encoder.first, -1)
             after = rows[-1:].expand(encoder.last, -1)
             streams.append(encode_rows(encoder, torch.cat((before, rows, after))))
-        longest = max(len(rows) for rows in clips)
-        padded = [torch.cat((r, r[-1:].expand(longest - len(r), -1))) for r in clips]
         names = tuple(names or (f"robot {i}" for i in range(len(clips))))
         lengths = torch.tensor([len(rows) for rows in clips], device=device)
-        return cls(streams, Track(torch.stack(padded, dim=1), lengths, names))
+        return cls(streams, Track(_padded(clips), lengths, names))
 
     def source(self, step: int, qpos: Tensor) -> Tensor:
-        """The stream's skills, wherever the robots are."""
+        """The skills of this step, wherever the robots are."""
         return self.skills[min(step, len(self.skills) - 1)]
 
     def track(self, steps: int) -> Track | None:
-        """The encoded clips, stretched or cut to a run."""
+        """The encoded clips, extended or cut to a run."""
         if self._track is None:
             return None
         frames = torch.arange(steps + 1, device=self._track.rows.device)
@@ -116,83 +122,35 @@ class ReplaySource:
         return Track(rows, lengths, self._track.names)
 
 
-class ChainedSource(ReplaySource):
-    """Streams one after the other, blended over each switch."""
-
-    def __init__(self, segments: Sequence[Sequence[Tensor]], switch_steps: int):
-        chained = [chain(streams, switch_steps) for streams in segments]
-        self.switches = tuple(switches for _, switches in chained)
-        """Of each robot, the steps of each switch."""
-        super().__init__([stream for stream, _ in chained])
-
-
-def chain(streams: Sequence[Tensor], switch_steps: int) -> tuple[Tensor, list[slice]]:
-    """One stream (T, d) of several, and the steps at which it switches.
-
-    The last `switch_steps` of a stream and the first of the next are played together,
-    with weights that go linearly from the one to the other; none is at 0 or 1.
-    """
-    if switch_steps < 0:
-        raise ValueError(f"a switch of {switch_steps} steps, must not be negative")
-    ends = (1, *(2,) * max(0, len(streams) - 2), 1)
-    for number, (stream, switches) in enumerate(zip(streams, ends, strict=False)):
-        if len(streams) > 1 and len(stream) < switches * switch_steps:
-            raise ValueError(
-                f"stream {number} has {len(stream)} steps, too few for {switches} "
-                f"switches of {switch_steps}"
-            )
-    total, switches = streams[0], []
-    for stream in streams[1:]:
-        begin = len(total) - switch_steps
-        weight = torch.arange(1, switch_steps + 1).to(stream) / (switch_steps + 1)
-        blend = torch.lerp(total[begin:], stream[:switch_steps], weight[:, None])
-        total = torch.cat((total[:begin], blend, stream[switch_steps:]))
-        switches.append(slice(begin, begin + switch_steps))
-    return total, switches
+def _padded(parts: Sequence[Tensor]) -> Tensor:
+    """(T, n, d) arrays side by side; the shorter ones repeat their last row."""
+    longest = max(len(part) for part in parts)
+    return torch.stack(
+        [torch.cat((p, p[-1:].expand(longest - len(p), -1))) for p in parts], dim=1
+    )
 
 
 class SteeredSource:
-    """Another source's skills, moved along directions: z(t) + V eta(t)."""
+    """The skills of another source, moved along directions: z(t) + V eta(t)."""
 
     def __init__(
-        self,
-        base: SkillSource,
-        directions: np.ndarray,
-        amplitudes: np.ndarray | Automation | Sequence[Fader],
-        steps: int = 0,
+        self, base: SkillSource, directions: np.ndarray, amplitudes: np.ndarray
     ):
-        """Directions (k, d); amplitudes (T, k) for all robots, or (T, n, k).
-
-        An automation is written out for `steps`; the last amplitudes hold on. Faders
-        are asked for theirs at every step.
-        """
-        self.base, self.directions = base, np.asarray(directions)
-        if isinstance(amplitudes, Automation):
-            amplitudes = amplitudes.schedule(max(1, steps))
-        self._faders: Sequence[Fader] | None = None
-        self._offsets = torch.zeros(())
-        if isinstance(amplitudes, np.ndarray):
-            self._offsets = torch.from_numpy(self._move(amplitudes))
-        else:
-            self._faders = amplitudes
-
-    def _move(self, amplitudes: np.ndarray) -> np.ndarray:
-        """(..., d) what amplitudes (..., k) add to skills."""
+        """Directions (k, d); amplitudes (T, k) for all robots, or (T, n, k). The last
+        amplitudes hold on."""
+        self.base = base
         flat = amplitudes.reshape(-1, amplitudes.shape[-1])
-        nothing = np.zeros((len(flat), self.directions.shape[1]))
-        moved = steer(nothing, self.directions, flat)
-        return moved.reshape(*amplitudes.shape[:-1], -1).astype(np.float32)
+        moved = steer(np.zeros((len(flat), directions.shape[1])), directions, flat)
+        moved = moved.reshape(*amplitudes.shape[:-1], -1).astype(np.float32)
+        self._offsets = torch.from_numpy(moved)
 
     def source(self, step: int, qpos: Tensor) -> Tensor:
-        """The base's skills and what the amplitudes of this step add."""
+        """The skills of the base plus what the amplitudes of this step add."""
         skills = self.base.source(step, qpos)
-        if self._faders is not None:
-            now = np.array([[fader.step() for fader in self._faders]])
-            return skills + torch.from_numpy(self._move(now)).to(skills)
-        # Moved once, to where the skills are.
+        # The offsets move to the device of the skills once.
         self._offsets = self._offsets.to(skills)
         return skills + self._offsets[min(step, len(self._offsets) - 1)]
 
     def track(self, steps: int) -> Track | None:
-        """The base's: what robots would do without steering."""
+        """The track of the base: what robots would do without steering."""
         return self.base.track(steps)

@@ -1,4 +1,4 @@
-"""A planner beside the control loop: asked now, answered when it has an answer."""
+"""Streams of skills for the live mixer: a base, or the plans of a language planner."""
 
 import threading
 import time
@@ -9,26 +9,33 @@ import numpy as np
 
 from spectral_skills.control.bundle import Base, Planner
 
+AHEAD = 2
+"""Number of steps before the end of a plan at which the next one is requested."""
+LATE = 10
+"""Number of steps after which an answer is late."""
+RETURN = 25
+"""Number of steps from the last planned skill back to standing, if no plan follows."""
+
 
 class Plan(NamedTuple):
-    """An answer."""
+    """An answer of a planner."""
 
     step: int
-    """Control step at which it was asked for."""
+    """Control step at which it was requested."""
     sentence: str
     chunk: np.ndarray
     """(30, d) skills from that step on."""
     took_s: float
 
 
-class PlanFor(Protocol):
-    """Something that plans."""
+class LivePlanner(Protocol):
+    """A planner beside the control loop: asked now, answered when it is ready."""
 
     trouble: str
-    """Why there is no answer, where that is known."""
+    """Reason why there is no answer, where it is known."""
 
     def ask(self, step: int, history: np.ndarray, sentence: str) -> None:
-        """Begin a plan; one that has not been answered is given up."""
+        """Begin a plan; an earlier request without an answer is dropped."""
         ...
 
     def answer(self) -> Plan | None:
@@ -36,7 +43,7 @@ class PlanFor(Protocol):
         ...
 
 
-class PlanHere:
+class InlinePlanner:
     """Plans at once and in the same thread: for runs that must repeat exactly."""
 
     def __init__(self, planner: Planner, seed: int = 0):
@@ -55,7 +62,7 @@ class PlanHere:
         return found
 
 
-class PlanBeside:
+class ThreadedPlanner:
     """Plans in a thread of its own, which may be slow, fail or hang."""
 
     def __init__(self, planner: Planner, seed: int = 0):
@@ -65,7 +72,7 @@ class PlanBeside:
         self._answer: Plan | None = None
         self.trouble = ""
         self._asked = threading.Condition()
-        # Nobody waits for it, at exit neither.
+        # Nothing waits for the thread, not even the exit of the program.
         threading.Thread(target=self._work, name="planner", daemon=True).start()
 
     def ask(self, step: int, history: np.ndarray, sentence: str) -> None:
@@ -87,44 +94,34 @@ class PlanBeside:
             try:
                 noise = self._random.standard_normal(self._shape)
                 chunk = self._plan(history, sentence, noise)
-            except Exception as error:  # whatever it is, the robot goes on without
+            except Exception as error:  # Whatever it is, the robot goes on without.
                 self.trouble = f"the planner failed: {error}"
                 continue
             self.trouble = ""
             self._answer = Plan(step, sentence, chunk, time.perf_counter() - begun)
 
 
-# Streams of skills, one at every control step: a base, or what a planner says.
-
-AHEAD = 2
-"""Steps before the end of a plan at which the next one is asked for."""
-LATE = 10
-"""Steps from which on an answer is late."""
-RETURN = 25
-"""Steps from the last planned skill back to standing, if no plan follows."""
-
-
-class Moment(NamedTuple):
+class StreamStep(NamedTuple):
     """One control step of a stream."""
 
     skill: np.ndarray
     """(d,)"""
     row: np.ndarray | None
-    """(36,) of the reference, where there is one."""
+    """(36,) reference pose, where there is one."""
 
 
 class Stream(Protocol):
-    """Gives a skill at every step."""
+    """A skill at every step."""
 
     name: str
 
-    def next(self, history: np.ndarray) -> Moment:
+    def next(self, history: np.ndarray) -> StreamStep:
         """The next step of a robot that has sensed a history (10, 93)."""
         ...
 
     @property
     def over(self) -> bool:
-        """Whether it only repeats its last skill from now on."""
+        """Whether the stream only repeats its last skill from now on."""
         ...
 
 
@@ -138,13 +135,13 @@ class BaseStream:
     def over(self) -> bool:
         return not self.loop and self._at >= len(self._base.skills)
 
-    def next(self, history: np.ndarray) -> Moment:
+    def next(self, history: np.ndarray) -> StreamStep:
         at = min(self._at, len(self._base.skills) - 1)
         begin, end = self._base.loop
         self._at += 1
         if self.loop and self._at >= end:
             self._at = begin
-        return Moment(self._base.skills[at], self._base.rows[at])
+        return StreamStep(self._base.skills[at], self._base.rows[at])
 
 
 class HeldStream:
@@ -153,41 +150,38 @@ class HeldStream:
     name, over = "held", False
 
     def __init__(self, skill: np.ndarray):
-        self._moment = Moment(skill, None)
+        self._step = StreamStep(skill, None)
 
-    def next(self, history: np.ndarray) -> Moment:
-        return self._moment
+    def next(self, history: np.ndarray) -> StreamStep:
+        return self._step
 
 
 class PlannedStream:
-    """What a planner says of a sentence; it stands while there is nothing to do.
+    """The plans for a sentence; the robot stands while there is none.
 
-    The control loop never waits: it goes on with the last plan to its end, holds its
-    last skill no longer than one step, and is standing half a second later.
+    The control loop never waits: it follows the last plan to its end, holds its last
+    skill for at most one step, and stands half a second later.
     """
 
     over = False
 
-    def __init__(self, planner: PlanFor, sentence: str, every: int, rest: Base):
+    def __init__(self, planner: LivePlanner, sentence: str, every: int, rest: Base):
         self.name, self._planner, self._every = sentence, planner, every
         self._rest = BaseStream(rest)
         self._plan: Plan | None = None
         self._asked: int | None = None
         self._step = 0
         self.refused = 0
-        """Plans that were not finite."""
-        self.plans = 0
-        self.took_s = 0.0
-        """Of the last plan."""
+        """Number of plans that were not finite."""
 
     @property
     def trouble(self) -> str:
-        """Why no plan comes, or nothing."""
+        """Reason why no plan arrives, or an empty string."""
         waits = 0 if self._asked is None else self._step - self._asked
         late = f"the planner is late by {waits} steps" if waits > LATE else ""
         return self._planner.trouble or late
 
-    def next(self, history: np.ndarray) -> Moment:
+    def next(self, history: np.ndarray) -> StreamStep:
         if self._due():
             self._asked = self._step
             self._planner.ask(self._step, history, self.name)
@@ -202,7 +196,7 @@ class PlannedStream:
             skill = planned + late * (rest.skill - planned)
             row = None
         self._step += 1
-        return Moment(skill, row)
+        return StreamStep(skill, row)
 
     def _due(self) -> bool:
         if self._asked is not None:
@@ -218,8 +212,7 @@ class PlannedStream:
         if found.step < self._asked:
             return
         self._asked = None
-        if not np.isfinite(found.chunk).all():
+        if np.isfinite(found.chunk).all():
+            self._plan = found
+        else:
             self.refused += 1
-            return
-        self.plans, self.took_s = self.plans + 1, found.took_s
-        self._plan = found

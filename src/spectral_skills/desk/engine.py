@@ -15,7 +15,7 @@ import numpy as np
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import FADE, FADES, REST, Cue, Mixed, Mixer
-from spectral_skills.control.streams import BaseStream, PlanFor
+from spectral_skills.control.streams import BaseStream, LivePlanner
 from spectral_skills.desk.poses import FallLamp, Measures, Meter, placed
 from spectral_skills.desk.takes import Recorder, Take
 from spectral_skills.desk.walker import Walker
@@ -72,7 +72,7 @@ class Frame:
 class Engine:
     """One robot, and all that a desk can do to it."""
 
-    def __init__(self, bundle: Bundle, planner: PlanFor | None = None):
+    def __init__(self, bundle: Bundle, planner: LivePlanner | None = None):
         self.bundle, self.mixer = bundle, Mixer(bundle, planner)
         self.can_plan = planner is not None
         names = [n for n in (*_BEGIN, *bundle.bases) if n in bundle.bases]

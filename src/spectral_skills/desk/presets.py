@@ -7,7 +7,8 @@ from pathlib import Path
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import FADE, FADES, RAMP_STEPS
+from spectral_skills.control.mixer import FADE, FADES
+from spectral_skills.control.schedules import RAMP_STEPS
 from spectral_skills.desk.engine import Deck, Engine
 from spectral_skills.robot import g1
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from spectral_skills.atomic import write_file
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import TIME_COLUMN, Mixed
+from spectral_skills.control.mixer import Mixed
+from spectral_skills.control.schedules import TIME_COLUMN
 from spectral_skills.desk.walker import Walker
 from spectral_skills.robot import g1
 

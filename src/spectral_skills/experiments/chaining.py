@@ -17,7 +17,7 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.source import chain
+from spectral_skills.control.mixer import chain
 from spectral_skills.experiments.findings import (
     Chart,
     Findings,
@@ -91,12 +91,11 @@ def chained(
     """A sequence of skills; the lowest base decides what counts as a fall."""
     # Longer than its segment by what skills look ahead.
     parts = segments(runner, names, steps + runner.encoder.last)
-    streams = [torch.from_numpy(runner.skills(part)[:steps]) for part in parts]
-    skills, switches = chain(streams, switch)
+    skills, switches = chain([runner.skills(part)[:steps] for part in parts], switch)
     # The base only says where the robot starts; past its end the first skill stops.
     at = np.arange(len(skills) + 1).clip(max=steps)
     base = Base("-".join(names), parts[0].rows[at], min(p.fall_m for p in parts))
-    run = Run(f"switch {switch}", base, skills.numpy(), seed)
+    run = Run(f"switch {switch}", base, skills, seed)
     return Chain(tuple(names), switch, run, tuple(switches))
 
 
@@ -126,7 +125,8 @@ def join(motions: Sequence[Tensor], switch: int) -> tuple[Tensor, list[slice]]:
     placed = list(motions[:1])
     for rows in motions[1:]:
         placed.append(place(rows, placed[-1][-1 - switch]))
-    total, switches = chain([rows[1:] for rows in placed], switch)
+    blended, switches = chain([rows[1:].numpy() for rows in placed], switch)
+    total = torch.from_numpy(blended)
     weight = torch.arange(1, switch + 1).to(total) / (switch + 1)
     for before, after, steps in zip(placed, placed[1:], switches, strict=False):
         leaving = before[len(before) - switch :, 3:7]

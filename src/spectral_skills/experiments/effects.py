@@ -121,12 +121,6 @@ def stride_hz(rows: np.ndarray) -> float:
     return float(hz[power.argmax()])
 
 
-def fell(rows: np.ndarray, fall_m: float) -> int | None:
-    """First row at which the root is under a height or no number; None: never."""
-    down = ~(rows[:, 2] >= fall_m)
-    return int(down.argmax()) if down.any() else None
-
-
 def named(changes: Mapping[str, float]) -> str:
     """The strongest change in words: `right arm raise`, `turn left`, `high steps`."""
     scaled = {name: changes[name] / NOTICED[name] for name in UNITS}

@@ -12,7 +12,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Run
-from spectral_skills.control.mixer import RAMP_STEPS, Knob, standard
+from spectral_skills.control.schedules import RAMP_STEPS, Knob, standard
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.findings import (
     Chart,

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from spectral_skills.control.mixer import RAMP_STEPS, Knob, schedule
+from spectral_skills.control.schedules import RAMP_STEPS, Knob, schedule
 from spectral_skills.experiments.composition import ladder_charts, ladder_map
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.ladder_paper import (

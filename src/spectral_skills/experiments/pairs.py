@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.control.mixer import (
+from spectral_skills.control.run import Tracker
+from spectral_skills.control.schedules import (
     MARGIN_STEPS,
     Knob,
     full_amplitude,
     schedule,
 )
-from spectral_skills.control.run import Tracker
 from spectral_skills.control.source import SteeredSource
 from spectral_skills.experiments import unseen_pairs
 from spectral_skills.experiments.findings import Findings

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from spectral_skills.control.mixer import RAMP_STEPS, Knob, schedule
 from spectral_skills.control.rollout import QVEL_SIZE, Rollout
 from spectral_skills.control.run import Tracker, run
+from spectral_skills.control.schedules import RAMP_STEPS, Knob, schedule
 from spectral_skills.control.source import SkillSource, SteeredSource
 from spectral_skills.experiments.stage import FALLEN_M
 from spectral_skills.models import Models

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from spectral_skills.control import metrics
 from spectral_skills.control.metrics import Episodes
-from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.rollout import Rollout, fallen
 from spectral_skills.control.run import Tracker, run
 from spectral_skills.control.source import ReferenceSource, SkillSource
 from spectral_skills.models import Models
@@ -153,4 +153,4 @@ class Stage:
 
 def fell(rows: Tensor) -> Tensor:
     """(n,) which robots of rows (T, n, 36) were ever down; a broken one was."""
-    return ~(rows[..., 2] > FALLEN_M).all(dim=0)
+    return fallen(rows, FALLEN_M).any(dim=0)

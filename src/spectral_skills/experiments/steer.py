@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.control.mixer import MARGIN_STEPS, Knob, schedule
+from spectral_skills.control.schedules import MARGIN_STEPS, Knob, schedule
 from spectral_skills.experiments.composition.foretold import ALIKE, foretold
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.neighbours import Neighbours

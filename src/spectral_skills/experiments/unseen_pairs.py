@@ -15,7 +15,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Run
-from spectral_skills.control.mixer import standard
+from spectral_skills.control.schedules import standard
 from spectral_skills.experiments import effects
 from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.experiments.effects import UNITS

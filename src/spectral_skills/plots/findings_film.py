@@ -70,7 +70,7 @@ def _read(path: Path) -> np.ndarray:
     if not path.is_file():
         raise ValueError(f"the record {path.name} is missing")
     try:
-        rows = Rollout.load(path).robot[:, 0].numpy().astype(float)
+        rows = Rollout.load(path).robot[:, 0].astype(float)
     except (OSError, ValueError) as error:
         raise ValueError(f"the record {path.name} is damaged ({error})") from error
     if not np.isfinite(rows[0]).all():

@@ -216,9 +216,9 @@ def motions(record: Rollout, index: int) -> tuple[np.ndarray, np.ndarray]:
     """
     if record.reference is None:
         raise ValueError(f"{record.names[index]}: no reference to draw beside it")
-    stop = int(record.lengths[index])
+    stop, record = int(record.lengths[index]), record.numpy()
     robot, reference = (
-        rows[:stop, index].double().cpu().numpy()
+        np.asarray(rows[:stop, index], np.float64)
         for rows in (record.robot, record.reference)
     )
     return unbroken(robot), reference

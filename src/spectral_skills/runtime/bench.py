@@ -11,7 +11,7 @@ from spectral_skills.control.loop import SETTLE_S, Runtime, Timing
 from spectral_skills.control.loop import drive as run
 from spectral_skills.control.mixer import Cue, Mixer
 from spectral_skills.control.simulated import SimulatedRobot
-from spectral_skills.control.streams import PlanBeside
+from spectral_skills.control.streams import ThreadedPlanner
 from spectral_skills.results import Result, hardware
 
 MINUTES = 10.0
@@ -74,7 +74,7 @@ def measure(
 ) -> tuple[Timing, int]:
     """Drive with something new every four seconds; gives times and falls."""
     planner = bundle.planner() if planned else None
-    mixer = Mixer(bundle, None if planner is None else PlanBeside(planner))
+    mixer = Mixer(bundle, None if planner is None else ThreadedPlanner(planner))
     robot, runtime = SimulatedRobot(noise=1.0, seed=seed), Runtime(mixer, ramp_s=0.1)
     change = _changes(bundle, np.random.default_rng(seed), planned)
     falls = steps = 0

@@ -17,7 +17,7 @@ from spectral_skills.control.loop import (
 )
 from spectral_skills.control.mixer import Mixer
 from spectral_skills.control.safety import Fault
-from spectral_skills.control.streams import PlanBeside
+from spectral_skills.control.streams import ThreadedPlanner
 from spectral_skills.runtime.guarded import GuardedRobot
 from spectral_skills.runtime.priority import come_first
 
@@ -37,7 +37,7 @@ def drive_robot(
 ) -> tuple[Runtime, Timing]:
     """From the first state of the robot to a damped stop, which ends every drive."""
     planner = bundle.planner()
-    mixer = Mixer(bundle, None if planner is None else PlanBeside(planner))
+    mixer = Mixer(bundle, None if planner is None else ThreadedPlanner(planner))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     log = _Log(None if out is None else out / "drive.jsonl")

@@ -14,7 +14,7 @@ import numpy as np
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import Cue, Mixer
 from spectral_skills.control.safety import HOLD_KEY, STOP_KEY, sendable
-from spectral_skills.control.streams import PlanHere
+from spectral_skills.control.streams import InlinePlanner
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.rig import Rig
@@ -67,7 +67,7 @@ def run(bundle: Bundle, case: FaultCase, seed: int) -> Outcome:
     """One drive, one fault, at a random time."""
     random = np.random.default_rng(seed)
     planner = bundle.planner() if case.planned else None
-    mixer = Mixer(bundle, None if planner is None else PlanHere(planner, seed))
+    mixer = Mixer(bundle, None if planner is None else InlinePlanner(planner, seed))
     if planner is not None:
         cue = Cue(planner.sentences[int(random.integers(len(planner.sentences)))][1])
         cue = Cue(cue.name, planned=True)
@@ -294,7 +294,7 @@ def _source(case: Injection) -> None:
 
 def _planner(kind: Literal["hangs", "dies"]):
     def inject(case: Injection) -> None:
-        planner: PlanHere = case.rig.runtime.mixer.stream._planner  # type: ignore
+        planner: InlinePlanner = case.rig.runtime.mixer.stream._planner  # type: ignore
 
         def ask(step: int, history: np.ndarray, sentence: str) -> None:
             if kind == "dies":

@@ -2,7 +2,7 @@
 
 from spectral_skills.control.batch import Executed as Executed
 from spectral_skills.control.batch import Runner
-from spectral_skills.control.mixer import full_amplitude
+from spectral_skills.control.schedules import full_amplitude
 from spectral_skills.experiments.effects import Effect, effect
 from spectral_skills.experiments.findings import FindingsBuilder
 from spectral_skills.motion.synthetic.bases import Base

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.control.mixer import Knob
+from spectral_skills.control.schedules import Knob
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.effects import headings
 from spectral_skills.experiments.findings import Chart, Film, Series

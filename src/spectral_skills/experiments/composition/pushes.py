@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spectral_skills.control.mixer import MARGIN_STEPS, RAMP_STEPS, Knob
+from spectral_skills.control.schedules import MARGIN_STEPS, RAMP_STEPS, Knob
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.effects import measure
 from spectral_skills.experiments.findings import Chart, Film, Series

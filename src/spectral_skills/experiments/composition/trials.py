@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from spectral_skills.control.batch import Run
-from spectral_skills.control.mixer import standard
+from spectral_skills.control.schedules import standard
 from spectral_skills.experiments.composition.candidates import Options, Vectors
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.pass_rule import Target, Verdict, judge

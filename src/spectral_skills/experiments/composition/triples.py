@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from spectral_skills.control.batch import Run
-from spectral_skills.control.mixer import standard
+from spectral_skills.control.schedules import standard
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.effects import Effect, measure
 from spectral_skills.robot import g1

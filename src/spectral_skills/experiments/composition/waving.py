@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spectral_skills.control.mixer import standard
+from spectral_skills.control.schedules import standard
 from spectral_skills.experiments.composition.lab import Executed, Lab
 from spectral_skills.experiments.composition.triples import (
     WAYS,
