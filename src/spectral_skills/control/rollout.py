@@ -45,13 +45,13 @@ class Rollout:
     """(n,) names of the clips or bases."""
     lengths: Array
     """(n,) number of rows that count; in later ones the robot's clip is over."""
-    reference: Array | None = None
+    reference: Array = None
     """(T + 1, n, 36) poses, or None where robots follow skills alone."""
-    robot_velocity: Array | None = None
+    robot_velocity: Array = None
     """(T + 1, n, 35) velocities in MuJoCo's convention."""
-    actions: Array | None = None
+    actions: Array = None
     """(T, n, 29)"""
-    skills: Array | None = None
+    skills: Array = None
     """(T, n, s) what commands were made of."""
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Further columns, such as the amplitudes and the events of a take."""

@@ -118,7 +118,7 @@ def write_automation(amplitudes: np.ndarray, names: Sequence[str]) -> str:
     kept = np.r_[True, changed] | np.r_[changed, True]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([TIME_COLUMN, *(names[i].split(" ")[0] for i in used)])
+    writer.writerow([TIME_COLUMN, *(names[i].split(" ")[0] for i in used.tolist())])
     for step in np.flatnonzero(kept).tolist():
         row = [repr(float(value)) for value in values[step]]
         writer.writerow([repr(step / g1.CONTROL_HZ), *row])
