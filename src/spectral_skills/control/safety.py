@@ -35,7 +35,7 @@ class Sensed:
     @property
     def gravity(self) -> np.ndarray:
         """(3,) which way is down, in the pelvis."""
-        return np.array(gravity_planes(self.quaternion.tolist()))
+        return np.array(gravity_planes(tuple(self.quaternion)))
 
     @property
     def tilt_rad(self) -> float:

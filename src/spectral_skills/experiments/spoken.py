@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from spectral_skills.control.rollout import QVEL_SIZE, Rollout
+from spectral_skills.control.rollout import QVEL_SIZE, Rollout, fell_at
 from spectral_skills.control.run import Tracker, run
 from spectral_skills.control.schedules import RAMP_STEPS, Knob, schedule
 from spectral_skills.control.source import SkillSource, SteeredSource
@@ -125,12 +125,12 @@ def speak(
     with one_torch_thread():  # for one robot, more threads only wait for each other
         record = run(simulate("cpu", 1), tracker, source, start, steps[-1].end)
     # A broken simulation counts as a fall.
-    down = (~(record.robot[:, 0, 2] > FALLEN_M)).nonzero()
+    down = fell_at(record.robot[:, 0], FALLEN_M)
     return Spoken(
         text=clean(text),
         steps=steps,
         rollout=replace(record, names=(clean(text),)),
-        fell_at_s=float(down[0]) / record.fps if len(down) else None,
+        fell_at_s=None if down is None else down / record.fps,
         refused=int(planned.refused),
         plans=len(planned.took_s),
         plan_ms=1000 * float(np.median(planned.took_s)),
