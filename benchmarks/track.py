@@ -22,6 +22,7 @@ import torch
 from report import main
 from torch import Tensor
 
+from spectral_skills import recipes
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.motion.windows import MotionTensors
@@ -29,7 +30,7 @@ from spectral_skills.physics.base import simulate
 from spectral_skills.physics.settings import FAST
 from spectral_skills.results import Result
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.tracking import recipes, start
+from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic, TwinCritic

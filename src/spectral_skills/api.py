@@ -72,7 +72,7 @@ def synth(
 
     changes = {"clips": clips, "seed": seed}
     config = replace(
-        getattr(recipes, f"synth_{recipe}")(),
+        recipes.synth(recipe),
         **{name: value for name, value in changes.items() if value is not None},
     )
     synthesise(Path(out), config, workers)

@@ -39,7 +39,7 @@ def test_parts_add_up_to_a_step():
 
 def test_parts_of_the_off_policy_learner(monkeypatch):
     """The same, and the parts of its updates, in a table of its own."""
-    monkeypatch.setitem(recipes.TRACK, "lafan1", recipes.track_smoke_sac)
+    monkeypatch.setitem(recipes.TRACK, "lafan1", recipes.smoke_sac)
     results = track.sac("cpu")
     found = _adds_up(results)
     assert {row.table for row in results} == {"Tracking: speed, off-policy"}

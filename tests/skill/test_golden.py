@@ -24,7 +24,7 @@ GOLDEN = {
 
 def test_twenty_smoke_updates(corpus, tmp_path):
     """The whole way from windows to evaluation, in float32 on a CPU."""
-    config = replace(recipes.pretrain_smoke(), updates=20)
+    config = replace(recipes.pretrain("smoke"), updates=20)
     pretrain(config, [corpus], tmp_path / "run", "cpu")
     row = read_log(tmp_path / "run")[-1]
     found = {name: row[name] for name in GOLDEN}

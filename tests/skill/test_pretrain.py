@@ -46,7 +46,8 @@ def test_nothing_need_be_held_out(shrink, corpus, tmp_path, capsys):
 
 def test_training_predicts_better(corpus, tmp_path):
     """Errors fall on held-out clips too, and the skill is what they fall by."""
-    config = replace(recipes.pretrain_smoke(), updates=40, evaluate_every=10, batch=128)
+    config = recipes.pretrain("smoke")
+    config = replace(config, updates=40, evaluate_every=10, batch=128)
     pretrain(config, [corpus], tmp_path / "run", "cpu")
     first, *_, last = read_log(tmp_path / "run")
     assert last["prediction"] < 0.9 * first["prediction"]

@@ -94,7 +94,7 @@ def test_overrides_land_in_the_config(whole):
     """Those given, on top of the recipe, and nothing else."""
     stored = json.loads((whole / "config.json").read_text())["config"]
     found = configs.from_dict(PretrainConfig, stored)
-    recipe = recipes.pretrain_smoke()
+    recipe = recipes.pretrain("smoke")
     encoder = replace(recipe.model.encoder, width=8, hidden=(32, 16))
     assert found == replace(
         recipe,

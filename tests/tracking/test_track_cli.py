@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from spectral_skills import recipes
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.cli.main import _counted, main
 from spectral_skills.config import from_dict
@@ -20,7 +21,7 @@ from spectral_skills.runs import read_log
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
-from spectral_skills.tracking import recipes, rewards
+from spectral_skills.tracking import rewards
 from spectral_skills.tracking.policy import Controller, Critic, critic_weights
 from spectral_skills.tracking.randomization import RandomizationConfig
 from spectral_skills.tracking.terminations import TerminationConfig

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from spectral_skills import recipes
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.runs import part, read_log
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.tracking import recipes, start
+from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, critic_weights

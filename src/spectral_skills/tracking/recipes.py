@@ -1,4 +1,4 @@
-"""Named runs of a controller: each a function that returns a whole configuration."""
+"""Named runs of a controller: each is a function that returns a whole configuration."""
 
 import math
 from collections.abc import Callable
@@ -20,12 +20,11 @@ from spectral_skills.tracking.terminations import TerminationConfig
 
 
 def _authors(**changes) -> EnvConfig:
-    """The environment of the paper's authors, but for where episodes start."""
+    """The environment of the paper's authors, except for where episodes start."""
+    rules = TerminationConfig(low_average=False, anneal_frames=(5_000_000, 30_000_000))
     settings = EnvConfig(
         rewards=rewards.final(),
-        terminations=TerminationConfig(
-            low_average=False, anneal_frames=(5_000_000, 30_000_000)
-        ),
+        terminations=rules,
         episode_steps=500,
         clip_end="terminal",
     )
@@ -43,12 +42,15 @@ _AUTHORS_CONTROLLER = ControllerConfig(
 _AUTHORS_PPO = PPOConfig(value_clip=0.2, one_norm=True, kl_each_step=True)
 
 
-def track_hub() -> TrackConfig:
-    """The run of the authors' ablations, each on another skill model: 2 B frames,
-    better than `combo` up to there. The controller sees one frame of history."""
+def hub(**command) -> TrackConfig:
+    """The run of the authors' ablations: 2 B frames, up to which it is better than
+    `combo`. The controller sees one frame of history. `command` changes the commands.
+    """
     return TrackConfig(
         env=_authors(sampler=_resets((0, 0.8), (1_000_000_000, 0.2))),
-        controller=replace(_AUTHORS_CONTROLLER, history=1),
+        controller=replace(
+            _AUTHORS_CONTROLLER, history=1, command=CommandConfig(**command)
+        ),
         ppo=replace(
             _AUTHORS_PPO,
             epochs=5,
@@ -64,7 +66,7 @@ def track_hub() -> TrackConfig:
     )
 
 
-def track_combo() -> TrackConfig:
+def combo() -> TrackConfig:
     """The run of the paper's controller: 50 B frames of 16,384 robots."""
     # In two stretches, the second of which begins at 8.6 B frames.
     sampler = _resets(
@@ -82,13 +84,13 @@ def track_combo() -> TrackConfig:
     )
 
 
-def track_base() -> TrackConfig:
+def base() -> TrackConfig:
     """The released controller, from the embedded corpus and its mirror image.
 
-    For few frames: a third of the paper's in an iteration, since what an iteration may
-    change is limited, and half of SONIC's randomisation. A new actor begins gently,
-    once statistics and critic know something: first steps of 1e-3 on a large batch can
-    put it where it hardly learns.
+    Made for few frames: an iteration has a third of the paper's, since the change in
+    one iteration is limited, and randomisation is half of SONIC's. A new actor starts
+    gently, after statistics and critic have learned something: first steps of 1e-3 on
+    a large batch can put it where it hardly learns.
     """
     return TrackConfig(
         env=EnvConfig(
@@ -104,31 +106,31 @@ def track_base() -> TrackConfig:
     )
 
 
-def track_refine() -> TrackConfig:
+def refine() -> TrackConfig:
     """For a controller that tracks already (--init): all of SONIC's randomisation, and
-    smaller steps, since what an iteration gains is largest at a quarter of the usual
-    change of the policy."""
-    base = track_base()
+    smaller steps, since an iteration gains most at a quarter of the usual change of the
+    policy."""
+    config = base()
     return replace(
-        base,
-        env=replace(base.env, randomization=RandomizationConfig()),
-        ppo=replace(base.ppo, kl_target=0.01),
+        config,
+        env=replace(config.env, randomization=RandomizationConfig()),
+        ppo=replace(config.ppo, kl_target=0.01),
     )
 
 
-def track_lafan1_ppo() -> TrackConfig:
-    """LAFAN1 by PPO: few clips, of minutes each, so episodes end before they do."""
-    return replace(track_base(), frames=5_000_000_000)
+def lafan1_ppo() -> TrackConfig:
+    """LAFAN1 by PPO: few clips of minutes each, so episodes end before the clips do."""
+    return replace(base(), frames=5_000_000_000)
 
 
-def track_lafan1() -> TrackConfig:
+def lafan1() -> TrackConfig:
     """LAFAN1, learned off-policy: the authors' rewards and annealed thresholds, which
     stay loose for a quarter of the robots, and half of the randomisation. Unlike the
-    authors' rules, these also end an episode that has left its place, and those near
-    the floor before they are 0.75 m off. Starts are everywhere at first, then mostly
-    where robots have failed lately. Small networks that see one frame of history: more
-    updates in the same time. What is kept is a slow average of the actor, which is
-    steadier and completes more."""
+    authors' rules, these also end an episode that has left its place, and one near the
+    floor before it is 0.75 m off. Starts are everywhere at first, then mostly where
+    robots failed recently. Small networks that see one frame of history allow more
+    updates in the same time. The model is a slow average of the actor, which is
+    steadier and completes more clips."""
     return TrackConfig(
         env=EnvConfig(
             rewards=rewards.final(),
@@ -163,17 +165,15 @@ def track_lafan1() -> TrackConfig:
     )
 
 
-def track_deploy() -> TrackConfig:
-    """For a robot: begin with `base` (--init); steadier, for worse hardware.
+def deploy() -> TrackConfig:
+    """For a robot: start from `base` (--init); steadier, for worse hardware.
 
-    What the authors' deployment controller ended with, after seven stages from 50 B to
-    89.5 B frames, at once. Delays and gains are drawn once for every robot. The
-    learner is that of `base`: the authors' 1e-5 for the critic is for one that has
-    learned already.
+    The last of the authors' seven stages of deployment training, from 50 B to 89.5 B
+    frames, at once. Delays and gains are drawn once for every robot. The learner is
+    that of `base`: the authors' 1e-5 is for a critic that has learned already.
     """
-    base = track_base()
-    random = replace(
-        RandomizationConfig(),
+    config = base()
+    random = RandomizationConfig(
         stiffness=(0.9, 1.1),
         damping=(0.9, 1.1),
         delay_substeps=(0, 1),
@@ -194,11 +194,11 @@ def track_deploy() -> TrackConfig:
         randomization=random,
         sampler=_resets((0, 0.1)),
     )
-    return replace(base, env=env, ppo=replace(base.ppo, steps=24))
+    return replace(config, env=env, ppo=replace(config.ppo, steps=24))
 
 
-def track_smoke() -> TrackConfig:
-    """Seconds on a CPU: the same code, small."""
+def smoke() -> TrackConfig:
+    """The same code at a small size: seconds on a CPU."""
     return TrackConfig(
         controller=ControllerConfig(hidden=(64, 64), critic_hidden=(64, 64)),
         ppo=PPOConfig(steps=8),
@@ -211,54 +211,40 @@ def track_smoke() -> TrackConfig:
     )
 
 
-def track_smoke_sac() -> TrackConfig:
+def smoke_sac() -> TrackConfig:
     """The same with the off-policy learner."""
-    smoke = track_smoke()
+    config = smoke()
     return replace(
-        smoke,
-        controller=replace(smoke.controller, bounds=joint_bounds()),
+        config,
+        controller=replace(config.controller, bounds=joint_bounds()),
         learner="sac",
         sac=SACConfig(updates=2, batch=64, warmup=8, memory=64),
     )
 
 
-def _command(**changes) -> TrackConfig:
-    """The ablations' run with commands of another kind."""
-    hub = track_hub()
-    controller = replace(hub.controller, command=CommandConfig(**changes))
-    return replace(hub, controller=controller)
-
-
 TRACK: dict[str, Callable[[], TrackConfig]] = {
-    "paper": track_combo,
-    "base": track_base,
-    "refine": track_refine,
-    "lafan1": track_lafan1,
-    "lafan1-ppo": track_lafan1_ppo,
-    "deploy": track_deploy,
-    "smoke": track_smoke,
-    "smoke-sac": track_smoke_sac,
+    "paper": combo,
+    "base": base,
+    "refine": refine,
+    "lafan1": lafan1,
+    "lafan1-ppo": lafan1_ppo,
+    "deploy": deploy,
+    "smoke": smoke,
+    "smoke-sac": smoke_sac,
     # The authors' two runs.
-    "hub": track_hub,
-    "combo": track_combo,
+    "hub": hub,
+    "combo": combo,
     # Arms of the ablations: the same run on another skill model, or other commands.
-    "ablation": track_hub,
+    "ablation": hub,
     # *Expert heading*: with a skill model of `ablation-expert-heading`, which sees
     # windows from the reference's own place and heading, also in rollouts.
-    "expert-heading": track_hub,
-    "hold10": lambda: _command(hold=10),
+    "expert-heading": hub,
+    "hold10": lambda: hub(hold=10),
     # The next reference pose in place of a skill.
-    "explicit": lambda: _command(kind="pose"),
-    # Table repr_ablation, what is trained together with the controller.
-    "joint-recon": lambda: _command(kind="joint", gradient=False),
-    "joint-recon-pg": lambda: _command(kind="joint"),
-    "joint-fsq": lambda: _command(kind="joint", bottleneck=BottleneckConfig("fsq")),
-    "joint-vq": lambda: _command(kind="joint", bottleneck=BottleneckConfig("vq")),
+    "explicit": lambda: hub(kind="pose"),
+    # Table repr_ablation, encoders trained together with the controller.
+    "joint-recon": lambda: hub(kind="joint", gradient=False),
+    "joint-recon-pg": lambda: hub(kind="joint"),
+    "joint-fsq": lambda: hub(kind="joint", bottleneck=BottleneckConfig("fsq")),
+    "joint-vq": lambda: hub(kind="joint", bottleneck=BottleneckConfig("vq")),
 }
-
-
-def track(name: str) -> TrackConfig:
-    """A tracking recipe by name."""
-    if name not in TRACK:
-        raise ValueError(f"no recipe {name!r}; there are {', '.join(TRACK)}")
-    return TRACK[name]()
