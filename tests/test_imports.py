@@ -142,7 +142,6 @@ def test_init_files_are_empty():
         ("spectral_skills.runtime.brain", ("torch", "mujoco")),
         ("spectral_skills.runtime.journey", ("torch",)),
         ("spectral_skills.runtime.robot_sim", ("torch",)),
-        ("spectral_skills.runtime.faults", ("torch",)),
         ("spectral_skills.desk.page", ("torch",)),
     ],
 )

@@ -1,18 +1,18 @@
 """Every fault once, at a random time, in made time: what motors get is safe.
 
-`spectral bench faults` does so 1,100 times.
+`python benchmarks/faults.py simulated` does so 1,100 times.
 """
 
 from dataclasses import replace
 
+import faults_in_simulation
 import numpy as np
 import pytest
+from faults import simulated_results
+from faults_in_simulation import CASES, WITHIN_MS, FaultCase
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.safety import Order
-from spectral_skills.runtime import faults
-from spectral_skills.runtime.campaign import results
-from spectral_skills.runtime.faults import CASES, WITHIN_MS, FaultCase
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def test_fault(case, bundle):
     """Nothing is wrong with what came of it."""
     if case.planned and bundle.planner() is None:
         pytest.skip("the language model is not installed")
-    found = faults.run(bundle, case, seed=7)
+    found = faults_in_simulation.run(bundle, case, seed=7)
     assert not found.wrong, found
     assert found.safe_ms <= WITHIN_MS
 
@@ -39,7 +39,7 @@ def test_a_drive_without_reflexes_is_found_out(bundle, monkeypatch):
         "spectral_skills.control.loop.danger", lambda sensed, limits: None
     )
     case = next(case for case in CASES if case.name == "tilted too far")
-    assert faults.run(bundle, case, seed=1).wrong
+    assert faults_in_simulation.run(bundle, case, seed=1).wrong
 
 
 def test_orders_beyond_limits_are_found_out(bundle, monkeypatch):
@@ -51,14 +51,16 @@ def test_orders_beyond_limits_are_found_out(bundle, monkeypatch):
     def inject(case):
         case.rig.runtime.pilot.order = lambda action: far
 
-    found = faults.run(bundle, FaultCase("far", "goes on", inject), seed=1)
+    found = faults_in_simulation.run(
+        bundle, FaultCase("far", "goes on", inject), seed=1
+    )
     assert "out of limits" in found.wrong
 
 
 def test_results_have_a_row_for_every_fault(bundle):
     """Wrong ones are counted, and times are the largest."""
-    one = faults.run(bundle, CASES[0], seed=2)
-    told = results([one, replace(one, wrong="x", safe_ms=19)], "hash")
+    one = faults_in_simulation.run(bundle, CASES[0], seed=2)
+    told = simulated_results([one, replace(one, wrong="x", safe_ms=19)], "hash")
     values = {r.metric: r.value for r in told}
     assert values["wrong"] == 1 and values["safe within"] == 19.0
     assert values["braking within"] == one.damped_ms

@@ -1,6 +1,6 @@
 """Faults in real time: what is said of them is right, and one is injected.
 
-`spectral bench stops` injects all of them, many times.
+`python benchmarks/faults.py real_time` injects all of them, many times.
 """
 
 import dataclasses
@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faults import live_results
+from live_faults import CASES, Live, LiveOutcome, inject, judged
+from live_rig import Driver, Heard, LiveRobot
 from loopback import free_domain
 from messages import order, standing
+from stalls import Stalls
 
 from spectral_skills.control.safety import damped_stop
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.live import CASES, Live, Outcome, inject, judged
-from spectral_skills.runtime.live_rig import Driver, Heard, LiveRobot
-from spectral_skills.runtime.stalls import Stalls
-from spectral_skills.runtime.stops import results
 
 TRIES = 3
 """A machine that stands still stops a robot before its time."""
@@ -30,7 +30,7 @@ FAR = dataclasses.replace(A, targets=A.targets + 9.0)
 ONSET = 100.0
 
 
-def found(case: str, *told, logged_ms=5, sent_ms=(), intact=True) -> Outcome:
+def found(case: str, *told, logged_ms=5, sent_ms=(), intact=True) -> LiveOutcome:
     """What is said if motors are told orders at times, ms after the onset."""
     heard = [Heard(ONSET + ms / 1e3, what, intact) for ms, what in ((-1, A), *told)]
     sent = [ONSET + ms / 1e3 for ms in sent_ms]
@@ -89,7 +89,7 @@ def test_results_count_what_the_program_did():
     """Injections while the machine stood still have a row of their own."""
     one = found("tilted too far", (1, A), (6, BRAKE))
     still = dataclasses.replace(one, wrong="x", damped_ms=90.0, stood_still=True)
-    told = {(r.row, r.metric): r for r in results([one, still], "hash")}
+    told = {(r.row, r.metric): r for r in live_results([one, still], "hash")}
     assert told["tilted too far: stop", "wrong"].value == 0.0
     assert told["tilted too far: stop", "braking within"].value == pytest.approx(6)
     assert told["the machine stood still, made again", "wrong"].value == 1.0

@@ -48,7 +48,6 @@ GROUPS: dict[str, dict[str, Callable]] = {
         "report": measure.report,
         "report skill": measure.report_skill,
         "report tracking": measure.report_tracking,
-        "bench": measure.bench,
     },
     "robot": {
         "export": robot.export,

@@ -434,46 +434,6 @@ def report_tracking(*, run: Path, label: str, record: Path) -> None:
     publish(results, record)
 
 
-What = Literal[
-    "evaluate",
-    "drive",
-    "faults",
-    "stops",
-]
-
-
-def bench(
-    what: What,
-    /,
-    *,
-    device: str = "cpu",
-    record: Path | None = None,
-) -> None:
-    """Measure speed against the physical limit of this machine.
-
-    Args:
-        what: The part to measure.
-        device: cpu or cuda.
-        record: File of results to update (docs/results.jsonl); the page beside it
-            is rewritten.
-    """
-    from importlib import import_module
-
-    from spectral_skills.plots.tables import publish, show
-
-    rooms = {
-        "evaluate": "evaluation.bench",
-        "drive": "deploy.bench",
-        "faults": "deploy.campaign",
-        "stops": "deploy.stops",
-    }
-    measure = getattr(import_module(f"spectral_skills.{rooms[what]}"), what)
-    results = measure(api.best_device(device))
-    show(results)
-    if record is not None:
-        publish(results, record)
-
-
 def _token_lab(controller: Path, skill: Path, device: str | None, out: Path):
     """A lab of FSQ tokens; they have no directions."""
     loaded = Models.load(controller, skill, device=api.best_device(device))

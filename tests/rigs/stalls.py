@@ -27,7 +27,7 @@ class Stalls:
         self._folder = tempfile.TemporaryDirectory()
         cores = [str(core) for core in os.sched_getaffinity(0)]
         paths = [Path(self._folder.name) / core for core in cores]
-        command = [sys.executable, "-m", __name__]
+        command = [sys.executable, __file__]
         self._watchmen = [
             subprocess.Popen([*command, path.name, str(path)]) for path in paths
         ]

@@ -1,14 +1,15 @@
-"""`spectral bench evaluate`: how long it takes to measure a controller."""
+"""How long it takes to measure how well a controller tracks."""
 
 import time
 
 import numpy as np
+from report import main
 
 from spectral_skills.experiments.course import Course
 from spectral_skills.experiments.tracking import evaluate as scores
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
-from spectral_skills.results import Result, hardware
+from spectral_skills.results import Result
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking.policy import Controller
 
@@ -37,9 +38,11 @@ def evaluate(device: str) -> list[Result]:
                 *("Tracking: evaluation", f"{count:,} clip{'s' * (count > 1)}", *cell),
                 n=count,
                 paper=goal,
-                command=f"spectral bench evaluate{' --device cuda' if cuda else ''}",
-                hardware=hardware(device),
             )
             for cell, goal in zip(cells, goals, strict=True)
         ]
     return results
+
+
+if __name__ == "__main__":
+    main(evaluate)

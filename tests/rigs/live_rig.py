@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from simulated_rig import Wire
 
 from spectral_skills.control.safety import HOLD_KEY, START_KEY, Order, damped_stop
 from spectral_skills.control.simulated import SimulatedRobot
@@ -22,7 +23,6 @@ from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import LOOPBACK, RobotLink
 from spectral_skills.runtime.gantry import Gantry
-from spectral_skills.runtime.rig import Wire
 from spectral_skills.runtime.robot_sim import MODE_MACHINE
 
 _STEP_S, _STATE_S = 0.001, g1.PHYSICS_DT_S

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from report import main
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.loop import SETTLE_S, Runtime, Timing
@@ -12,7 +13,8 @@ from spectral_skills.control.loop import drive as run
 from spectral_skills.control.mixer import Cue, Mixer
 from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.control.streams import ThreadedPlanner
-from spectral_skills.results import Result, hardware
+from spectral_skills.results import Result
+from spectral_skills.runtime.released import base_bundle
 
 MINUTES = 10.0
 PACED_S = 60.0
@@ -23,8 +25,6 @@ _GOAL_MS = 4.0
 
 def drive(device: str) -> list[Result]:
     """Ten minutes of simulated driving on one core, then a minute in real time."""
-    from spectral_skills.runtime.released import base_bundle
-
     bundle = Bundle.open(base_bundle())
     with one_core():
         fast, falls = measure(bundle, 60.0 * MINUTES)
@@ -35,15 +35,12 @@ def drive(device: str) -> list[Result]:
         "a minute in real time": paced,
         "a minute in real time, planning beside on the same core": planned,
     }
-    machine = f"{hardware('cpu').rpartition(',')[0]}, 1 core"
 
     def result(row: str, metric: str, value: float, unit: str, n: int, goal: str = ""):
         return Result(
             *("Driving: time of a control step", row, metric, value, unit, n),
             run=bundle.manifest.controller[:8],
             paper=goal,
-            command="spectral bench drive",
-            hardware=machine,
         )
 
     found = []
@@ -129,3 +126,7 @@ def one_core() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+if __name__ == "__main__":
+    main(drive)

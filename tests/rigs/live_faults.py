@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from faults_in_simulation import CASES as MADE_UP
+from faults_in_simulation import WITHIN_MS, Injection, Reaction
+from live_rig import Driver, Heard, LiveRobot
+from stalls import Stalls
 
 from spectral_skills.control.safety import LIMITS, Fault, Order, sendable
-from spectral_skills.runtime.faults import CASES as MADE_UP
-from spectral_skills.runtime.faults import WITHIN_MS, Injection, Reaction
-from spectral_skills.runtime.live_rig import Driver, Heard, LiveRobot
-from spectral_skills.runtime.stalls import Stalls
 
 _STARTED_WITHIN_S = 30.0
 _EARLIEST_S, _LATEST_S = 0.3, 1.5
@@ -49,7 +49,7 @@ class LiveCase:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LiveOutcome:
     """What came of one injection; times are from its onset on, ms."""
 
     case: str
@@ -119,7 +119,7 @@ def inject(
     driver: Driver,
     case: LiveCase,
     draw: np.random.Generator,
-) -> Outcome:
+) -> LiveOutcome:
     """One fault, at a random time of a drive that begins now."""
     begun = time.monotonic()
     robot.reset()
@@ -151,7 +151,7 @@ def judged(
     heard: Sequence[Heard],
     sent_s: Sequence[float],
     log: Sequence[tuple[float, str]],
-) -> Outcome:
+) -> LiveOutcome:
     """What became of an injection, by what the motors got."""
     before = [one for one in heard if one.time_s < onset]
     after = [one for one in heard if one.time_s >= onset]
@@ -160,9 +160,9 @@ def judged(
     row = case.name, case.reaction
     if not before or before[-1].order.damped:
         why = f"{_EARLY}: {[words for _, words in log]}"
-        return Outcome(*row, 0.0, None, 0.0, logged, reason, why)
+        return LiveOutcome(*row, 0.0, None, 0.0, logged, reason, why)
     if not after:
-        return Outcome(*row, 0.0, None, 0.0, logged, reason, "no command any more")
+        return LiveOutcome(*row, 0.0, None, 0.0, logged, reason, "no command any more")
     last = before[-1]
     times = [one.time_s for one in (last, *after) if one.time_s < onset + _AROUND_S[1]]
     gap_ms = 1e3 * float(np.diff(times).max(initial=0.0))
@@ -181,7 +181,7 @@ def judged(
     wrong = _wrong(case, heard, safe, damped) or ("" if told else "nothing was logged")
     if damped is not None and any(ms > damped for ms in changes):
         wrong = "another order after a damped stop"
-    return Outcome(*row, safe, damped, gap_ms, logged, reason, wrong)
+    return LiveOutcome(*row, safe, damped, gap_ms, logged, reason, wrong)
 
 
 def _wrong(

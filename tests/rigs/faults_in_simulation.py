@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+from simulated_rig import Rig
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import Cue, Mixer
@@ -17,7 +18,6 @@ from spectral_skills.control.safety import HOLD_KEY, STOP_KEY, sendable
 from spectral_skills.control.streams import InlinePlanner
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.rig import Rig
 
 WITHIN_MS = 20
 """Motors are safe at most so long after the onset."""
