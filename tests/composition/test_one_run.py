@@ -7,7 +7,7 @@ import pytest
 from spectral_skills.cli.main import main
 from spectral_skills.control.schedules import Knob
 from spectral_skills.experiments.steer import _full, knobs
-from spectral_skills.plots import steered_run
+from spectral_skills.plots import film
 
 
 def test_knobs_have_times_of_their_own():
@@ -39,7 +39,7 @@ def test_steer_from_the_command_line(
     make_clip, make_corpus, tmp_path, monkeypatch, capsys
 ):
     """Distances are to a small corpus here, and pictures few and coarse."""
-    monkeypatch.setattr(steered_run, "_PANELS", 2)
+    monkeypatch.setattr(film, "PANELS", 2)
     make_corpus(tmp_path / "walks", [make_clip(f"walk{i}", seed=i) for i in range(3)])
     words = ["steer", "--base", "stand", "--direction", "right_arm_1"]
     words += ["--corpus", str(tmp_path / "walks")]

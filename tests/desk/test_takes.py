@@ -110,7 +110,7 @@ def test_films_show_the_robot_beside_its_base(take, tmp_path, monkeypatch):
         drawn.append((record, path, more))
         return [path.with_suffix(".gif")]
 
-    monkeypatch.setattr("spectral_skills.plots.rollout_film.film", note)
+    monkeypatch.setattr("spectral_skills.desk.film.write_film", note)
     take.save(tmp_path / "take.npz")
     monkeypatch.setattr(
         "sys.argv", ["film", f"{tmp_path}/take.npz", f"{tmp_path}/take"]
@@ -118,6 +118,6 @@ def test_films_show_the_robot_beside_its_base(take, tmp_path, monkeypatch):
     monkeypatch.setattr("os.nice", lambda _: 0)
     film.main()
     (record, path, more), *_ = drawn
-    assert path == tmp_path / "take" and more["told"] == "blue: the base"
+    assert path == tmp_path / "take" and more["caption"] == "blue: the base"
     np.testing.assert_allclose(record.robot[:, 0], take.rows, atol=1e-6)
     np.testing.assert_allclose(record.reference[:, 0], take.ghosts, atol=1e-6)

@@ -14,7 +14,7 @@ from spectral_skills.control.schedules import RAMP_STEPS
 from spectral_skills.experiments.spoken import Spoken, SpokenStep, speak, spoken_steps
 from spectral_skills.models import Models
 from spectral_skills.planner import text as language
-from spectral_skills.plots import spoken_run
+from spectral_skills.plots import runs
 from spectral_skills.skill.codes import load_stream
 
 
@@ -183,7 +183,7 @@ def test_say_nothing_that_is_understood(told, capsys):
 
 @pytest.mark.usefixtures("coarse_pictures")
 def test_say_writes_what_can_be_replayed(told, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(spoken_run, "PANELS", 1)
+    monkeypatch.setattr(runs, "SPOKEN_PANELS", 1)
     out = tmp_path / "run"
     assert told("walk forward for 0.5 s", "--out", str(out), "--no-film") == 0
     assert sorted(path.name for path in out.iterdir()) == [

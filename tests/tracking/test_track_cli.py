@@ -15,7 +15,7 @@ from spectral_skills.config import from_dict
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments import lafan1
 from spectral_skills.motion.kinds import LAFAN1_CLIPS
-from spectral_skills.plots import rollout_film
+from spectral_skills.plots import film
 from spectral_skills.results import Result
 from spectral_skills.runs import read_log
 from spectral_skills.skill.encoder import EncoderConfig
@@ -203,7 +203,8 @@ def test_resume_goes_on(places, tmp_path):
 
 def test_rollout_writes_record_film_and_picture(places, tmp_path, monkeypatch, capsys):
     """And says how well it went and how fast."""
-    monkeypatch.setattr(rollout_film, "SIZE", (64, 48))
+    monkeypatch.setattr(film, "SIZE", (64, 48))
+    monkeypatch.setattr(film, "PANELS", 2)
     words = ["rollout", "walk1", "--corpus", places["corpus"], "--out", tmp_path]
     words += ["--controller", places["small"], "--skill", places["skill"]]
     assert _spectral(*words, "--film-seconds", "0.2") == 0

@@ -239,7 +239,7 @@ def _keep(journey, out: Path, film: bool, silent: bool) -> None:
     import numpy as np
 
     from spectral_skills.control.rollout import Rollout
-    from spectral_skills.plots import rollout_film
+    from spectral_skills.plots.film import write_film
 
     both = zip(journey.rows, journey.reference, strict=True)
     ghost = [row if reference is None else reference for row, reference in both]
@@ -249,7 +249,7 @@ def _keep(journey, out: Path, film: bool, silent: bool) -> None:
     paths = [("record", out / "drive.npz")]
     if film:
         told = "blue: the base, where the robot is"
-        made = rollout_film.film(record, out / "drive", most_s=20.0, told=told)
+        made = write_film(record, out / "drive", most_s=20.0, caption=told)
         paths += [("film", path) for path in made]
     for what, path in [] if silent else paths:
         print(f"{what:20s}{path}")

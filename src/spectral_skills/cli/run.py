@@ -44,7 +44,7 @@ def rollout(
         film_seconds: Film at most so much, from the beginning.
     """
     from spectral_skills.control.metrics import CAUSES, episodes
-    from spectral_skills.plots import rollout_film
+    from spectral_skills.plots.film import write_film, write_strip
 
     if out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
@@ -74,10 +74,10 @@ def rollout(
     record.save(path)
     print(f"record    {path}")
     if film:
-        for path in rollout_film.film(record, place, most_s=film_seconds):
+        for path in write_film(record, place, most_s=film_seconds):
             print(f"film      {path}")
         path = place.with_name(f"{place.name}.png")
-        rollout_film.strip(record, path, subtitle=f"{told}; {error}")
+        write_strip(record, path, subtitle=f"{told}; {error}")
         print(f"picture   {path}")
 
 
@@ -120,7 +120,7 @@ def steer(
         json: Print everything as JSON and nothing else.
     """
     from spectral_skills.experiments.steer import knobs
-    from spectral_skills.plots import steered_run
+    from spectral_skills.plots import runs
 
     if out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
@@ -142,11 +142,11 @@ def steer(
     told = "blue: the same without steering"
     drawn = found.title, found.steered, found.plain, out, told, film
     if json:
-        print(steered_run.as_json(found))
-        steered_run.draw(*drawn, silent=True)
+        print(runs.steered_json(found))
+        runs.draw_pair(*drawn, silent=True)
     else:
-        steered_run.show(found)
-        steered_run.draw(*drawn)
+        runs.show_steered(found)
+        runs.draw_pair(*drawn)
 
 
 def _replay(path: Path, bundle: Path | None, out: Path, film: bool, json: bool) -> None:
@@ -158,7 +158,7 @@ def _replay(path: Path, bundle: Path | None, out: Path, film: bool, json: bool) 
     from spectral_skills.control.bundle import Bundle
     from spectral_skills.control.rollout import Rollout
     from spectral_skills.desk.takes import Take, replay
-    from spectral_skills.plots import rollout_film
+    from spectral_skills.plots.film import write_film, write_strip
     from spectral_skills.runtime.released import base_bundle
 
     take = Take.load(path)
@@ -173,10 +173,10 @@ def _replay(path: Path, bundle: Path | None, out: Path, film: bool, json: bool) 
         print(f"take      {path.name}, {take.seconds:.1f} s")
         told = "none: the very same run" if off == 0 else f"{off:.2g} (m or rad)"
         print(f"differs   {told}")
-    rollout_film.strip(record, out / "run.png", subtitle="blue: the base alone")
+    write_strip(record, out / "run.png", subtitle="blue: the base alone")
     paths = [("picture", out / "run.png")]
     if film:
-        made = rollout_film.film(record, out / "run", told="blue: the base alone")
+        made = write_film(record, out / "run", caption="blue: the base alone")
         paths += [("film", one) for one in made]
     for what, one in [] if json else paths:
         print(f"{what:10s}{one}")
@@ -202,15 +202,15 @@ def chain(
         out: Folder for the record (.npz), the picture and the film.
         film: Draw a film too; it takes longer than the simulation.
     """
-    from spectral_skills.plots import steered_run
+    from spectral_skills.plots import runs
 
     if out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
     records = out / RECORDS
     blended, hard = api.chain(Models.at(models), names, switch, records=records)
-    steered_run.show_chain(blended, hard)
+    runs.show_chain(blended, hard)
     title, told = " - ".join(names), "blue: switched at once"
-    steered_run.draw(title, blended.executed, hard.executed, out, told, film)
+    runs.draw_pair(title, blended.executed, hard.executed, out, told, film)
 
 
 def say(
@@ -242,7 +242,7 @@ def say(
         film: Draw a film too; it takes longer than the simulation.
         json: Print everything as JSON and nothing else.
     """
-    from spectral_skills.plots import spoken_run
+    from spectral_skills.plots import runs
 
     if out is not None and out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
@@ -250,11 +250,11 @@ def say(
     more = {"every": every, "seconds": seconds, "seed": seed}
     spoken = api.say(loaded, text, **more)
     if json:
-        print(spoken_run.as_json(spoken))
+        print(runs.spoken_json(spoken))
     else:
-        spoken_run.show(spoken)
+        runs.show_spoken(spoken)
     if out is not None:
-        spoken_run.draw(spoken, out, film, silent=json)
+        runs.draw_spoken(spoken, out, film, silent=json)
     elif not json:
         print("            --out DIR writes a film, a strip of poses and the skills")
     return 0 if spoken.understood else NOTHING_USABLE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.desk.takes import Take
-from spectral_skills.plots import rollout_film
+from spectral_skills.plots.film import write_film
 
 LONGEST_S = 30.0
 """Of a longer take the film shows the beginning."""
@@ -19,7 +19,7 @@ _NICER = 10
 def film(take: Take, path: Path) -> list[Path]:
     """Write a GIF, and an mp4 where imageio-ffmpeg is: the robot beside its base."""
     record = Rollout.of_rows(path.stem, take.rows, take.ghosts)
-    return rollout_film.film(record, path, most_s=LONGEST_S, told="blue: the base")
+    return write_film(record, path, most_s=LONGEST_S, caption="blue: the base")
 
 
 def main() -> None:

@@ -20,15 +20,13 @@ from spectral_skills.motion.synthetic.factors import (
     TRAVELS,
     factors_of,
 )
-from spectral_skills.plots import html
+from spectral_skills.plots import film, html
 from spectral_skills.plots.corpus import sheet
 from spectral_skills.plots.coverage import coverage
 from spectral_skills.plots.direction_poses import draw_poses
 from spectral_skills.plots.directions import all_ranks
-from spectral_skills.plots.figures import motion_grid
 from spectral_skills.plots.groups import groups
 from spectral_skills.plots.plausibility import recorded_table, summarise
-from spectral_skills.plots.rollout_film import strip
 from spectral_skills.plots.skill_map import draw_map
 from spectral_skills.robot.render import backend
 from spectral_skills.skill.codes import SkillBank
@@ -146,8 +144,11 @@ def _grids(corpus: Corpus, pictures: Path) -> list[str]:
         if not chosen:
             continue
         picture = f"motions_{number}.png"
-        rows = [(_sentence(corpus, i), action(corpus.qpos(i))) for i in chosen]
-        motion_grid(rows, pictures / picture, panels=_PANELS)
+        motions = [
+            film.Motion.spread(action(corpus.qpos(i)), _PANELS, _sentence(corpus, i))
+            for i in chosen
+        ]
+        film.strip(pictures / picture, motions, tall_px=238, times=False)
         parts.append(html.heading(heading))
         caption = f"{heading}, from left to right in time, in the clips' own words."
         parts.append(html.figure(f"pictures/{picture}", caption))
@@ -194,7 +195,7 @@ def _controller(corpus: Corpus, pictures: Path) -> list[str]:
     parts = [html.heading("The controller"), html.paragraph(_CONTROLLER)]
     for number, index in enumerate(chosen):
         picture = f"followed_{number}.png"
-        strip(record, pictures / picture, number)
+        film.write_strip(record, pictures / picture, number)
         told = "tracked to the end" if done.success[number] else "fell behind"
         error = f"{done.local_mm[number]:.0f} mm from the reference's pose"
         caption = f"{_sentence(corpus, index)}: {told}, {error}."

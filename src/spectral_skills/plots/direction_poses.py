@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
-from spectral_skills.plots.figures import motion_grid
+from spectral_skills.plots import film
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions
 
@@ -59,10 +59,11 @@ def draw_poses(
         index = directions.index(name)
         if (far := amplitude(directions, index)) is not None:
             label = f"{directions.names[index]} +-{far:.1f}"
-            rows.append((label, poses(directions, index, far)))
+            qpos = poses(directions, index, far)
+            rows.append(film.Motion(qpos, np.arange(PANELS), label=label))
     if not rows:
         raise ValueError(
             f"within an amplitude of {FARTHEST:g} no direction moves a joint by "
             f"{LARGEST_RAD:g} rad, the same way in most contexts; train longer"
         )
-    motion_grid(rows, path, panels=PANELS)
+    film.strip(path, rows, tall_px=238, times=False)

@@ -1,7 +1,5 @@
 """Pictures for reports: one sheet per clip, one row per clip for an overview."""
 
-from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +7,8 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spectral_skills.plots import ink
+from spectral_skills.plots import film, ink
 from spectral_skills.robot import g1
-from spectral_skills.robot.render import Camera, RobotRenderer, backend
 from spectral_skills.rotation import yaw
 
 _GROUPS = {
@@ -48,9 +45,8 @@ def clip_sheet(
     ink.headline(figure, title, subtitle)
 
     frames = np.linspace(0, len(qpos) - 1, panels).round().astype(int)
-    pictures = _pictures(qpos, frames, width=200, height=256)
     labels = [f"{t:.2f} s" for t in time_s[frames]]
-    _strip(figure, pictures, labels, left=0.03, right=0.985, top=0.925, gap=0.004)
+    film.row(figure, film.Motion(qpos, frames), labels, (48, 84, 256))
 
     grid = figure.add_gridspec(
         3, 4, left=0.055, right=0.985, top=0.665, bottom=0.095, hspace=0.45, wspace=0.2
@@ -68,35 +64,6 @@ def clip_sheet(
     ink.save(figure, path)
 
 
-def motion_grid(
-    rows: Sequence[tuple[str, np.ndarray]], path: str | Path, *, panels: int = 6
-) -> None:
-    """Write one row of pictures per (label, qpos)."""
-    if not rows:
-        raise ValueError("no clips to draw")
-    width_px, height_px, margin_px, label_px = ink.WIDTH_PX, 246, 24, 190
-    total_px = len(rows) * height_px + 2 * margin_px
-    figure = ink.sheet(total_px)
-    left, right = (margin_px + label_px) / width_px, 1 - margin_px / width_px
-    panel_px = int((right - left) * width_px / panels)
-    for i, (label, motion) in enumerate(rows):
-        qpos = _checked(motion)
-        frames = np.linspace(0, len(qpos) - 1, panels).round().astype(int)
-        pictures = _pictures(qpos, frames, panel_px, height_px - 8)
-        top = 1 - (margin_px + i * height_px) / total_px
-        _strip(figure, pictures, [""] * panels, left, right, top, gap=0.003)
-        figure.text(
-            margin_px / width_px,
-            top - 0.5 * (height_px - 8) / total_px,
-            _wrapped(label),
-            size=12,
-            weight="bold",
-            color=ink.INK,
-            va="center",
-        )
-    ink.save(figure, path)
-
-
 def _checked(qpos: np.ndarray) -> np.ndarray:
     qpos = np.asarray(qpos, dtype=float)
     if qpos.ndim != 2 or qpos.shape[1] != g1.QPOS_SIZE or not len(qpos):
@@ -104,68 +71,8 @@ def _checked(qpos: np.ndarray) -> np.ndarray:
     return qpos
 
 
-def _wrapped(label: str, columns: int = 16) -> str:
-    """Break a clip's name where it has joints, so that long ones fit."""
-    lines = [""]
-    for word in label.replace("_", "_ ").replace("/", "/ ").split():
-        if len(lines[-1]) + len(word) > columns and lines[-1]:
-            lines.append("")
-        glue = "" if not lines[-1] or lines[-1][-1] in "_/" else " "
-        lines[-1] += glue + word
-    return "\n".join(lines)
-
-
 def _yaw_rad(qpos: np.ndarray) -> np.ndarray:
     return np.unwrap(yaw(torch.from_numpy(qpos[:, 3:7])).numpy())
-
-
-def _pictures(qpos, frames, width: int, height: int) -> list[np.ndarray]:
-    """Pictures that follow the pelvis from one side of the clip's usual heading."""
-    heading_deg = float(np.degrees(np.median(_yaw_rad(qpos[frames]))))
-    fovy_deg = 24.0
-    tall_m = _WIDEST_M * height / width
-    # Wide panels are bounded by the robot's height, jumps and raised arms included.
-    distance_m = 0.5 * max(tall_m, 2.02) / np.tan(np.radians(fovy_deg) / 2)
-    renderer = _renderer(width, height, backend())
-    return [
-        renderer.draw(
-            qpos[i],
-            Camera(
-                (float(qpos[i, 0]), float(qpos[i, 1]), 0.79),
-                distance_m,
-                heading_deg + 145.0,
-                fovy_deg=fovy_deg,
-            ),
-        )
-        for i in frames
-    ]
-
-
-@lru_cache(maxsize=2)
-def _renderer(width: int, height: int, backend: str) -> RobotRenderer:
-    """Kept from sheet to sheet: a GL context takes longer to make than a picture."""
-    return RobotRenderer(width, height, backend)
-
-
-def _strip(figure: Figure, pictures, labels, left, right, top, gap) -> None:
-    """Place pictures side by side below `top`, each with its label inside."""
-    width = (right - left - gap * (len(pictures) - 1)) / len(pictures)
-    tall, wide = pictures[0].shape[:2]
-    inches = figure.get_size_inches()
-    height = width * inches[0] / inches[1] * tall / wide
-    for i, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
-        axes = figure.add_axes((left + i * (width + gap), top - height, width, height))
-        axes.imshow(picture, aspect="auto", interpolation="lanczos")
-        axes.set_axis_off()
-        axes.text(
-            0.05,
-            0.955,
-            label,
-            transform=axes.transAxes,
-            size=11,
-            color=ink.INK,
-            va="top",
-        )
 
 
 def _axes(figure: Figure, cell, title: str, marks_s) -> Axes:

@@ -10,7 +10,7 @@ from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.findings import RECORDS, Film
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.plots import ink
-from spectral_skills.plots.rollout_film import sight_deg, unbroken
+from spectral_skills.plots.film import sight_deg, unbroken
 from spectral_skills.robot.render import Camera, RobotRenderer
 
 SIZE = (320, 288)

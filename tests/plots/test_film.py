@@ -9,8 +9,15 @@ import torch
 from PIL import Image
 
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.plots import rollout_film
-from spectral_skills.plots.rollout_film import film, gif_bytes, motions, strip
+from spectral_skills.plots import film
+from spectral_skills.plots.film import (
+    Motion,
+    gif_bytes,
+    paired_rows,
+    webp_bytes,
+    write_film,
+    write_strip,
+)
 from spectral_skills.robot import g1
 
 
@@ -31,7 +38,7 @@ def _record(frames: int, broken_from: int | None = None) -> Rollout:
 
 def test_what_counts_is_drawn():
     """As many rows as the clip has, and a broken robot stays where it was."""
-    robot, reference = motions(_record(20, broken_from=7), 0)
+    robot, reference = paired_rows(_record(20, broken_from=7), 0)
     assert len(robot) == len(reference) == 20
     assert np.isfinite(robot).all()
     assert (robot[7:] == robot[6]).all()
@@ -40,9 +47,9 @@ def test_what_counts_is_drawn():
 
 def test_a_film_lasts_as_long_as_the_rollout(tmp_path, monkeypatch):
     """20 frames at 50 Hz are 7 pictures of 60 ms; 0.2 s are 4."""
-    monkeypatch.setattr(rollout_film, "SIZE", (64, 48))
+    monkeypatch.setattr(film, "SIZE", (64, 48))
     for most_s, count in ((None, 7), (0.2, 4)):
-        gif = film(_record(20), tmp_path / "stand", most_s=most_s)[0]
+        gif = write_film(_record(20), tmp_path / "stand", most_s=most_s)[0]
         assert gif == tmp_path / "stand.gif"
         with Image.open(gif) as image:
             # Pictures that do not differ are one that lasts longer.
@@ -54,10 +61,10 @@ def test_a_film_lasts_as_long_as_the_rollout(tmp_path, monkeypatch):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_pictures_tell_time_and_error(monkeypatch):
+def test_pictures_show_time_and_error(monkeypatch, tmp_path):
     """Captions are drawn, and say how far the robot is from its reference."""
     told = []
-    plain = rollout_film.captioned
+    plain = film.captioned
 
     def captioned(picture: np.ndarray, title: str, text: str) -> np.ndarray:
         told.append((title, text))
@@ -65,9 +72,9 @@ def test_pictures_tell_time_and_error(monkeypatch):
         assert (drawn != picture).any()
         return drawn
 
-    monkeypatch.setattr(rollout_film, "SIZE", (160, 112))
-    monkeypatch.setattr(rollout_film, "captioned", captioned)
-    rollout_film.pictures(_record(8, broken_from=6))
+    monkeypatch.setattr(film, "SIZE", (160, 112))
+    monkeypatch.setattr(film, "captioned", captioned)
+    write_film(_record(8, broken_from=6), tmp_path / "stand")
     assert told == [
         ("stand  0.00 s", "blue: reference   link error 0 mm   drift 100 mm"),
         ("stand  0.06 s", "blue: reference   link error 0 mm   drift 100 mm"),
@@ -79,16 +86,27 @@ def test_a_large_film_is_made_smaller(monkeypatch):
     """Noise cannot be packed, so scale and colours go down."""
     noise = np.random.default_rng(0).integers(0, 255, (6, 90, 120, 3), np.uint8)
     large = gif_bytes(list(noise), 20.0)
-    monkeypatch.setattr(rollout_film, "LARGEST_GIF", len(large) // 3)
+    monkeypatch.setattr(film, "LARGEST_GIF", len(large) // 3)
     small = gif_bytes(list(noise), 20.0)
     assert len(small) < len(large) // 3
     with Image.open(io.BytesIO(small)) as image:
         assert image.size < (120, 90)
 
 
-def test_a_strip_shows_robot_and_ghost(tmp_path):
+def test_a_webp_fits_its_size():
+    """By its quality alone: the size of the picture stays."""
+    noise = np.random.default_rng(0).integers(0, 255, (6, 90, 120, 3), np.uint8)
+    large = webp_bytes(list(noise), 0.1, 10**9)
+    small = webp_bytes(list(noise), 0.1, len(large) * 2 // 3)
+    assert len(small) <= len(large) * 2 // 3
+    with Image.open(io.BytesIO(small)) as image:
+        assert image.size == (120, 90)
+
+
+def test_a_strip_shows_robot_and_ghost(tmp_path, monkeypatch):
     """Blue of the ghost is in every panel."""
-    strip(_record(20), tmp_path / "stand.png", panels=2)
+    monkeypatch.setattr(film, "PANELS", 2)
+    write_strip(_record(20), tmp_path / "stand.png")
     with Image.open(tmp_path / "stand.png") as image:
         pixels = np.asarray(image.convert("RGB")).astype(int)
     blue = (pixels[..., 2] - pixels[..., 0]) > 50
@@ -100,4 +118,19 @@ def test_a_rollout_without_reference_is_refused():
     """By the name of its clip."""
     alone = replace(_record(5), reference=None)
     with pytest.raises(ValueError, match="stand: no reference"):
-        motions(alone, 0)
+        paired_rows(alone, 0)
+
+
+@pytest.mark.usefixtures("coarse_pictures")
+def test_a_strip_has_a_row_per_motion(tmp_path):
+    """Two motions make a picture about twice as tall as one."""
+    rows, heights = np.tile(g1.DEFAULT_QPOS, (9, 1)), []
+    for count in (1, 2):
+        motions = [Motion.spread(rows, 2, f"clip_{i}") for i in range(count)]
+        film.strip(tmp_path / "grid.png", motions, tall_px=238, times=False)
+        with Image.open(tmp_path / "grid.png") as image:
+            heights.append(image.height)
+            assert image.width == 1600
+    assert 1.6 < heights[1] / heights[0] < 2.0
+    with pytest.raises(ValueError, match="no motions"):
+        film.strip(tmp_path / "x.png", [])

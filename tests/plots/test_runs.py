@@ -12,7 +12,7 @@ from PIL import Image
 
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.spoken import Spoken, SpokenStep
-from spectral_skills.plots import ink, rollout_film, spoken_run
+from spectral_skills.plots import film, runs, style
 from spectral_skills.robot import g1
 from spectral_skills.skill.codes import load_stream
 from spectral_skills.spectral.catalogue import Choice
@@ -54,7 +54,7 @@ def spoken() -> Spoken:
 
 
 def test_lines_are_aligned(spoken, capsys):
-    spoken_run.show(spoken)
+    runs.show_spoken(spoken)
     assert capsys.readouterr().out.splitlines() == [
         "run         walk, then sing",
         "understood   0.0 to  0.6 s  walk  as walk_1 (0.90), higher steps (s08 -2)",
@@ -67,7 +67,7 @@ def test_lines_are_aligned(spoken, capsys):
 
 
 def test_json_says_the_same(spoken):
-    found = json.loads(spoken_run.as_json(spoken))
+    found = json.loads(runs.spoken_json(spoken))
     first, second = found["steps"]
     assert first["knobs"][0]["direction"] == "s08" and first["understood"]
     assert (second["from_s"], second["to_s"]) == (0.6, 1.2)
@@ -80,37 +80,37 @@ def test_what_comes_after_a_fall_is_no_way(spoken):
     """Nor is there anything that is no number, where the simulation breaks."""
     spoken.rollout.robot[30:] = torch.nan
     fallen = replace(spoken, fell_at_s=30 / 50)
-    told = spoken_run.as_json(fallen)
+    told = runs.spoken_json(fallen)
     assert "NaN" not in told and json.loads(told)["fell_at_s"] == 0.6
-    travel_m, turn_deg = spoken_run.moved(fallen)
+    travel_m, turn_deg = runs.moved(fallen)
     assert travel_m == pytest.approx(29 / 60) and turn_deg == pytest.approx(43.5)
 
 
 def test_a_strip_has_a_band_of_what_was_told(spoken, tmp_path, monkeypatch):
     """Half of it in the first colour, half in the grey of what is not understood."""
-    monkeypatch.setattr(spoken_run, "PANELS", 2)
-    spoken_run.strip(spoken, tmp_path / "run.png")
+    monkeypatch.setattr(runs, "SPOKEN_PANELS", 2)
+    runs.strip_spoken(spoken, tmp_path / "run.png")
     with Image.open(tmp_path / "run.png") as image:
         pixels = np.asarray(image.convert("RGB")).astype(int)
     middle = pixels.shape[1] // 2
     for colour, half in (
-        (ink.COLOURS[0], pixels[:, :middle]),
-        (ink.MUTED, pixels[:, middle:]),
+        (style.COLOURS[0], pixels[:, :middle]),
+        (style.MUTED, pixels[:, middle:]),
     ):
         away = np.abs(half - 255 * np.array(to_rgb(colour))).max(axis=-1)
-        assert (away < 2).sum() > 0.6 * spoken_run._BAND_PX * 0.45 * 1600
+        assert (away < 2).sum() > 0.6 * 62 * 0.45 * 1600
 
 
 def test_a_film_tells_what_is_told_now(spoken, monkeypatch):
-    monkeypatch.setattr(rollout_film, "SIZE", (64, 48))
+    monkeypatch.setattr(film, "SIZE", (64, 48))
     captions = []
 
     def captioned(picture: np.ndarray, title: str, told: str) -> np.ndarray:
         captions.append((title, told))
         return picture
 
-    monkeypatch.setattr(rollout_film, "captioned", captioned)
-    drawn = spoken_run.pictures(spoken)
+    monkeypatch.setattr(film, "captioned", captioned)
+    drawn = runs.film_spoken(spoken)
     assert len(drawn) == len(captions) == 21
     assert captions[0] == ("walk  0.00 s", "higher steps (s08 -2)")
     assert captions[10] == ("sing  0.60 s", "not understood: keeps standing")
@@ -120,10 +120,10 @@ def test_a_film_tells_what_is_told_now(spoken, monkeypatch):
 
 
 def test_everything_is_written(spoken, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(rollout_film, "SIZE", (64, 48))
-    monkeypatch.setattr(spoken_run, "PANELS", 2)
-    monkeypatch.setattr(spoken_run, "FILM_S", 0.2)
-    spoken_run.draw(spoken, tmp_path / "new", film=True)
+    monkeypatch.setattr(film, "SIZE", (64, 48))
+    monkeypatch.setattr(runs, "SPOKEN_PANELS", 2)
+    monkeypatch.setattr(runs, "SPOKEN_FILM_S", 0.2)
+    runs.draw_spoken(spoken, tmp_path / "new", with_film=True)
     names = {path.name for path in (tmp_path / "new").iterdir()}
     assert {"run.npz", "skills.npz", "run.png", "run.gif"} <= names
     assert not any(name.startswith(".") for name in names)
@@ -135,7 +135,8 @@ def test_everything_is_written(spoken, tmp_path, monkeypatch, capsys):
 
 
 def test_a_controller_of_poses_leaves_no_skills(spoken, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(spoken_run, "PANELS", 1)
-    spoken_run.draw(replace(spoken, encoder=""), tmp_path, film=False, silent=True)
+    monkeypatch.setattr(runs, "SPOKEN_PANELS", 1)
+    poses = replace(spoken, encoder="")
+    runs.draw_spoken(poses, tmp_path, with_film=False, silent=True)
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"run.npz", "run.png"} and not capsys.readouterr().out

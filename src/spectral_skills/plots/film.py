@@ -1,0 +1,326 @@
+"""Films and strips of stills, drawn from rows (T, 36) of robots.
+
+All pictures share one camera rule: from the side of the direction that a motion mostly
+faces, at a distance at which a robot fits, following it without turning with it.
+"""
+
+import importlib.util
+import io
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+from tqdm import tqdm
+
+from spectral_skills.atomic import write_file
+from spectral_skills.control.metrics import errors
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.plots import style
+from spectral_skills.robot import g1
+from spectral_skills.robot.render import Camera, RobotRenderer, backend
+from spectral_skills.rotation import yaw
+
+STRIDE = 3
+"""Control steps between pictures of a film: 60 ms, which GIF can represent."""
+SIZE = (480, 336)
+"""Width and height of a film, px; encoders want multiples of 16."""
+LARGEST_GIF = 3_000_000
+PANELS = 8
+GHOST = (0.35, 0.62, 1.0, 0.45)
+ROBOT = (1.0, 1.0, 1.0, 1.0)
+_VIEW_DEG, _FOVY_DEG, _LOOKAT_M = 145.0, 24.0, 0.76
+_TALL_M, _WIDE_M = 2.02, 1.4
+"""What a picture shows at least: a raised arm or a jump, a robot lying on its side."""
+_BESIDE_M, _BEHIND_M = 0.95, 0.25
+_NEAR_M = 1.0
+"""Largest distance of robot and ghost at which both stay in the picture."""
+_GIF_ATTEMPTS = ((1.0, 64), (1.0, 40), (0.8, 40), (0.65, 40), (0.5, 32), (0.4, 24))
+"""Scales and numbers of colours, tried until a GIF is small enough."""
+_WEBP_QUALITIES = (65, 45, 30, 15)
+
+
+def unbroken(rows: np.ndarray) -> np.ndarray:
+    """Rows (T, 36) in which a robot stays as it was when its simulation broke."""
+    sound = np.asarray(np.isfinite(rows).all(axis=1))
+    last = np.maximum.accumulate(np.where(sound, np.arange(len(rows)), 0))
+    return np.asarray(rows, dtype=float)[last]
+
+
+def sight_deg(rows: np.ndarray) -> float:
+    """Azimuth of the camera, from the side of the direction that rows mostly face."""
+    headings = yaw(torch.from_numpy(np.array(rows[:, 3:7], dtype=float))).numpy()
+    facing = np.arctan2(np.sin(headings).mean(), np.cos(headings).mean())
+    return float(np.degrees(facing)) + _VIEW_DEG
+
+
+def shots(
+    rows: np.ndarray,
+    frames: np.ndarray,
+    size: tuple[int, int],
+    ghost: np.ndarray | None = None,
+    *,
+    beside: bool = False,
+    film: bool = False,
+    azimuth_deg: float | None = None,
+) -> list[np.ndarray]:
+    """Pictures (h, w, 3) of a robot at some frames.
+
+    A ghost stands a little behind the robot, or `beside` it by the same distance in
+    every picture, so that what differs is the robot's error. In a `film` the camera
+    does not shake when the robot does.
+    """
+    if azimuth_deg is None:
+        azimuth_deg = sight_deg(rows if ghost is None else ghost)
+    middle, gap_m = rows[frames, :2], np.zeros(len(frames))
+    shift, looks = np.zeros(g1.QPOS_SIZE), np.array((ROBOT, GHOST))
+    if ghost is not None:
+        right, _, back = Camera(azimuth_deg=azimuth_deg).axes_w[:, :2]
+        shift[:2] = _BESIDE_M * right if beside else -_BEHIND_M * back
+        away = ghost[frames, :2] - middle
+        off_m = np.linalg.norm(away, axis=1)
+        gap_m = off_m.clip(max=_NEAR_M)
+        middle = middle + away * (gap_m / off_m.clip(1e-9) / 2)[:, None]
+        middle = middle + shift[:2] / 2 if beside else middle
+    if film and len(frames) > 1:
+        middle = _smooth(middle, 0.3 * g1.CONTROL_HZ / (frames[1] - frames[0]))
+        gap_m[:] = gap_m.max()
+    tall_m = max(_TALL_M, _WIDE_M * size[1] / size[0]) + 0.55 * gap_m
+    distance_m = 0.5 * tall_m / np.tan(np.radians(_FOVY_DEG) / 2)
+    renderer = _renderer(*size, backend(), film)
+    show = None if film else True  # a bar for films, on terminals
+    drawn = []
+    for i, frame in enumerate(
+        tqdm(frames.tolist(), "film", unit="picture", disable=show)
+    ):
+        x, y = middle[i].tolist()
+        view = (x, y, _LOOKAT_M), float(distance_m[i]), azimuth_deg
+        poses = [rows[frame]] if ghost is None else [rows[frame], ghost[frame] + shift]
+        camera = Camera(*view, fovy_deg=_FOVY_DEG)
+        drawn.append(renderer.draw(np.stack(poses), camera, looks[: len(poses)]))
+    return drawn
+
+
+@lru_cache(maxsize=2)
+def _renderer(width: int, height: int, backend: str, film: bool) -> RobotRenderer:
+    """Kept between calls: a GL context takes longer to make than a picture."""
+    return RobotRenderer(width, height, backend, film)
+
+
+def _smooth(values: np.ndarray, sigma: float) -> np.ndarray:
+    """Columns without changes that are quicker than `sigma` rows; ends are held."""
+    reach = int(np.ceil(3 * sigma))
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+    padded = np.pad(values, ((reach, reach), (0, 0)), mode="edge")
+    columns = [np.convolve(c, kernel / kernel.sum(), mode="valid") for c in padded.T]
+    return np.stack(columns, axis=1)
+
+
+def captioned(picture: np.ndarray, title: str, caption: str) -> np.ndarray:
+    """A picture with two lines in its upper left corner."""
+    image = Image.fromarray(picture)
+    draw, size = ImageDraw.Draw(image), max(6, round(0.031 * max(image.size)))
+    for line, (text, weight) in enumerate(((title, "bold"), (caption, "normal"))):
+        face = findfont(FontProperties(family="DejaVu Sans", weight=weight))
+        place = 0.8 * size, size * (0.7 + 1.45 * line)
+        draw.text(place, text, style.INK, ImageFont.truetype(face, size))
+    return np.asarray(image)
+
+
+def save(pictures: Sequence[np.ndarray], path: Path, fps: float) -> list[Path]:
+    """Write a GIF, and an mp4 where imageio-ffmpeg is installed; gives their paths."""
+    gif, mp4 = path.with_suffix(".gif"), path.with_suffix(".mp4")
+    write_file(gif, gif_bytes(pictures, fps))
+    if importlib.util.find_spec("imageio_ffmpeg") is None:
+        return [gif]
+    _write_mp4(pictures, mp4, fps)
+    return [gif, mp4]
+
+
+def gif_bytes(pictures: Sequence[np.ndarray], fps: float) -> bytes:
+    """A GIF, made smaller and with fewer colours until it is below LARGEST_GIF."""
+    data = b""
+    for scale, colours in _GIF_ATTEMPTS:
+        height, width = (round(scale * side) for side in pictures[0].shape[:2])
+        images = [Image.fromarray(p).resize((width, height)) for p in pictures]
+        # One palette for the whole film, or flat parts would flicker.
+        sample = [np.asarray(i) for i in images[:: max(1, len(images) // 8)]]
+        sheet = Image.fromarray(np.concatenate(sample))
+        palette = sheet.quantize(colours, method=Image.Quantize.MEDIANCUT)
+        plain = [i.quantize(palette=palette, dither=Image.Dither.NONE) for i in images]
+        data = _animation(plain, "GIF", 1 / fps, optimize=False)
+        if len(data) < LARGEST_GIF:
+            break
+    return data
+
+
+def webp_bytes(pictures: Sequence[np.ndarray], picture_s: float, largest: int) -> bytes:
+    """A WebP animation of the best quality that fits a size."""
+    images, data = [Image.fromarray(p) for p in pictures], b""
+    for quality in _WEBP_QUALITIES:
+        data = _animation(images, "WEBP", picture_s, quality=quality)
+        if len(data) <= largest:
+            break
+    return data
+
+
+def _animation(images: list, form: str, picture_s: float, **options: Any) -> bytes:
+    out, duration = io.BytesIO(), round(1000 * picture_s)
+    more = {"save_all": True, "append_images": images[1:], "loop": 0, **options}
+    images[0].save(out, format=form, duration=duration, **more)
+    return out.getvalue()
+
+
+def _write_mp4(pictures: Sequence[np.ndarray], path: Path, fps: float) -> None:
+    import imageio_ffmpeg
+
+    height, width = pictures[0].shape[:2]
+    temporary = path.with_name(f".{path.stem}-part.mp4")
+    rate: Any = fps  # ffmpeg takes fractions
+    writer = imageio_ffmpeg.write_frames(str(temporary), (width, height), fps=rate)
+    try:
+        writer.send(None)
+        for picture in pictures:
+            writer.send(np.ascontiguousarray(picture))
+        writer.close()
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Rows to show at some frames, and a ghost to show with them."""
+
+    rows: np.ndarray
+    frames: np.ndarray
+    ghost: np.ndarray | None = None
+    label: str = ""
+
+    @classmethod
+    def spread(cls, rows: np.ndarray, panels: int, label: str = "") -> "Motion":
+        """A motion at times spread evenly from its first row to its last."""
+        frames = np.linspace(0, len(rows) - 1, panels).round().astype(int)
+        return cls(unbroken(rows), frames, label=label)
+
+
+def strip(
+    path: str | Path,
+    motions: Sequence[Motion],
+    title: str = "",
+    subtitle: str = "",
+    *,
+    tall_px: int = 300,
+    times: bool = True,
+    azimuth_deg: float | None = None,
+    band: Callable[[Axes], None] | None = None,
+) -> None:
+    """Write a PNG with a row of stills per motion; `band` draws below the last."""
+    if not motions:
+        raise ValueError("no motions to draw")
+    top_px, band_px = 84 if title else 24, 100 if band else 24
+    height_px = top_px + len(motions) * (tall_px + 8) + band_px
+    figure = style.sheet(height_px, title, subtitle)
+    left_px = 214 if any(motion.label for motion in motions) else 48
+    for number, motion in enumerate(motions):
+        place_px = left_px, top_px + number * (tall_px + 8), tall_px
+        labels = [f"{f / g1.CONTROL_HZ:.2f} s" if times else "" for f in motion.frames]
+        row(figure, motion, labels, place_px, azimuth_deg)
+        look = {"size": 12, "weight": "bold", "color": style.INK, "va": "center"}
+        middle = 1 - (place_px[1] + tall_px / 2) / height_px
+        figure.text(0.015, middle, _wrapped(motion.label), **look)
+    if band is not None:
+        wide = 1 - (left_px + 24) / style.WIDTH_PX
+        place = left_px / style.WIDTH_PX, 30 / height_px, wide, 62 / height_px
+        band(figure.add_axes(place))
+    style.save(figure, path)
+
+
+def row(
+    figure: Figure,
+    motion: Motion,
+    labels: Sequence[str],
+    place_px: tuple[float, float, int],
+    azimuth_deg: float | None = None,
+) -> None:
+    """Draw stills side by side: left end, distance from the top and height, px."""
+    left_px, top_px, tall_px = place_px
+    height_px, count = figure.get_size_inches()[1] * style.DPI, len(motion.frames)
+    step_px = (style.WIDTH_PX - 24 - left_px) / count
+    wide_px = round(step_px - 5)
+    drawn = shots(
+        *(motion.rows, motion.frames, (wide_px, tall_px), motion.ghost),
+        azimuth_deg=azimuth_deg,
+    )
+    bottom, tall = 1 - (top_px + tall_px) / height_px, tall_px / height_px
+    for i, picture in enumerate(drawn):
+        left = (left_px + i * step_px) / style.WIDTH_PX
+        place = left, bottom, wide_px / style.WIDTH_PX, tall
+        style.panel(figure, place, picture, labels[i])
+
+
+def _wrapped(label: str, columns: int = 16) -> str:
+    """Break a name after its underscores and slashes, so that long ones fit."""
+    lines = [""]
+    for word in label.replace("_", "_ ").replace("/", "/ ").split():
+        if len(lines[-1]) + len(word) > columns and lines[-1]:
+            lines.append("")
+        glue = "" if not lines[-1] or lines[-1][-1] in "_/" else " "
+        lines[-1] += glue + word
+    return "\n".join(lines)
+
+
+def paired_rows(record: Rollout, index: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (T, 36) of a robot and of its reference, as far as the clip goes."""
+    if record.reference is None:
+        raise ValueError(f"{record.names[index]}: no reference to draw beside it")
+    stop = int(record.lengths[index])
+    pair = record.robot, record.reference
+    robot, reference = (x[:stop, index].double().cpu().numpy() for x in pair)
+    return unbroken(robot), reference
+
+
+def write_film(
+    record: Rollout,
+    path: Path,
+    index: int = 0,
+    most_s: float | None = None,
+    caption: str = "",
+) -> list[Path]:
+    """Film a robot beside its reference; captioned with its errors by default."""
+    robot, reference = paired_rows(record, index)
+    stop = len(robot) if most_s is None else min(len(robot), round(most_s * record.fps))
+    frames = np.arange(0, max(stop, 1), STRIDE)
+    found = errors(record.select([index]))
+    drawn = shots(robot, frames, SIZE, reference, beside=True, film=True)
+    for i, frame in enumerate(frames.tolist()):
+        title = f"{record.names[index]}  {frame / record.fps:.2f} s"
+        pose, drift = (_mm(x[frame, 0]) for x in (found.local_mm, found.root_mm))
+        text = caption or f"blue: reference   link error {pose}   drift {drift}"
+        drawn[i] = captioned(drawn[i], title, text)
+    return save(drawn, path, record.fps / STRIDE)
+
+
+def _mm(value: Tensor) -> str:
+    return f"{float(value):.0f} mm" if value.isfinite() else "-"
+
+
+def write_strip(
+    record: Rollout, path: Path, index: int = 0, subtitle: str = ""
+) -> None:
+    """Draw a robot at times spread over a rollout, with its reference as a ghost."""
+    robot, reference = paired_rows(record, index)
+    away_m = np.linalg.norm(robot[:, :2] - reference[:, :2], axis=1)
+    # What follows after the robot has lost its reference is of no interest.
+    last = max(int(np.argmax(np.append(away_m, np.inf) > 1.5 * _NEAR_M)) - 1, 0)
+    frames = np.linspace(0, last, PANELS).round().astype(int)
+    strip(path, [Motion(robot, frames, reference)], record.names[index], subtitle)

@@ -1,0 +1,283 @@
+"""Single runs to look at: printed, as JSON, as a strip of stills and as a film."""
+
+import json
+import textwrap
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from PIL import Image, ImageDraw
+
+from spectral_skills.control.batch import Executed
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.experiments.chaining import ChainRun
+from spectral_skills.experiments.effects import NOTICED, UNITS
+from spectral_skills.experiments.spoken import Spoken
+from spectral_skills.experiments.steer import Composed
+from spectral_skills.motion.corpus import FPS
+from spectral_skills.plots import film, style
+from spectral_skills.rotation import yaw
+from spectral_skills.skill.codes import SkillStream, save_stream
+
+STEERED_FILM_S, SPOKEN_FILM_S = 10.0, 20.0
+"""Length of a film; of a longer run it shows the beginning."""
+SPOKEN_PANELS = 10
+_LETTER_PX = 7.4
+"""Mean width of a letter in the band below a strip."""
+_BAR_PX = 7
+
+
+def show_steered(found: Composed) -> None:
+    """Print the outcome of a steered run beside that of its base."""
+    print(f"run       {found.title}")
+    print(f"falls     {_falls(found.steered)} (unsteered: {_falls(found.plain)})")
+    print(f"effect    {found.effect.name or 'none that is noticeable'}")
+    print(
+        f"distance  {found.distance[1]:.2f} to the nearest skill of the corpus "
+        f"(unsteered: {found.distance[0]:.2f})"
+    )
+    heads = f"{'unsteered':>10s}{'steered':>10s}{'change':>10s}{'predicted':>11s}"
+    print(f"          {'':22s}{heads}")
+    for name, (before, after) in found.measures.items():
+        change, known = after - before, found.predicted.get(name)
+        mark = "*" if abs(change) >= NOTICED[name] else " "
+        predicted = "" if known is None else f"{known:+.2f}"
+        label = f"{name.replace('_', ' ')} ({UNITS[name]})"
+        numbers = f"{before:11.2f}{after:11.2f}{change:+10.2f}{mark}{predicted:>11s}"
+        print(f"          {label:27s}{numbers}".rstrip())
+    print("          * noticeable")
+
+
+def steered_json(found: Composed) -> str:
+    """Everything that `show_steered` prints, for programs."""
+    values = {
+        "run": found.title,
+        "fell": not found.steered.stands,
+        "fell_at_s": _fell_at_s(found.steered),
+        "base_fell": not found.plain.stands,
+        "effect": found.effect.name,
+        "effects": found.effect.changes,
+        "side_effects": found.side_effects,
+        "predicted": found.predicted,
+        "distance_to_corpus": found.distance[1],
+        "base_distance_to_corpus": found.distance[0],
+        "units": UNITS,
+    }
+    return json.dumps(values, indent=1)
+
+
+def show_chain(blended: ChainRun, hard: ChainRun) -> None:
+    """Print the outcome of a chain beside that of the same one with hard switches."""
+    chain = blended.chain
+    print(f"run       {' - '.join(chain.names)}, switches of {chain.switch} steps")
+    for label, one in (("blended", blended), ("at once", hard)):
+        smooth = one.smoothness
+        print(
+            f"{label:10s}falls: {_falls(one.executed)}; joint acceleration in switches "
+            f"{smooth.during:.0f}, elsewhere {smooth.outside:.0f} rad/s^2 (rms)"
+        )
+
+
+def draw_pair(
+    title: str,
+    run: Executed,
+    other: Executed,
+    out: Path,
+    caption: str,
+    with_film: bool,
+    silent: bool = False,
+) -> None:
+    """Write a strip of a run below another, and a film of both."""
+    paths = [("picture", out / "run.png")]
+    pair = [film.Motion.spread(one.rows, film.PANELS) for one in (other, run)]
+    sight = film.sight_deg(other.rows[:1])
+    subtitle = caption.replace("blue", "above")
+    film.strip(paths[0][1], pair, title, subtitle, azimuth_deg=sight)
+    if with_film:
+        steps = min(len(run.rows), len(other.rows))
+        record = Rollout.of_rows(title, run.rows[:steps], other.rows[:steps])
+        length = {"most_s": STEERED_FILM_S, "caption": caption}
+        made = film.write_film(record, out / "run", **length)
+        paths += [("film", path) for path in made]
+    for what, path in [] if silent else paths:
+        print(f"{what:10s}{path}")
+
+
+def _falls(run: Executed) -> str:
+    at_s = _fell_at_s(run)
+    return "no" if at_s is None else f"at {at_s:.1f} s"
+
+
+def _fell_at_s(run: Executed) -> float | None:
+    return None if run.fell_at is None else run.fell_at / FPS
+
+
+def show_spoken(spoken: Spoken) -> None:
+    """Print how a text was understood and what the robot did."""
+    print(f"run         {spoken.text}")
+    wide = max(len(step.sentence) for step in spoken.steps)
+    for number, step in enumerate(spoken.steps):
+        label = "" if number else "understood"
+        span = f"{step.begin / spoken.fps:4.1f} to {step.end / spoken.fps:4.1f} s"
+        meaning = f"not understood: {step.why}; keeps standing"
+        if step.understood:
+            knobs = "".join(f", {knob.label}" for knob in step.knobs)
+            meaning = f"as {step.motion} ({step.cosine:.2f}){knobs}"
+        print(f"{label:12s}{span}  {step.sentence:{wide}s}  {meaning}")
+    travel_m, turn_deg = moved(spoken)
+    at_s = spoken.fell_at_s
+    print(f"falls       {'no' if at_s is None else f'at {at_s:.1f} s'}")
+    print(f"travel      {travel_m:.2f} m, turned by {turn_deg:+.0f} deg")
+    refused = f", {spoken.refused} refused as not finite" if spoken.refused else ""
+    print(f"plans       {spoken.plans}, {spoken.plan_ms:.1f} ms each{refused}")
+
+
+def spoken_json(spoken: Spoken) -> str:
+    """Everything that `show_spoken` prints, for programs."""
+    travel_m, turn_deg = moved(spoken)
+    steps = [
+        {
+            "from_s": step.begin / spoken.fps,
+            "to_s": step.end / spoken.fps,
+            **{
+                name: getattr(step, name)
+                for name in ("sentence", "understood", "motion", "nearest", "cosine")
+            },
+            "knobs": [
+                {"direction": k.direction, "amplitude": k.amplitude, "does": k.effect}
+                for k in step.knobs
+            ],
+        }
+        for step in spoken.steps
+    ]
+    values = {
+        "run": spoken.text,
+        "steps": steps,
+        "seconds": spoken.rollout.steps / spoken.fps,
+        "fell": spoken.fell_at_s is not None,
+        "fell_at_s": spoken.fell_at_s,
+        "travel_m": travel_m,
+        "turn_deg": turn_deg,
+        "plans": spoken.plans,
+        "plans_refused": spoken.refused,
+        "plan_ms": spoken.plan_ms,
+    }
+    return json.dumps(values, indent=1, allow_nan=False)
+
+
+def moved(spoken: Spoken) -> tuple[float, float]:
+    """Distance from the start to the end or the fall, m, and turn to the left, deg."""
+    rows = _rows(spoken)
+    if spoken.fell_at_s is not None:
+        rows = rows[: round(spoken.fell_at_s * spoken.fps) + 1]
+    headings = np.unwrap(yaw(torch.from_numpy(rows[:, 3:7])).numpy())
+    travel_m = np.linalg.norm(rows[-1, :2] - rows[0, :2])
+    return float(travel_m), float(np.degrees(headings[-1] - headings[0]))
+
+
+def draw_spoken(
+    spoken: Spoken, out: Path, with_film: bool, silent: bool = False
+) -> None:
+    """Write the record, the skills, a strip of stills and a film into a folder."""
+    paths = [("record", out / "run.npz")]
+    spoken.rollout.save(paths[0][1])
+    if spoken.encoder:
+        skills = spoken.rollout.skills[:, 0].cpu().numpy()
+        paths.append(("skills", out / "skills.npz"))
+        stream = SkillStream(skills, spoken.text, spoken.fps, spoken.encoder)
+        save_stream(paths[-1][1], stream)
+    paths.append(("picture", out / "run.png"))
+    strip_spoken(spoken, paths[-1][1])
+    if with_film:
+        fps = spoken.fps / film.STRIDE
+        made = film.save(film_spoken(spoken), out / "run", fps)
+        paths += [("film", path) for path in made]
+    for what, path in [] if silent else paths:
+        print(f"{what:12s}{path}")
+
+
+def strip_spoken(spoken: Spoken, path: Path) -> None:
+    """Draw stills over time, and below them the sentence of that time."""
+    rows, count = _rows(spoken), spoken.rollout.steps
+    # A still is of the middle of its panel, so that the band below gives its time.
+    frames = ((np.arange(SPOKEN_PANELS) + 0.5) / SPOKEN_PANELS * count).astype(int)
+    travel_m, turn_deg = moved(spoken)
+    fell = (
+        "no fall" if spoken.fell_at_s is None else f"falls at {spoken.fell_at_s:.1f} s"
+    )
+    summary = f"{travel_m:.1f} m away, turned by {turn_deg:+.0f} degrees, {fell}"
+    sight = film.sight_deg(rows[:1])
+    band: Callable[[Axes], None] = partial(_band, spoken)
+    title = _short(spoken.text, 80)
+    film.strip(
+        *(path, [film.Motion(rows, frames)], title, summary),
+        **{"azimuth_deg": sight, "band": band},
+    )
+
+
+def _band(spoken: Spoken, axes: Axes) -> None:
+    """Sentences over the time of a run; grey where one was not understood."""
+    axes.set(xlim=(0, spoken.rollout.steps), ylim=(0, 1), yticks=[])
+    axes.spines[:].set_visible(False)
+    edges = [0, *(step.end for step in spoken.steps)]
+    axes.set_xticks(edges, [f"{edge / spoken.fps:.1f} s" for edge in edges])
+    axes.tick_params(colors=style.MUTED, labelsize=9.5, length=0, pad=4)
+    first, *_, last = axes.get_xticklabels()
+    first.set_horizontalalignment("left")
+    last.set_horizontalalignment("right")
+    step_px, colours = axes.bbox.width / spoken.rollout.steps, style.COLOURS[:-1]
+    for number, step in enumerate(spoken.steps):
+        colour = colours[number % len(colours)] if step.understood else style.MUTED
+        gap = 2 / step_px
+        axes.axvspan(step.begin + gap, step.end - gap, color=colour)
+        letters = max(6, int(((step.end - step.begin) * step_px - 16) / _LETTER_PX))
+        lines = [step.sentence, _addition(step)]
+        if not lines[1]:
+            lines = textwrap.wrap(step.sentence, letters)[:3]
+        text = "\n".join(_short(line, letters) for line in lines)
+        look: dict[str, Any] = {"ha": "center", "va": "center", "linespacing": 1.35}
+        middle = (step.begin + step.end) / 2
+        axes.text(middle, 0.5, text, color="white", size=11, **look)
+
+
+def film_spoken(spoken: Spoken) -> list[np.ndarray]:
+    """Pictures of the robot with the present sentence above and a bar of time below."""
+    rows, total = _rows(spoken), spoken.rollout.steps
+    stop = min(len(rows), round(SPOKEN_FILM_S * spoken.fps))
+    frames = np.arange(0, stop, film.STRIDE)
+    sight = film.sight_deg(rows[:1])
+    drawn = film.shots(rows, frames, film.SIZE, film=True, azimuth_deg=sight)
+    for i, frame in enumerate(frames.tolist()):
+        step = next((s for s in spoken.steps if frame < s.end), spoken.steps[-1])
+        title = f"{_short(step.sentence, 46)}  {frame / spoken.fps:.2f} s"
+        drawn[i] = film.captioned(drawn[i], title, _short(_addition(step), 60))
+        # In greys: a GIF has too few colours for those of the strip.
+        image = Image.fromarray(drawn[i])
+        pen, width, low = ImageDraw.Draw(image), image.width, image.height
+        pen.rectangle((0, low - _BAR_PX, width, low), fill=style.RULE)
+        done_px = round(frame / total * width)
+        pen.rectangle((-1, low - _BAR_PX, done_px - 1, low), fill=style.MUTED)
+        for other in spoken.steps[:-1]:
+            x = round(other.end / total * width)
+            pen.rectangle((x - 1, low - _BAR_PX, x, low), fill="white")
+        drawn[i] = np.asarray(image)
+    return drawn
+
+
+def _addition(step: Any) -> str:
+    """What there is to say of a step of a spoken run beyond its sentence."""
+    if not step.understood:
+        return "not understood: keeps standing"
+    return ", ".join(knob.label for knob in step.knobs)
+
+
+def _rows(spoken: Spoken) -> np.ndarray:
+    return film.unbroken(spoken.rollout.robot[:, 0].double().cpu().numpy())
+
+
+def _short(text: str, letters: int) -> str:
+    return text if len(text) <= letters else text[: max(1, letters - 1)].rstrip() + "…"
