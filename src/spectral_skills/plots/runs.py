@@ -16,7 +16,7 @@ from spectral_skills.control.batch import Executed
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.chaining import ChainRun
 from spectral_skills.experiments.effects import NOTICED, UNITS
-from spectral_skills.experiments.spoken import Spoken
+from spectral_skills.experiments.spoken import Spoken, SpokenStep
 from spectral_skills.experiments.steer import Composed
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.plots import film, style
@@ -268,7 +268,7 @@ def film_spoken(spoken: Spoken) -> list[np.ndarray]:
     return drawn
 
 
-def _addition(step: Any) -> str:
+def _addition(step: SpokenStep) -> str:
     """What there is to say of a step of a spoken run beyond its sentence."""
     if not step.understood:
         return "not understood: keeps standing"
