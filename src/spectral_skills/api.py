@@ -286,9 +286,9 @@ def film(run: Any, path: Folder) -> list[Path]:
 
     Returns the files: a .gif and, where imageio-ffmpeg is installed, an .mp4.
     """
-    from spectral_skills.plots import rollout_film
+    from spectral_skills.plots.film import write_film
 
-    return rollout_film.film(_rollout(run), Path(path))
+    return write_film(_rollout(run), Path(path))
 
 
 def _rollout(run: Any) -> "Rollout":

@@ -114,11 +114,16 @@ def test_a_strip_shows_robot_and_ghost(tmp_path, monkeypatch):
     assert blue[:, :half].sum() > 50 and blue[:, half:].sum() > 50
 
 
-def test_a_rollout_without_reference_is_refused():
-    """By the name of its clip."""
+def test_a_rollout_without_reference_shows_the_robot_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(film, "SIZE", (64, 48))
+    monkeypatch.setattr(film, "PANELS", 1)
     alone = replace(_record(5), reference=None)
-    with pytest.raises(ValueError, match="stand: no reference"):
-        paired_rows(alone, 0)
+    assert paired_rows(alone, 0)[1] is None
+    assert write_film(alone, tmp_path / "stand")[0].is_file()
+    write_strip(alone, tmp_path / "stand.png")
+    with Image.open(tmp_path / "stand.png") as image:
+        pixels = np.asarray(image.convert("RGB")).astype(int)
+    assert ((pixels[..., 2] - pixels[..., 0]) > 50).sum() < 20  # no blue ghost
 
 
 @pytest.mark.usefixtures("coarse_pictures")

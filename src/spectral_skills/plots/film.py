@@ -97,11 +97,10 @@ def shots(
     tall_m = max(_TALL_M, _WIDE_M * size[1] / size[0]) + 0.55 * gap_m
     distance_m = 0.5 * tall_m / np.tan(np.radians(_FOVY_DEG) / 2)
     renderer = _renderer(*size, backend(), film)
-    show = None if film else True  # a bar for films, on terminals
+    silent = None if film else True  # None: a bar on terminals
+    bar = tqdm(frames.tolist(), "film", unit="picture", disable=silent)
     drawn = []
-    for i, frame in enumerate(
-        tqdm(frames.tolist(), "film", unit="picture", disable=show)
-    ):
+    for i, frame in enumerate(bar):
         x, y = middle[i].tolist()
         view = (x, y, _LOOKAT_M), float(distance_m[i]), azimuth_deg
         poses = [rows[frame]] if ghost is None else [rows[frame], ghost[frame] + shift]
@@ -279,14 +278,13 @@ def _wrapped(label: str, columns: int = 16) -> str:
     return "\n".join(lines)
 
 
-def paired_rows(record: Rollout, index: int) -> tuple[np.ndarray, np.ndarray]:
+def paired_rows(record: Rollout, index: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Rows (T, 36) of a robot and of its reference, as far as the clip goes."""
-    if record.reference is None:
-        raise ValueError(f"{record.names[index]}: no reference to draw beside it")
     stop = int(record.lengths[index])
-    pair = record.robot, record.reference
-    robot, reference = (x[:stop, index].double().cpu().numpy() for x in pair)
-    return unbroken(robot), reference
+    robot = unbroken(record.robot[:stop, index].double().cpu().numpy())
+    if record.reference is None:
+        return robot, None
+    return robot, record.reference[:stop, index].double().cpu().numpy()
 
 
 def write_film(
@@ -300,13 +298,18 @@ def write_film(
     robot, reference = paired_rows(record, index)
     stop = len(robot) if most_s is None else min(len(robot), round(most_s * record.fps))
     frames = np.arange(0, max(stop, 1), STRIDE)
-    found = errors(record.select([index]))
     drawn = shots(robot, frames, SIZE, reference, beside=True, film=True)
+    captions = [caption] * len(frames)
+    if reference is not None and not caption:
+        found = errors(record.select([index]))
+        captions = [
+            f"blue: reference   link error {_mm(found.local_mm[frame, 0])}   "
+            f"drift {_mm(found.root_mm[frame, 0])}"
+            for frame in frames.tolist()
+        ]
     for i, frame in enumerate(frames.tolist()):
         title = f"{record.names[index]}  {frame / record.fps:.2f} s"
-        pose, drift = (_mm(x[frame, 0]) for x in (found.local_mm, found.root_mm))
-        text = caption or f"blue: reference   link error {pose}   drift {drift}"
-        drawn[i] = captioned(drawn[i], title, text)
+        drawn[i] = captioned(drawn[i], title, captions[i])
     return save(drawn, path, record.fps / STRIDE)
 
 
@@ -314,13 +317,14 @@ def _mm(value: Tensor) -> str:
     return f"{float(value):.0f} mm" if value.isfinite() else "-"
 
 
-def write_strip(
-    record: Rollout, path: Path, index: int = 0, subtitle: str = ""
-) -> None:
+def write_strip(record: Rollout, path: Path, index: int = 0, subtitle: str = ""):
     """Draw a robot at times spread over a rollout, with its reference as a ghost."""
     robot, reference = paired_rows(record, index)
-    away_m = np.linalg.norm(robot[:, :2] - reference[:, :2], axis=1)
-    # What follows after the robot has lost its reference is of no interest.
-    last = max(int(np.argmax(np.append(away_m, np.inf) > 1.5 * _NEAR_M)) - 1, 0)
+    last = len(robot) - 1
+    if reference is not None:
+        away_m = np.linalg.norm(robot[:, :2] - reference[:, :2], axis=1)
+        # What follows after the robot has lost its reference is of no interest.
+        lost = np.append(away_m, np.inf) > 1.5 * _NEAR_M
+        last = max(int(np.argmax(lost)) - 1, 0)
     frames = np.linspace(0, last, PANELS).round().astype(int)
     strip(path, [Motion(robot, frames, reference)], record.names[index], subtitle)
