@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from spectral_skills.motion.synthetic.generate import SynthConfig
 from spectral_skills.planner.recipes import PLAN
-from spectral_skills.planner.trainer import PlanConfig
+from spectral_skills.planner.train import PlanConfig
 from spectral_skills.skill.recipes import PRETRAIN
 from spectral_skills.skill.trainer import PretrainConfig
 from spectral_skills.tracking.recipes import TRACK

@@ -10,8 +10,7 @@ from small_planner import CONFIG, HEAD, ROBOTS, Letters, make_rows
 from spectral_skills import artifact
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
-from spectral_skills.planner.train import train
-from spectral_skills.planner.trainer import Phrases, Trainer
+from spectral_skills.planner.train import Phrases, Trainer, train
 from spectral_skills.plots.curves import draw_curves
 from spectral_skills.runs import read_log
 
@@ -122,7 +121,7 @@ def test_rows_that_are_not_finite_are_named(tmp_path, monkeypatch):
     rows._frames["proprio"][0, 6] = float("nan")
     with pytest.raises(ValueError, match="row 6 of the rows"):
         train(CONFIG, rows, Letters(), tmp_path / "run", "cpu")
-    monkeypatch.setattr("spectral_skills.planner.trainer._TYPICAL", 2)
+    monkeypatch.setattr("spectral_skills.planner.train._TYPICAL", 2)
     met = replace(CONFIG, batch=400, updates=3, evaluate_every=3)
     with pytest.raises(ValueError, match="update 1 is not finite; row 6 of the rows"):
         train(met, rows, Letters(), tmp_path / "run", "cpu")
@@ -146,18 +145,18 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
 def test_draws_follow_the_head_s_schedule():
     """Times nearer to noise, all rows, and a tenth of the states left out."""
     trainer = Trainer(CONFIG, make_rows(), Letters())
-    draws = trainer.draw(1, trainer.learned, 50_000)
+    draws = trainer.draw(1, trainer.training_rows, 50_000)
     assert 0 <= draws.time.min() and draws.time.max() <= 0.999
     # E u = 1.5 / 2.5 of Beta(1.5, 1), and P(u < 1/2) = 1/2^1.5
     assert abs(float(draws.time.mean()) - 0.999 * 0.4) < 0.005
     late = float((draws.time > 0.999 / 2).float().mean())
     assert abs(late - 0.5**1.5) < 0.01
     assert abs(float((~draws.keep).float().mean()) - 0.1) < 0.01
-    assert set(draws.rows.tolist()) == set(trainer.learned.tolist())
+    assert set(draws.rows.tolist()) == set(trainer.training_rows.tolist())
     assert set(trainer.held.tolist()) == {49, ROBOTS - 1}
-    same = trainer.draw(1, trainer.learned, 50_000)
+    same = trainer.draw(1, trainer.training_rows, 50_000)
     assert all(torch.equal(a, b) for a, b in zip(draws, same, strict=True))
-    other = trainer.draw(2, trainer.learned, 50_000)
+    other = trainer.draw(2, trainer.training_rows, 50_000)
     assert not torch.equal(draws.noise, other.noise)
 
 

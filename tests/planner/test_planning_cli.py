@@ -16,7 +16,7 @@ from spectral_skills.cli.main import main
 from spectral_skills.motion.synthetic.generate import clip
 from spectral_skills.planner.data import Rows
 from spectral_skills.planner.model import Planner
-from spectral_skills.planner.trainer import PlanConfig, Trainer
+from spectral_skills.planner.train import PlanConfig, Trainer
 from spectral_skills.results import Result
 from spectral_skills.runs import read_log
 

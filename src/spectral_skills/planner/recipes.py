@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from spectral_skills.planner.head import HeadConfig
-from spectral_skills.planner.trainer import PlanConfig
+from spectral_skills.planner.train import PlanConfig
 
 
 def base() -> PlanConfig:

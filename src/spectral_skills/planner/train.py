@@ -1,19 +1,272 @@
-"""Learn to plan: the run, top to bottom."""
+"""Train a planner: flow matching from noise to chunks that robots executed.
 
-from collections.abc import Callable
+The random numbers of an update depend only on the seed and on the update's number, so a
+run that was killed continues with the same batches.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 
 from spectral_skills import training
 from spectral_skills.artifact import Provenance
-from spectral_skills.planner.data import Rows
-from spectral_skills.planner.model import KIND, Planner
-from spectral_skills.planner.text import TextEncoder
-from spectral_skills.planner.trainer import PlanConfig, Trainer
+from spectral_skills.planner.data import Batch, Output, Rows
+from spectral_skills.planner.head import TIMES, HeadConfig
+from spectral_skills.planner.model import KIND, Planner, PlannerConfig
+from spectral_skills.planner.text import TextEncoder, TextStates
 from spectral_skills.results import hardware
-from spectral_skills.runs import RunFolder
+from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors
+
+_LATEST = 0.999
+"""Largest time of the flow at which the velocity is learned; 1 is the data."""
+_TYPICAL = 1 << 14
+"""Number of rows that statistics are taken from."""
+_AT_ONCE = 256
+"""Number of rows that are evaluated together."""
+
+
+@dataclass(frozen=True)
+class PlanConfig:
+    """A planner's training run.
+
+    The learning rate rises linearly during the warm-up, then falls along a cosine to
+    zero at the last update.
+    """
+
+    head: HeadConfig = HeadConfig()
+    """Sizes; the widths of actions and text follow the rows and the language model."""
+    output: Output = "skill"
+    updates: int = 12_000
+    batch: int = 64
+    learning_rate: float = 1e-4
+    weight_decay: float = 1e-5
+    warmup: float = 0.05
+    """Share of the updates."""
+    state_dropout: float = 0.1
+    """Share of rows whose state token is zero."""
+    word_dropout: float = 0.0
+    """Share of tokens that are hidden."""
+    word_noise: float = 0.0
+    """Noise added to token states, in their standard deviations."""
+    clip_norm: float = 1.0
+    evaluate_every: int = 500
+    evaluation_rows: int = 2048
+    checkpoint_every: int = 1000
+    seed: int = 0
+
+    def __post_init__(self):
+        counts = ("updates", "batch", "evaluate_every", "evaluation_rows")
+        for name in (*counts, "checkpoint_every"):
+            if (found := getattr(self, name)) < 1:
+                raise ValueError(f"{name} is {found}, must be at least 1")
+
+    def rate(self, update: int) -> float:
+        """Learning rate of an update, counted from 1."""
+        rise = max(1.0, self.warmup * self.updates)
+        if update < rise:
+            return self.learning_rate * update / rise
+        done = (update - rise) / max(self.updates - rise, 1)
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+
+
+class Phrases:
+    """Token states of all sentences of some motions."""
+
+    def __init__(
+        self,
+        sentences: Sequence[tuple[str, ...]],
+        encoder: TextEncoder,
+        device: torch.device,
+    ):
+        text = encoder.encode([sentence for some in sentences for sentence in some])
+        # Attention is fastest if the number of keys is divisible by eight.
+        room = (0, -text.mask.shape[1] % 8)
+        self.text = TextStates(
+            functional.pad(text.states, (0, 0, *room)),
+            functional.pad(text.mask, room),
+        ).to(device)
+        self.deviation = float(text.states[text.mask].std())
+        counts = torch.tensor([len(some) for some in sentences], device=device)
+        self._counts, self._first = counts, counts.cumsum(0) - counts
+
+    def pick(self, motion: Tensor, uniform: Tensor) -> TextStates:
+        """A sentence of each motion (n,), by uniform random numbers."""
+        one = self._first[motion] + (uniform * self._counts[motion]).long()
+        return TextStates(self.text.states[one], self.text.mask[one])
+
+
+class Draws(NamedTuple):
+    """Random numbers of a batch."""
+
+    rows: Tensor
+    """(n,)"""
+    noise: Tensor
+    """(n, 30, a)"""
+    time: Tensor
+    """(n,) 0 at noise, 1 at data."""
+    phrase: Tensor
+    """(n,) uniform numbers that pick a sentence."""
+    keep: Tensor
+    """(n,) False where the state is hidden."""
+
+
+class Trainer:
+    """Planner, optimizer and data of a run."""
+
+    def __init__(self, config: PlanConfig, rows: Rows, encoder: TextEncoder):
+        self.config, self.rows, self.device = config, rows, rows.device
+        motions = rows.about.motions
+        head = replace(
+            config.head, action=rows.width(config.output), text=encoder.width
+        )
+        whole = PlannerConfig(head, config.output, encoder.name, rows.about)
+        self.training_rows, self.held = rows.split()
+        if not len(self.held):
+            raise ValueError("too few robots: none can be held out of training")
+        own, others = zip(*((m.sentences, m.held_out) for m in motions), strict=True)
+        self.phrases = {"held_out": Phrases(own, encoder, self.device)}
+        """Training sentences and, if every motion has some, held-out sentences."""
+        if all(others):
+            self.phrases["paraphrased"] = Phrases(others, encoder, self.device)
+        torch.manual_seed(config.seed)  # for the weights
+        self.planner = Planner(whole).to(self.device)
+        self.planner.fit(self._typical(), self.phrases["held_out"].text)
+        self.parameters = list(self.planner.parameters())
+        self.optimizer = torch.optim.AdamW(
+            self.parameters,
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        self.generator = torch.Generator(self.device)
+        self.loss = self._loss
+        if self.device.type == "cuda":
+            self.loss = torch.compile(self._loss, dynamic=False)
+
+    def _typical(self) -> Batch:
+        """Training rows at even distances; refuses one that is not finite."""
+        count = min(len(self.training_rows), _TYPICAL)
+        spread = torch.arange(count, device=self.device)
+        rows = self.training_rows[spread * len(self.training_rows) // count]
+        batch = self.rows.batch(rows, self.config.output)
+        if (bad := _not_finite(rows, batch)) is not None:
+            raise ValueError(f"row {bad} of the rows to learn from is not finite")
+        return batch
+
+    def draw(self, update: int, rows: Tensor, count: int) -> Draws:
+        """Random numbers of an update."""
+        generator, device = self.generator, self.device
+        generator.manual_seed((self.config.seed << 32) + update)
+        head = self.planner.config.head
+        place = torch.randint(len(rows), (count,), generator=generator, device=device)
+        size = (count, head.chunk, head.action)
+        noise = torch.randn(size, generator=generator, device=device)
+        uniform = torch.rand((3, count), generator=generator, device=device)
+        # u ~ Beta(1.5, 1), whose distribution is u^1.5; t = (1 - u) * 0.999
+        t = (1 - uniform[0] ** (2 / 3)) * _LATEST
+        keep = uniform[2] >= self.config.state_dropout
+        return Draws(rows[place], noise, t, uniform[1], keep)
+
+    def _loss(self, batch: Batch, draws: Draws, text: TextStates) -> Tensor:
+        """Mean squared error of the velocity."""
+        planner, t = self.planner, draws.time[:, None, None]
+        a, eps = planner.normalize_chunk(batch.chunk), draws.noise
+        velocity = planner.head(
+            (1 - t) * eps + t * a,
+            (TIMES * draws.time).long(),
+            planner.normalize_history(batch.history),
+            *text,
+            draws.keep,
+        )
+        return functional.mse_loss(velocity.float(), a - eps)
+
+    def precision(self) -> torch.autocast:
+        """bf16 on a GPU."""
+        kind = self.device.type
+        return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
+
+    def update(self, number: int) -> tuple[Tensor, Tensor]:
+        """One optimizer step, counted from 1; returns the loss and the norm of the
+        gradient without waiting for the device."""
+        config = self.config
+        draws = self.draw(number, self.training_rows, config.batch)
+        batch = self.rows.batch(draws.rows, config.output)
+        text = self.phrases["held_out"].pick(batch.motion, draws.phrase)
+        # Dropout must not repeat the random numbers of the batch.
+        torch.manual_seed((config.seed << 32) + (1 << 31) + number)
+        text = self._blurred(text)
+        with self.precision():
+            loss = self.loss(batch, draws, text)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, config.clip_norm)
+        for group in self.optimizer.param_groups:
+            group["lr"] = config.rate(number)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach(), norm
+
+    def _blurred(self, text: TextStates) -> TextStates:
+        """Sentences with hidden tokens and noise, as if others had worded them."""
+        states, mask, config = *text, self.config
+        if config.word_noise:
+            scale = config.word_noise * self.phrases["held_out"].deviation
+            states = states + scale * torch.randn_like(states)
+        if config.word_dropout:
+            seen = torch.rand(mask.shape, device=mask.device) >= config.word_dropout
+            seen[:, 0] = True  # the first token stands for the whole sentence
+            mask = mask & seen
+        return TextStates(states, mask)
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, float]:
+        """Losses on held-out robots, with training sentences and with held-out ones.
+
+        Rows, noise and times are always the same.
+        """
+        count = self.config.evaluation_rows
+        draws = self.draw(0, self.held, count)
+        draws = draws._replace(keep=torch.ones_like(draws.keep))
+        self.planner.eval()
+        losses: dict[str, list[Tensor]] = {name: [] for name in self.phrases}
+        for first in range(0, count, _AT_ONCE):
+            some = Draws(*(part[first : first + _AT_ONCE] for part in draws))
+            batch = self.rows.batch(some.rows, self.config.output)
+            for name, phrases in self.phrases.items():
+                text = phrases.pick(batch.motion, some.phrase)
+                with self.precision():
+                    losses[name].append(self._loss(batch, some, text) * len(some.rows))
+        self.planner.train()
+        return {k: float(torch.stack(v).sum()) / count for k, v in losses.items()}
+
+    def broken_row(self, update: int) -> int | None:
+        """The first row of an update that is not finite."""
+        rows = self.draw(update, self.training_rows, self.config.batch).rows
+        return _not_finite(rows, self.rows.batch(rows, self.config.output))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that changes during training."""
+        tensors = {f"planner.{k}": v for k, v in self.planner.state_dict().items()}
+        return tensors | optimizer_tensors(self.optimizer)
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Restore what `tensors` returned."""
+        prefix = "planner."
+        ours = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
+        self.planner.load_state_dict(ours)
+        load_optimizer(self.optimizer, tensors)
+
+
+def _not_finite(rows: Tensor, batch: Batch) -> int | None:
+    fine = batch.history.flatten(1).isfinite().all(1)
+    fine &= batch.chunk.flatten(1).isfinite().all(1)
+    bad = (~fine).nonzero()
+    return int(rows[bad[0, 0]]) if len(bad) else None
 
 
 def train(
