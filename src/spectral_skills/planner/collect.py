@@ -1,10 +1,9 @@
-"""`spectral collect`: robots that are told motions, and what they sense meanwhile.
+"""`spectral collect`: robots that execute motions, and what they sense meanwhile.
 
-Every robot begins on the first frame of its motion, as in the paper. When the motion
-is over it goes on, or another begins from where the robot is, at times earlier: so a
-planner learns how to come from any motion into any other. Some robots do not get
-quite what they are told; what is kept is what they should have been told, which leads
-them back.
+Every robot begins on the first frame of its motion, as in the paper. At the end of a
+motion, and sometimes earlier, it continues or another one begins from where the robot
+is, so that a planner learns to pass from any motion into any other. Some robots are
+disturbed in their commands; the undisturbed commands, which lead them back, are kept.
 """
 
 from collections.abc import Iterator
@@ -27,32 +26,33 @@ from spectral_skills.tracking.randomization import RandomizationConfig
 from spectral_skills.tracking.references import CommandSource, References
 
 LOST_M, LOST_RAD = 0.25, 1.0
-"""A robot whose root is so far from its reference in height, or in angle, has failed:
-the paper's rules of success."""
+"""Distances of a robot's root from its reference, in height and in angle, from which it
+has failed, as in the paper."""
 
 
 @dataclass(frozen=True)
 class CollectConfig:
-    """How rows are collected."""
+    """Settings for collecting rows."""
 
     robots: int = 93
-    """For each motion."""
+    """Number of robots for each motion."""
     steps: int = planned.STEPS
     again: float = 0.5
-    """Chance that a motion which is over goes on."""
+    """Probability that a motion continues at its end."""
     early: float = 0.5
-    """Share of the robots whose motions may be broken off."""
+    """Share of the robots whose motions may be cut short."""
     least_steps: int = 50
-    """Before a motion is broken off."""
+    """Shortest motion, in control steps."""
     astray: float = 0.5
-    """Share of the robots that do not get quite what they are told."""
+    """Share of the robots whose commands are disturbed."""
     astray_std: float = 0.3
-    """How much, in deviations of the commands, anew every `least_steps`."""
+    """Size of the disturbance in standard deviations of the commands; it is drawn again
+    every `least_steps`."""
     seed: int = 0
 
 
 class Placement:
-    """Where on the floor each robot's reference lies: turned, then moved."""
+    """Where on the floor each robot's reference lies: turned, then shifted."""
 
     def __init__(self, count: int, device: torch.device):
         self.turn = torch.zeros(count, device=device)
@@ -60,18 +60,18 @@ class Placement:
         self.there = torch.zeros((count, 2), device=device)
 
     def put(self, which: Tensor, robot: Tensor, first: Tensor) -> None:
-        """Lay the references of some robots (n,) so that they begin under them."""
+        """Place the references of some robots (n,) so that they begin under them."""
         turn = rotation.yaw(robot[:, 3:7]) - rotation.yaw(first[:, 3:7])
         self.turn = torch.where(which, turn, self.turn)
         self.here = torch.where(which[:, None], robot[:, :2], self.here)
         self.there = torch.where(which[:, None], first[:, :2], self.there)
 
     def into(self, rows: Tensor) -> Tensor:
-        """Rows (n, 36) of references as they lie on the floor."""
+        """Rows (n, 36) of references, placed on the floor."""
         return _moved(rows, self.turn, self.there, self.here)
 
     def back(self, root: Tensor) -> Tensor:
-        """Roots (n, 7) of robots as the references see them."""
+        """Roots (n, 7) of robots in the frame of their references."""
         return _moved(root, -self.turn, self.here, self.there)
 
 
@@ -95,7 +95,7 @@ class TeachingSource:
         encoder: SkillEncoder | None,
         config: CollectConfig,
     ):
-        """`loops` are the frames from which motions go on when they are over."""
+        """`loops` are the frames from which motions continue at their ends."""
         n, device = len(motion), motion.device
         self.references, self._loops = references, loops
         self.motion, self.config = motion.clone(), config
@@ -113,7 +113,7 @@ class TeachingSource:
         return torch.rand(n, generator=self._random, device=self.motion.device)
 
     def _last_frames(self) -> Tensor:
-        """(n,) frames after which robots get another motion."""
+        """(n,) frames after which robots continue or get another motion."""
         n, config = len(self.motion), self.config
         whole = self.references.lengths[self.motion] - 1
         some = self._frame + config.least_steps + (self._draw(n) * whole).long()
@@ -122,23 +122,23 @@ class TeachingSource:
 
     @torch.no_grad()
     def source(self, step: int, qpos: Tensor) -> Tensor:
-        """What robots are told, and for some a little else."""
+        """Commands for this step, disturbed for some robots."""
         if step:
             self._frame += 1
             self._begin(qpos)
         rows = self._places.into(self.references.at(self.motion, self._frame).rows)
         seen = self._places.back(qpos[:, :7])
-        told = self._commands(self.motion, self._frame, seen[:, :3], seen[:, 3:])
+        command = self._commands(self.motion, self._frame, seen[:, :3], seen[:, 3:])
         self._upright &= ~_lost(qpos, rows)
-        self._keep(qpos, rows, told)
+        self._keep(qpos, rows, command)
         if step % self.config.least_steps == 0:
-            noise = torch.empty_like(told).normal_(generator=self._random)
-            scale = self.config.astray_std * told.std(dim=0, correction=0)
+            noise = torch.empty_like(command).normal_(generator=self._random)
+            scale = self.config.astray_std * command.std(dim=0, correction=0)
             self._off = torch.where(self._astray[:, None], scale * noise, 0.0)
-        return told + self._off
+        return command + self._off
 
     def _begin(self, qpos: Tensor) -> None:
-        """For robots whose motion is over another one, or the same from its loop."""
+        """Let robots at the end of their motion continue, or begin another one."""
         over = self._frame > self._ends
         n, motions = len(over), self.references.count
         other = (self._draw(n) * motions).long().clamp_max(motions - 1)
@@ -151,14 +151,14 @@ class TeachingSource:
         first = self.references.at(self.motion, self._frame).rows
         self._places.put(over, qpos, first)
 
-    def _keep(self, qpos: Tensor, rows: Tensor, told: Tensor) -> None:
+    def _keep(self, qpos: Tensor, rows: Tensor, command: Tensor) -> None:
         held = self._tracker.command.hold
-        # Held commands are those of the step at which they were given.
+        # A held command is that of the step at which it began.
         if held > 1 and len(self.frames.get("skill", ())) % held:
-            told = self.frames["skill"][-1]
+            command = self.frames["skill"][-1]
         now = {
             "proprio": self._tracker.history[:, -1].half(),
-            "skill": told.half(),
+            "skill": command.half(),
             "root": qpos[:, :7].clone(),
             "reference": rows,
             "motion": self.motion.to(torch.int16),
@@ -168,12 +168,11 @@ class TeachingSource:
             self.frames.setdefault(name, []).append(values)
 
     def track(self, steps: int) -> None:
-        """Nothing that is measured."""
         return None
 
 
 def _lost(qpos: Tensor, reference: Tensor) -> Tensor:
-    """(n,) whether robots have failed; a broken simulation has."""
+    """(n,) whether robots have failed; a broken simulation counts as failed."""
     high = (qpos[:, 2] - reference[:, 2]).abs()
     angle = rotation.angle_between(qpos[:, 3:7], reference[:, 3:7])
     return ~((high < LOST_M) & (angle < LOST_RAD))
@@ -187,7 +186,7 @@ def collect(
     controller_hash: str,
     device: torch.device | str,
 ) -> Rows:
-    """Let robots execute the described motions of a corpus, and keep rows of it."""
+    """Let robots execute the described motions of a corpus, and return their rows."""
     check_match(controller, encoder)
     command = controller.config.command
     if command.kind == "joint":
@@ -233,7 +232,7 @@ def collect(
 
 
 def _words(clips: Motions) -> Iterator[Motion]:
-    """Motions with what they are called."""
+    """Motions with their sentences."""
     for i, own in enumerate(clips.sentences()):
         words = phrases.training(own), phrases.held_out(own)
         yield Motion(clips.names[i], *words, frames=int(clips.lengths[i]))
