@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from spectral_skills.motion.checks import derivatives, inverse_dynamics
-from spectral_skills.motion.synthetic import acts as moves
+from spectral_skills.motion.synthetic import acts
 from spectral_skills.motion.synthetic.body import Body
 from spectral_skills.motion.synthetic.sketch import Sketch
 from spectral_skills.robot import g1
@@ -71,7 +71,7 @@ def squat() -> np.ndarray:
     """Down and up until the time is over."""
     sketch = Sketch(np.random.default_rng(1))
     while sketch.now_s < SECONDS + 0.1:
-        moves.squat(sketch)
+        acts.squat(sketch)
     return Body().perform(sketch.score())
 
 

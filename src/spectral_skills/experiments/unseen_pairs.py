@@ -21,8 +21,7 @@ from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.experiments.effects import UNITS
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics
-from spectral_skills.motion.synthetic import acts as moves
-from spectral_skills.motion.synthetic import bases
+from spectral_skills.motion.synthetic import acts, bases
 from spectral_skills.motion.synthetic.bases import STEPS, Base
 from spectral_skills.motion.synthetic.generate import Piece, perform
 from spectral_skills.motion.synthetic.sketch import Sketch
@@ -186,9 +185,9 @@ def base(lab: Lab, factor: str, steps: int = STEPS) -> Base:
     elif factor == "bow":
         first_s = 0.0
         while sketch.now_s < seconds:
-            moves.bow(sketch)
+            acts.bow(sketch)
     else:
-        moves.MANNER[factor](sketch)
+        acts.MANNER[factor](sketch)
         sketch.walk(seconds, 1.1, forward=0.45)
     first = round(first_s * FPS)
     piece = Piece(factor, "", sketch.score(), (first, first + steps + 1))

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from spectral_skills.motion.synthetic import footsteps as feet
-from spectral_skills.motion.synthetic import pendulum
+from spectral_skills.motion.synthetic import footsteps, pendulum
 from spectral_skills.motion.synthetic.footsteps import (
     LEFT,
     RIGHT,
@@ -87,7 +86,7 @@ def test_soles_roll_without_slipping_or_sinking(speeds):
     score = walking(**speeds)
     steps = plan(score, Path.along(score))
     for side in (LEFT, RIGHT):
-        motion = feet.move(steps, side, score.frames)
+        motion = footsteps.move(steps, side, score.frames)
         c, s = np.cos(motion.pitch), np.sin(motion.pitch)
         points = g1.SOLE_POINTS
         ahead = c[:, None] * points[:, 0] + s[:, None] * points[:, 2]
@@ -104,8 +103,10 @@ def test_soles_roll_without_slipping_or_sinking(speeds):
 
 def test_a_sole_on_its_edge_keeps_the_edge_on_the_floor():
     roll = np.linspace(0.0, 0.15, 20)
-    moved = feet.on_edge(roll, np.zeros(20))
-    edge = np.array((-feet.HALF_WIDTH_M, -feet.ANKLE_M))  # the right one goes down
+    moved = footsteps.on_edge(roll, np.zeros(20))
+    edge = np.array(
+        (-footsteps.HALF_WIDTH_M, -footsteps.ANKLE_M)
+    )  # the right one goes down
     y = moved[:, 1] + np.cos(roll) * edge[0] - np.sin(roll) * edge[1]
     z = moved[:, 2] + np.sin(roll) * edge[0] + np.cos(roll) * edge[1]
     assert np.allclose(z, edge[1], atol=1e-12)

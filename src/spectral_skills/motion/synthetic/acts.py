@@ -1,18 +1,168 @@
-"""Gestures: what the arms do while the rest of the body does something else."""
+"""The factors as acts: each draws its own curves and says what it is.
+
+To add a factor: name it in factors.toml with its weight and its row of pairs, write
+its act here and put it in TRAVEL, STANDING, MANNER or GESTURE.
+"""
 
 import numpy as np
 
-from spectral_skills.motion.synthetic.sketch import (
-    LEFT,
-    RIGHT,
-    SIDES,
-    Phrase,
-    Sketch,
-    Stroke,
-)
+from spectral_skills.motion.synthetic.sketch import LEFT, RIGHT, SIDES, Sketch, Stroke
 
-_HEIGHT = (0.15, 1.05)
-"""How far arms go towards a pose."""
+_HEIGHT = (0.15, 1.05)  # how far arms go towards a pose
+
+
+def _pace(speed: float, slow: float, fast: float) -> tuple[str, ...]:
+    """Words for a speed; an empty one leaves it unsaid."""
+    if speed < slow:
+        return (" slowly", " at a slow pace", " at a leisurely pace")
+    if speed > fast:
+        return (" quickly", " at a brisk pace", " fast")
+    return ("", "", " at a steady pace")
+
+
+def _ramp(speed: float) -> float:
+    return 0.9 + 0.7 * abs(speed)
+
+
+def _fastest(sketch: Sketch, usual: float) -> float:
+    """Who crouches or lifts the feet high walks slower, who uses the arms a little."""
+    if sketch.factors & set(MANNER):
+        return min(usual, 0.6)
+    return 0.7 * usual if sketch.factors & set(GESTURE) else usual
+
+
+# Travel: one after the other, each with a start and a stop.
+
+
+def forward(sketch: Sketch) -> None:
+    speed = sketch.uniform(0.3, _fastest(sketch, 1.3))
+    sketch.walk(sketch.uniform(2.0, 5.0), _ramp(speed), forward=speed)
+    where = sketch.choose("forward", "straight ahead", "ahead")
+    how = sketch.choose(*_pace(speed, 0.55, 1.0))
+    sketch.act(f"walk {where}{how}", f"walking {where}{how}")
+
+
+def backward(sketch: Sketch) -> None:
+    speed = sketch.uniform(0.3, _fastest(sketch, 0.75))
+    sketch.walk(sketch.uniform(2.0, 4.5), _ramp(speed), forward=-speed)
+    how = sketch.choose(*_pace(speed, 0.42, 0.62))
+    where = sketch.choose("backward", "backwards")
+    sketch.act(f"walk {where}{how}", f"walking {where}{how}")
+
+
+def sideways(sketch: Sketch) -> None:
+    side, speed = sketch.choose(LEFT, RIGHT), sketch.uniform(0.3, 0.42)
+    sign = 1 if side == LEFT else -1
+    wider = max(0.0, 0.17 + 0.33 * speed - sketch.width)
+    sketch.walk(sketch.uniform(2.0, 4.5), 0.9, sideways=sign * speed, width=wider)
+    verb, doing = sketch.choose(
+        ("step sideways", "stepping sideways"),
+        ("sidestep", "sidestepping"),
+        ("walk sideways", "walking sideways"),
+    )
+    sketch.act(f"{verb} to the {SIDES[side]}", f"{doing} to the {SIDES[side]}")
+
+
+def turn(sketch: Sketch) -> None:
+    side, rate = sketch.choose(LEFT, RIGHT), sketch.uniform(0.35, 1.0)
+    wider = max(0.0, 0.23 - sketch.width)
+    seconds = sketch.uniform(0.8, 3.5)
+    sketch.walk(seconds, 0.9, turning=rate if side == LEFT else -rate, width=wider)
+    far = rate * (sketch.patience * seconds + 0.9)
+    how = sketch.choose("", " on the spot", " in place")
+    if far > 2.6:
+        how = sketch.choose(" around", " around on the spot")
+    sketch.act(f"turn{how} to the {SIDES[side]}", f"turning{how} to the {SIDES[side]}")
+
+
+def arc(sketch: Sketch) -> None:
+    side = sketch.choose(LEFT, RIGHT)
+    speed = sketch.uniform(0.35, _fastest(sketch, 0.95))
+    rate = sketch.uniform(0.15, 0.75) * (1 if side == LEFT else -1)
+    sketch.walk(sketch.uniform(3.0, 6.0), _ramp(speed), forward=speed, turning=rate)
+    how = sketch.choose("in a curve", "along an arc", "in a wide circle")
+    where = f"{how} to the {SIDES[side]}"
+    sketch.act(f"walk {where}", f"walking {where}")
+
+
+def jog(sketch: Sketch) -> None:
+    speed = sketch.uniform(1.5, 1.9)
+    narrower, higher = 0.13 - sketch.width, sketch.uniform(0.04, 0.08)
+    seconds = sketch.uniform(2.0, 3.6) / sketch.patience
+    sketch.walk(seconds, 2.8, forward=speed, width=narrower, lift=higher)
+    sketch.jogs.append(sketch.walks[-1])
+    verb, doing = sketch.choose(("jog", "jogging"), ("run", "running"))
+    if speed < 1.75:
+        verb, doing = "jog", "jogging"
+    how = sketch.choose("forward", "straight ahead", "at an easy pace")
+    sketch.act(f"{verb} {how}", f"{doing} {how}")
+
+
+# Acts on the spot, one after the other.
+
+
+def stand(sketch: Sketch) -> None:
+    sketch.width = sketch.uniform(0.19, 0.3)
+    sketch.wait(3.5, 7.0)
+    where = sketch.choose("still", "on the spot", "in place")
+    sketch.act(f"stand {where}", f"standing {where}")
+
+
+def squat(sketch: Sketch) -> None:
+    # What is carried stays above the thighs.
+    deep = sketch.uniform(0.14, 0.2 if "carry" in sketch.factors else 0.28)
+    sketch.width = max(sketch.width, sketch.uniform(0.22, 0.32))
+    ramp = sketch.uniform(0.9, 1.5)
+    span = (sketch.now_s + 0.3, sketch.now_s + 0.3 + 2 * ramp + sketch.uniform(0.2, 2))
+    sketch.hold("drop", deep, span, ramp)
+    sketch.hold("lean", 2.3 * deep + 0.12, span, ramp)
+    if not sketch.factors & {"reach", "carry"}:
+        stroke(sketch, (LEFT, RIGHT), "balance", span, ramp)
+    sketch.now_s = span[1] + 0.5
+    how = sketch.choose("", " and stand up again", " and come back up")
+    deeply = " deeply" if deep > 0.23 else " a little" if deep < 0.18 else " down"
+    sketch.act(f"squat{deeply}{how}", f"squatting{deeply}")
+
+
+def bow(sketch: Sketch) -> None:
+    deep, ramp = sketch.uniform(0.45, 0.9), sketch.uniform(0.9, 1.4)
+    span = (sketch.now_s + 0.3, sketch.now_s + 0.3 + 2 * ramp + sketch.uniform(0.3, 2))
+    sketch.hold("lean", deep, span, ramp)
+    sketch.now_s = span[1] + 0.5
+    how = "deeply" if deep > 0.7 else sketch.choose("politely", "slightly")
+    sketch.act(f"bow {how}", f"bowing {how}")
+
+
+def march(sketch: Sketch) -> None:
+    """High steps without travel."""
+    sketch.walk(sketch.uniform(2.5, 5.0), 0.5, forward=0.0)
+    how = sketch.choose("on the spot", "in place")
+    sketch.act(f"march {how}", f"marching {how}")
+
+
+# Manners of travelling or standing.
+
+
+def high(sketch: Sketch) -> None:
+    sketch.lift, sketch.hurry = sketch.uniform(0.1, 0.21), 0.72
+    phrase = sketch.choose(
+        ("lift the feet high", "lifting the feet high", "with high steps"),
+        ("step high", "stepping high", "with exaggerated steps"),
+    )
+    sketch.overlay(*phrase)
+
+
+def crouch(sketch: Sketch) -> None:
+    # Short steps: far behind a bent knee the ankle could not follow.
+    sketch.hurry = 1.3
+    sketch.change("drop", sketch.uniform(0.05, 0.12), 0.1, 0.9)
+    sketch.change("lean", sketch.uniform(0.15, 0.35), 0.1, 0.9)
+    sketch.now_s += 0.5
+    holding = sketch.choose("in a crouch", "with bent knees")
+    sketch.overlay("crouch", "crouching", holding)
+
+
+# Gestures: what the arms do while the rest of the body does something else.
 
 
 def _span(sketch: Sketch, ramp: float) -> tuple[float, float]:
@@ -42,14 +192,14 @@ def stroke(
         sketch.strokes.append(Stroke(side, pose, *span, ramp, shared + own, **more))
 
 
-def _sides(sketch: Sketch) -> tuple[tuple[int, ...], str]:
+def _pose(sketch: Sketch, pose: str, sides: tuple[int, ...] = ()) -> tuple[str, str]:
+    """Let arms go some of the way to a pose, then higher or lower.
+
+    Returns which arms, and how far they go.
+    """
     # Mostly one: arms that always move together would be one thing to a skill.
-    sides = sketch.choose((LEFT,), (RIGHT,), (LEFT,), (RIGHT,), (LEFT, RIGHT))
-    return sides, "both arms" if len(sides) == 2 else f"the {SIDES[sides[0]]} arm"
-
-
-def _pose(sketch: Sketch, pose: str, sides: tuple[int, ...]) -> str:
-    """Let arms go some of the way to a pose, then higher or lower; says how far."""
+    one = ((LEFT,), (RIGHT,), (LEFT,), (RIGHT,), (LEFT, RIGHT))
+    sides = sides or sketch.choose(*one)
     ramp = sketch.uniform(0.7, 1.2)
     start, end = _span(sketch, ramp)
     heights = [(0.0, sketch.uniform(*_HEIGHT))]
@@ -59,56 +209,42 @@ def _pose(sketch: Sketch, pose: str, sides: tuple[int, ...]) -> str:
         at += ramp + sketch.uniform(0.5, 2.0)
     stroke(sketch, sides, pose, (start, end), ramp, heights=tuple(heights))
     far = max(share for _, share in heights)
-    return " a little" if far < 0.45 else " halfway" if far < 0.7 else ""
+    arms = "both arms" if len(sides) == 2 else f"the {SIDES[sides[0]]} arm"
+    return arms, " a little" if far < 0.45 else " halfway" if far < 0.7 else ""
 
 
 def raise_arm(sketch: Sketch) -> None:
-    sides, what = _sides(sketch)
-    far = _pose(sketch, "raise", sides)
-    sketch.overlays.append(
-        Phrase(f"raise {what}{far}", f"raising {what}{far}", f"with {what} raised{far}")
+    arm, far = _pose(sketch, "raise")
+    sketch.overlay(
+        f"raise {arm}{far}", f"raising {arm}{far}", f"with {arm} raised{far}"
     )
 
 
 def spread(sketch: Sketch) -> None:
-    far = _pose(sketch, "spread", (LEFT, RIGHT))
+    _, far = _pose(sketch, "spread", (LEFT, RIGHT))
     how = far or sketch.choose("", " to the sides", " wide")
-    sketch.overlays.append(
-        Phrase(
-            f"spread the arms{how}",
-            f"spreading the arms{how}",
-            f"with the arms spread{far}",
-        )
-    )
+    holding = f"with the arms spread{far}"
+    sketch.overlay(f"spread the arms{how}", f"spreading the arms{how}", holding)
 
 
 def reach(sketch: Sketch) -> None:
-    sides, what = _sides(sketch)
-    far = _pose(sketch, "reach_forward", sides)
-    what = "both hands" if len(sides) == 2 else what.replace("arm", "hand")
-    sketch.overlays.append(
-        Phrase(
-            f"reach forward{far} with {what}",
-            f"reaching forward{far} with {what}",
-            f"with {what} stretched forward{far}",
-        )
-    )
+    arm, far = _pose(sketch, "reach_forward")
+    hand = arm.replace("arm", "hand")
+    where, holding = f"forward{far} with {hand}", f"with {hand} stretched forward{far}"
+    sketch.overlay(f"reach {where}", f"reaching {where}", holding)
 
 
 def reach_up(sketch: Sketch) -> None:
-    sides, what = _sides(sketch)
-    far = _pose(sketch, "reach_up", sides)
-    what = "both hands" if len(sides) == 2 else what.replace("arm", "hand")
-    order = f"reach up{far} with {what}"
-    sketch.overlays.append(Phrase(order, order.replace("reach", "reaching", 1)))
+    arm, far = _pose(sketch, "reach_up")
+    where = f"up{far} with {arm.replace('arm', 'hand')}"
+    sketch.overlay(f"reach {where}", f"reaching {where}")
 
 
 def wave(sketch: Sketch) -> None:
     side, ramp = sketch.choose(LEFT, RIGHT), sketch.uniform(0.7, 1.0)
     span = _span(sketch, ramp)
     stroke(sketch, (side,), "wave", span, ramp, beats=sketch.uniform(1.2, 1.9))
-    what = f"the {SIDES[side]} hand"
-    sketch.overlays.append(Phrase(f"wave {what}", f"waving {what}"))
+    sketch.overlay(f"wave the {SIDES[side]} hand", f"waving the {SIDES[side]} hand")
 
 
 def punch(sketch: Sketch) -> None:
@@ -123,8 +259,8 @@ def punch(sketch: Sketch) -> None:
         delay = late if side == RIGHT else 0.0
         beats = rate if side in hands else 0.0
         stroke(sketch, (side,), "guard", (start, end), ramp, beats=beats, delay_s=delay)
-    what = "both fists" if len(hands) == 2 else f"the {SIDES[hands[0]]} fist"
-    sketch.overlays.append(Phrase(f"punch with {what}", f"punching with {what}"))
+    fists = "both fists" if len(hands) == 2 else f"the {SIDES[hands[0]]} fist"
+    sketch.overlay(f"punch with {fists}", f"punching with {fists}")
 
 
 def carry(sketch: Sketch) -> None:
@@ -133,202 +269,13 @@ def carry(sketch: Sketch) -> None:
     if sketch.uniform(0, 1) < 0.5:
         span = (sketch.uniform(0.05, 0.3), sketch.now_s - sketch.uniform(0.1, 0.4))
     stroke(sketch, (LEFT, RIGHT), "carry", span, ramp)
-    thing = sketch.choose("a box", "a crate", "something")
-    sketch.overlays.append(
-        Phrase(
-            f"carry {thing} with both hands",
-            f"carrying {thing} with both hands",
-            f"carrying {thing}",
-        )
-    )
+    doing = f"carrying {sketch.choose('a box', 'a crate', 'something')}"
+    order = doing.replace("carrying", "carry", 1)
+    sketch.overlay(f"{order} with both hands", f"{doing} with both hands", doing)
 
 
-GESTURE = {
-    "raise": raise_arm,
-    "spread": spread,
-    "reach": reach,
-    "reach_up": reach_up,
-    "wave": wave,
-    "punch": punch,
-    "carry": carry,
-}
-POSES = frozenset(("raise", "spread", "reach", "reach_up"))
-"""Those that may be held at any height."""
-
-
-# The factors as acts: each draws its own curves and says what it is.
-#
-# To add a factor: name it in `factors.py` with its row of the table, write its act
-# here and put it in TRAVEL, STANDING or MANNER, or in GESTURE of `gestures.py`.
-
-
-def _pace(speed: float, slow: float, fast: float) -> tuple[str, ...]:
-    """Words for a speed; an empty one leaves it unsaid."""
-    if speed < slow:
-        return (" slowly", " at a slow pace", " at a leisurely pace")
-    if speed > fast:
-        return (" quickly", " at a brisk pace", " fast")
-    return ("", "", " at a steady pace")
-
-
-def _ramp(speed: float) -> float:
-    return 0.9 + 0.7 * abs(speed)
-
-
-# Travel: one after the other, each with a start and a stop.
-
-
-def forward(sketch: Sketch) -> None:
-    speed = sketch.uniform(0.3, _fastest(sketch, 1.3))
-    sketch.walk(sketch.uniform(2.0, 5.0), _ramp(speed), forward=speed)
-    where = sketch.choose("forward", "straight ahead", "ahead")
-    how = sketch.choose(*_pace(speed, 0.55, 1.0))
-    sketch.acts.append(Phrase(f"walk {where}{how}", f"walking {where}{how}"))
-
-
-def backward(sketch: Sketch) -> None:
-    speed = sketch.uniform(0.3, _fastest(sketch, 0.75))
-    sketch.walk(sketch.uniform(2.0, 4.5), _ramp(speed), forward=-speed)
-    how = sketch.choose(*_pace(speed, 0.42, 0.62))
-    where = sketch.choose("backward", "backwards")
-    sketch.acts.append(Phrase(f"walk {where}{how}", f"walking {where}{how}"))
-
-
-def sideways(sketch: Sketch) -> None:
-    side, speed = sketch.choose(LEFT, RIGHT), sketch.uniform(0.3, 0.42)
-    sign = 1 if side == LEFT else -1
-    wider = max(0.0, 0.17 + 0.33 * speed - sketch.width)
-    seconds = sketch.uniform(2.0, 4.5)
-    sketch.walk(seconds, 0.9, sideways=sign * speed, width=wider)
-    how = sketch.choose(
-        f"step sideways to the {SIDES[side]}",
-        f"sidestep to the {SIDES[side]}",
-        f"walk sideways to the {SIDES[side]}",
-    )
-    doing = how.replace("step side", "stepping side").replace("walk ", "walking ")
-    doing = doing.replace("sidestep ", "sidestepping ")
-    sketch.acts.append(Phrase(how, doing))
-
-
-def turn(sketch: Sketch) -> None:
-    side, rate = sketch.choose(LEFT, RIGHT), sketch.uniform(0.35, 1.0)
-    wider = max(0.0, 0.23 - sketch.width)
-    seconds = sketch.uniform(0.8, 3.5)
-    sketch.walk(seconds, 0.9, turning=rate if side == LEFT else -rate, width=wider)
-    far = rate * (sketch.patience * seconds + 0.9)
-    how = sketch.choose("", " on the spot", " in place")
-    if far > 2.6:
-        how = sketch.choose(" around", " around on the spot")
-    order = f"turn{how} to the {SIDES[side]}"
-    sketch.acts.append(Phrase(order, order.replace("turn", "turning", 1)))
-
-
-def arc(sketch: Sketch) -> None:
-    side = sketch.choose(LEFT, RIGHT)
-    speed = sketch.uniform(0.35, _fastest(sketch, 0.95))
-    rate = sketch.uniform(0.15, 0.75) * (1 if side == LEFT else -1)
-    seconds = sketch.uniform(3.0, 6.0)
-    sketch.walk(seconds, _ramp(speed), forward=speed, turning=rate)
-    how = sketch.choose(
-        f"in a curve to the {SIDES[side]}",
-        f"along an arc to the {SIDES[side]}",
-        f"in a wide circle to the {SIDES[side]}",
-    )
-    sketch.acts.append(Phrase(f"walk {how}", f"walking {how}"))
-
-
-def jog(sketch: Sketch) -> None:
-    speed = sketch.uniform(1.5, 1.9)
-    narrower, higher = 0.13 - sketch.width, sketch.uniform(0.04, 0.08)
-    seconds = sketch.uniform(2.0, 3.6) / sketch.patience
-    sketch.walk(seconds, 2.8, forward=speed, width=narrower, lift=higher)
-    sketch.jogs.append(sketch.walks[-1])
-    verb, doing = sketch.choose(("jog", "jogging"), ("run", "running"))
-    if speed < 1.75:
-        verb, doing = "jog", "jogging"
-    how = sketch.choose("forward", "straight ahead", "at an easy pace")
-    sketch.acts.append(Phrase(f"{verb} {how}", f"{doing} {how}"))
-
-
-def _fastest(sketch: Sketch, usual: float) -> float:
-    """Who crouches or lifts the feet high walks slower, who uses the arms a little."""
-    if sketch.factors & set(MANNER):
-        return min(usual, 0.6)
-    return 0.7 * usual if sketch.factors & set(GESTURE) else usual
-
-
-# Acts on the spot, one after the other.
-
-
-def stand(sketch: Sketch) -> None:
-    sketch.width = sketch.uniform(0.19, 0.3)
-    sketch.wait(3.5, 7.0)
-    where = sketch.choose("still", "on the spot", "in place")
-    sketch.acts.append(Phrase(f"stand {where}", f"standing {where}"))
-
-
-def squat(sketch: Sketch) -> None:
-    # What is carried stays above the thighs.
-    deep = sketch.uniform(0.14, 0.2 if "carry" in sketch.factors else 0.28)
-    sketch.width = max(sketch.width, sketch.uniform(0.22, 0.32))
-    ramp = sketch.uniform(0.9, 1.5)
-    span = (sketch.now_s + 0.3, sketch.now_s + 0.3 + 2 * ramp + sketch.uniform(0.2, 2))
-    sketch.hold("drop", deep, span, ramp)
-    sketch.hold("lean", 2.3 * deep + 0.12, span, ramp)
-    if not sketch.factors & {"reach", "carry"}:
-        stroke(sketch, (LEFT, RIGHT), "balance", span, ramp)
-    sketch.now_s = span[1] + 0.5
-    how = sketch.choose("", " and stand up again", " and come back up")
-    deeply = " deeply" if deep > 0.23 else " a little" if deep < 0.18 else " down"
-    sketch.acts.append(Phrase(f"squat{deeply}{how}", f"squatting{deeply}"))
-
-
-def bow(sketch: Sketch) -> None:
-    deep, ramp = sketch.uniform(0.45, 0.9), sketch.uniform(0.9, 1.4)
-    span = (sketch.now_s + 0.3, sketch.now_s + 0.3 + 2 * ramp + sketch.uniform(0.3, 2))
-    sketch.hold("lean", deep, span, ramp)
-    sketch.now_s = span[1] + 0.5
-    how = "deeply" if deep > 0.7 else sketch.choose("politely", "slightly")
-    sketch.acts.append(Phrase(f"bow {how}", f"bowing {how}"))
-
-
-# How one travels, or stands.
-
-
-def high(sketch: Sketch) -> None:
-    sketch.lift, sketch.hurry = sketch.uniform(0.1, 0.21), 0.72
-    order = sketch.choose(
-        ("lift the feet high", "lifting the feet high", "with high steps"),
-        ("step high", "stepping high", "with exaggerated steps"),
-    )
-    sketch.overlays.append(Phrase(*order))
-
-
-def march(sketch: Sketch) -> None:
-    """High steps without travel."""
-    sketch.walk(sketch.uniform(2.5, 5.0), 0.5, forward=0.0)
-    how = sketch.choose("on the spot", "in place")
-    sketch.acts.append(Phrase(f"march {how}", f"marching {how}"))
-
-
-def crouch(sketch: Sketch) -> None:
-    # Short steps: far behind a bent knee the ankle could not follow.
-    sketch.hurry = 1.3
-    sketch.change("drop", sketch.uniform(0.05, 0.12), 0.1, 0.9)
-    sketch.change("lean", sketch.uniform(0.15, 0.35), 0.1, 0.9)
-    sketch.now_s += 0.5
-    sketch.overlays.append(
-        Phrase("crouch", "crouching", sketch.choose("in a crouch", "with bent knees"))
-    )
-
-
-TRAVEL = {
-    "forward": forward,
-    "backward": backward,
-    "sideways": sideways,
-    "turn": turn,
-    "arc": arc,
-    "jog": jog,
-}
+TRAVEL = {act.__name__: act for act in (forward, backward, sideways, turn, arc, jog)}
 STANDING = {"squat": squat, "bow": bow}
 MANNER = {"high": high, "crouch": crouch}
+GESTURE = {"raise": raise_arm}
+GESTURE |= {g.__name__: g for g in (spread, reach, reach_up, wave, punch, carry)}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.synthetic import acts as moves
+from spectral_skills.motion.synthetic import acts
 from spectral_skills.motion.synthetic.acts import stroke
 from spectral_skills.motion.synthetic.generate import Piece, perform
 from spectral_skills.motion.synthetic.sketch import LEFT, RIGHT, Sketch
@@ -57,7 +57,7 @@ def generate(name: str, steps: int = STEPS, seed: int = 0) -> Base:
         first_s = 1.1
     elif name == "squat":
         while sketch.now_s < seconds + 1.0:
-            moves.squat(sketch)
+            acts.squat(sketch)
     else:
         sketch.width, sketch.now_s = 0.22, seconds + 1.0
     score, first = sketch.score(), round(first_s * FPS)

@@ -1,4 +1,5 @@
-"""Pelvis, shoulders and arms of a score: what the body adds to its steps."""
+"""The whole body of a score: targets for pelvis, trunk, arms, feet and mass, then
+inverse kinematics, then corrections for what a pendulum does not know about limbs."""
 
 import numpy as np
 import torch
@@ -11,14 +12,8 @@ from spectral_skills.motion.ik import (
     LinkTarget,
     MassTarget,
 )
-from spectral_skills.motion.synthetic import footsteps as feet
-from spectral_skills.motion.synthetic import pendulum
-from spectral_skills.motion.synthetic import sketch as arms
-from spectral_skills.motion.synthetic.footsteps import (
-    FootMotion,
-    Path,
-    plan,
-)
+from spectral_skills.motion.synthetic import factors, footsteps, pendulum
+from spectral_skills.motion.synthetic.footsteps import FootMotion, Path
 from spectral_skills.motion.synthetic.pendulum import Momentum, Support
 from spectral_skills.motion.synthetic.sketch import (
     FPS,
@@ -27,14 +22,58 @@ from spectral_skills.motion.synthetic.sketch import (
     RIGHT,
     SIDES,
     Score,
+    Stroke,
+    ease,
     soften,
     wander,
 )
 from spectral_skills.robot import g1
 
+POSES = {
+    name: np.array([pose.get(part, 0.0) for part in PARTS])
+    for name, pose in factors.TABLES["poses"].items()
+}
+_ARMS = tuple(tuple(f"{side}_{part}" for part in PARTS) for side in SIDES)
+_COLUMNS = tuple([g1.joint_index(joint) for joint in arm] for arm in _ARMS)
+_FREE = tuple(joint for joint in g1.JOINTS if joint not in (*_ARMS[0], *_ARMS[1]))
+_MIRROR = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+_MARGIN = 0.01
+_FIRST_STEPS, _ROUGH_STEPS, _FINE_STEPS = 4, 3, 15
+_FEWEST_PASSES, _MOST_PASSES = 3, 9
+_CLOSE_M = 0.02  # the zero-moment point is where it should be: no further pass
+_GAIN, _LIMBS_M = 0.8, 0.25  # most that one pass corrects: in a flight it is wild
+# Of the robot, from pelvis to ankle; a leg is used almost, but not quite, stretched.
+_HIP_BELOW_M, _HIP_OUT_M = 0.1027, 0.1185
+_THIGH_M, _SHANK_M, _LEG_M = 0.337, 0.317, 0.639
+# Where soles begin to give way to ankles that are near their limits, rad.
+_ANKLE_ROLL, _ANKLE_PITCH = 0.2, 0.71
+
+
+def perform_stroke(arm: np.ndarray, stroke: Stroke) -> None:
+    """Blend a stroke into a (T, 7) arm, in place."""
+    t = np.arange(len(arm)) / FPS
+    ramp = stroke.ramp_s
+    # The elbow follows the shoulder a little later, as people's do.
+    late = np.array([0.0, 0.0, 0.05, 0.12, 0.15, 0.15, 0.15]) * ramp
+    weights = [
+        ease((t - (stroke.start_s + x)) / ramp)
+        * ease(((stroke.end_s + x) - t) / ramp)
+        * stroke.height(t - x)
+        for x in late
+    ]
+    beat = np.zeros((len(t), len(PARTS)))
+    if stroke.pose == "wave":
+        since = t - stroke.start_s - 0.6 * ramp
+        sideways = np.sin(2 * np.pi * stroke.beats * since) * ease(since / 0.4)
+        beat[:, :4] = sideways[:, None] * (0.17, 0.06, 0.2, 0.23)
+    elif stroke.pose == "guard":
+        beat = stroke.blows(t)[:, None] * (POSES["punch"] - POSES["guard"])
+    target = POSES[stroke.pose] + stroke.offset + beat
+    arm += np.stack(weights, axis=1) * (target - arm)
+
 
 class Trunk:
-    """Pelvis, torso and arms of a score, over time."""
+    """Pelvis, torso and arms of a score over time: what the body adds to its steps."""
 
     def __init__(
         self, score: Score, path: Path, support: Support, soles: list[FootMotion]
@@ -42,23 +81,22 @@ class Trunk:
         self._score = score
         t = np.arange(score.frames) / FPS
         rng = np.random.default_rng(score.style.seed)
-        self.yaw = soften(path.yaw, 5.0)
-        apart = soles[RIGHT].position[:, :2] - soles[LEFT].position[:, :2]
-        heading = np.stack((np.cos(self.yaw), np.sin(self.yaw)), axis=1)
+        yaw = soften(path.yaw, 5.0)
+        between = soles[RIGHT].position[:, :2] - soles[LEFT].position[:, :2]
         # How far the right foot is ahead of the left one.
-        lead = soften((apart * heading).sum(axis=1), 2.0)
+        lead = soften((between * footsteps.headings(yaw)).sum(axis=1), 2.0)
         side = soften(2.0 * support.load - 1.0, 4.0)
         # Also steps that lead nowhere ahead move the arms a little.
         self._lead = lead + 0.09 * side * (1.0 - support.standing)
         self._pace = np.clip(np.abs(score.forward) / 1.2, 0.0, 1.3)
         pace, style, flight = self._pace, score.style, score.flight
-        between = 1.0 - soften(np.abs(2.0 * support.load - 1.0), 3.0)
-        self._shared = between * (1.0 - support.standing)
+        shared = 1.0 - soften(np.abs(2.0 * support.load - 1.0), 3.0)
+        self._shared = shared * (1.0 - support.standing)
         drift = [0.012 * wander(rng, t) for _ in range(4)]
         # The hip of the leg ahead is ahead; the shoulders turn the other way.
-        later = _delayed(self._lead, 3)
-        pelvis_yaw = self.yaw + 0.18 * style.pelvis_turn * later + 0.4 * drift[3]
-        torso_yaw = self.yaw - 0.16 * style.torso_turn * lead + score.twist + drift[0]
+        later = np.concatenate((np.repeat(self._lead[:1], 3), self._lead[:-3]))
+        pelvis_yaw = yaw + 0.18 * style.pelvis_turn * later + 0.4 * drift[3]
+        torso_yaw = yaw - 0.16 * style.torso_turn * lead + score.twist + drift[0]
         tilt = 0.05 * style.pelvis_tilt * (0.3 + 0.7 * pace) * side
         pitch = 0.02 + 0.01 * pace + 0.03 * flight + 0.5 * score.lean
         upright = 0.03 + 0.03 * pace + 0.08 * flight + score.lean
@@ -70,15 +108,39 @@ class Trunk:
         """(T, 29) arms, and legs for the solver to begin with."""
         score, rng = self._score, self._rng
         t = np.arange(score.frames) / FPS
-        swung = _swing(self._lead, score, self._pace)
-        arms.perform(swung, score.strokes)
+        arms = self._swing()
+        for stroke in score.strokes:
+            perform_stroke(arms[stroke.side], stroke)
         # Nobody holds an arm quite still; hands that carry stay together.
-        shared = np.stack([wander(rng, t) for _ in arms.PARTS], axis=1)
-        for arm in swung:
-            own = np.stack([wander(rng, t) for _ in arms.PARTS], axis=1)
+        shared = np.stack([wander(rng, t) for _ in PARTS], axis=1)
+        for arm in arms:
+            own = np.stack([wander(rng, t) for _ in PARTS], axis=1)
             arm += 0.02 * shared + 0.01 * own
             arm[:, 4:] += 0.04 * shared[:, 4:]
-        return arms.as_joints(np.tile(g1.DEFAULT_JOINTS, (score.frames, 1)), swung)
+        joints = np.tile(g1.DEFAULT_JOINTS, (score.frames, 1))
+        joints[:, _COLUMNS[LEFT]] = arms[LEFT]
+        joints[:, _COLUMNS[RIGHT]] = arms[RIGHT] * _MIRROR
+        low, high = g1.SOFT_LIMITS.T
+        return joints.clip(low + _MARGIN, high - _MARGIN)
+
+    def _swing(self) -> list[np.ndarray]:
+        """(T, 7) left and right arm that swing against the legs."""
+        score, arms = self._score, []
+        flight, style = score.flight, score.style
+        # Arms hang away from hips that bend or drop.
+        out = style.shoulder_roll + 0.05 * self._pace + 0.1 * flight
+        out = out + 0.25 * np.maximum(score.lean, 0.0)
+        out = out + 0.8 * np.maximum(score.drop, 0.0)
+        for sign, hang in zip((1.0, -1.0), style.hang, strict=True):
+            # The left arm goes forward (negative pitch) with the right leg.
+            forward = sign * self._lead * style.arm_swing
+            arm = np.zeros((score.frames, len(PARTS)))
+            arm[:, 0] = 0.18 + hang + 0.25 * flight - (0.62 + 0.2 * flight) * forward
+            arm[:, 1] = out
+            arm[:, 2] = 0.05 - 0.15 * flight
+            arm[:, 3] = style.elbow - 0.95 * flight - 0.35 * np.maximum(forward, 0.0)
+            arms.append(arm)
+        return arms
 
     def nominal_height(self) -> np.ndarray:
         """Pelvis height that a person of this style would have."""
@@ -89,61 +151,12 @@ class Trunk:
         return usual - score.drop - dip * self._shared
 
 
-def _swing(lead: np.ndarray, score: Score, pace: np.ndarray) -> list[np.ndarray]:
-    """(T, 7) left and right arm that swing against the legs.
-
-    `lead` is how far the right foot is ahead of the left one, m.
-    """
-    both, flight, style = [], score.flight, score.style
-    # Arms hang away from hips that bend or drop.
-    out = style.shoulder_roll + 0.05 * pace + 0.1 * flight
-    out = out + 0.25 * np.maximum(score.lean, 0.0) + 0.8 * np.maximum(score.drop, 0.0)
-    for sign, hang in zip((1.0, -1.0), style.hang, strict=True):
-        # The left arm goes forward (negative pitch) with the right leg.
-        forward = sign * lead * style.arm_swing
-        arm = np.zeros((score.frames, len(arms.PARTS)))
-        arm[:, 0] = 0.18 + hang + 0.25 * flight - (0.62 + 0.2 * flight) * forward
-        arm[:, 1] = out
-        arm[:, 2] = 0.05 - 0.15 * flight
-        arm[:, 3] = style.elbow - 0.95 * flight - 0.35 * np.maximum(forward, 0.0)
-        both.append(arm)
-    return both
-
-
-def _delayed(values: np.ndarray, frames: int) -> np.ndarray:
-    return np.concatenate((np.repeat(values[:1], frames), values[:-frames]))
-
-
 def turned(yaw: np.ndarray, pitch: np.ndarray, roll: np.ndarray) -> Tensor:
     """(T, 4) quaternions of roll, then pitch, then yaw."""
-
-    def about(axis: int, angle: np.ndarray) -> Tensor:
-        unit = torch.zeros(3, dtype=torch.float64)
-        unit[axis] = 1.0
-        return rotation.from_axis_angle(
-            unit.expand(len(angle), 3), torch.from_numpy(angle)
-        )
-
-    turn = rotation.multiply(about(2, yaw), about(1, pitch))
-    return rotation.multiply(turn, about(0, roll))
-
-
-# The whole body of a score: targets for pelvis, trunk, feet and mass, then inverse
-# kinematics, then corrections for what a pendulum does not know about limbs.
-
-_ARMS = tuple(f"{side}_{part}" for side in SIDES for part in PARTS)
-_FREE = tuple(joint for joint in g1.JOINTS if joint not in _ARMS)
-_FIRST_STEPS, _ROUGH_STEPS, _FINE_STEPS = 4, 3, 15
-_FEWEST_PASSES, _MOST_PASSES = 3, 9
-_CLOSE_M = 0.02
-"""The zero-moment point is where it should be: no further pass."""
-_GAIN, _LIMBS_M = 0.8, 0.25
-"""Most that one pass corrects: next to a flight the point is wild."""
-# Of the robot, from pelvis to ankle; a leg is used almost, but not quite, stretched.
-_HIP_BELOW_M, _HIP_OUT_M = 0.1027, 0.1185
-_THIGH_M, _SHANK_M, _LEG_M = 0.337, 0.317, 0.639
-_ANKLE_ROLL, _ANKLE_PITCH = 0.2, 0.71
-"""Where soles begin to give way to ankles that are near their limits, rad."""
+    axes = torch.eye(3, dtype=torch.float64)[:, None].expand(3, len(yaw), 3)
+    angles = map(torch.from_numpy, (roll, pitch, yaw))
+    x, y, z = map(rotation.from_axis_angle, axes, angles)
+    return rotation.multiply(rotation.multiply(z, y), x)
 
 
 class Body:
@@ -160,9 +173,9 @@ class Body:
     def perform(self, score: Score) -> np.ndarray:
         """(T, 36) rows of a score."""
         path = Path.along(score)
-        steps = plan(score, path)
+        steps = footsteps.plan(score, path)
         support = pendulum.support(score, steps)
-        soles = [feet.move(steps, side, score.frames) for side in (LEFT, RIGHT)]
+        soles = [footsteps.move(steps, side, score.frames) for side in (LEFT, RIGHT)]
         trunk = Trunk(score, path, support, soles)
         start = np.zeros((score.frames, g1.QPOS_SIZE))
         start[:, 3:7], start[:, 7:] = trunk.pelvis.numpy(), trunk.posture()
@@ -181,7 +194,7 @@ class Body:
             legs = _legs(rows[:, :3].numpy(), trunk.pelvis, soles)
             reach = _reach(rows[:, 2].numpy(), legs, length)
             placed = [
-                feet.adapted(sole, _tip(leg, sole), _edge(leg, sole))
+                footsteps.adapted(sole, _tip(leg, sole), _edge(leg, sole))
                 for leg, sole in zip(legs, soles, strict=True)
             ]
             low = _lowered(np.minimum(nominal, reach))
@@ -190,18 +203,18 @@ class Body:
                 # Landing from a flight the pelvis may still be too high: next time.
                 nominal = nominal - _around(tall - above - reach)
             rate = pendulum.stiffness(tall)
-            zmp = feet.kept_on_soles(support.zmp, placed, score.flight)
+            zmp = footsteps.kept_on_soles(support.zmp, placed, score.flight)
             mass = pendulum.follow(zmp + limbs, rate)
             solver = self._fine if last else self._rough if number else self._first
             rows = _solve(solver, last, rows, trunk, placed, mass, tall - above)
             if last:
                 break
             # What swinging limbs do to the zero-moment point, the mass makes up for.
-            dynamics = self._momentum.dynamics(rows, FPS)
-            error = zmp - dynamics.zmp.numpy()
-            carried = np.clip(dynamics.force.numpy() / 0.7, 0.0, 1.0)[:, None]
+            demand = self._momentum.dynamics(rows, FPS)
+            error = zmp - demand.zmp.numpy()
+            carried = np.clip(demand.force.numpy() / 0.7, 0.0, 1.0)[:, None]
             limbs += soften(_GAIN * carried * np.clip(error, -_LIMBS_M, _LIMBS_M), 0.45)
-            above = (dynamics.centre[:, 2] - rows[:, 2]).numpy()
+            above = (demand.centre[:, 2] - rows[:, 2]).numpy()
             close = np.abs(carried * error).max() < _CLOSE_M
             last = close and number + 2 >= _FEWEST_PASSES or number + 2 >= _MOST_PASSES
         return rows.numpy()
@@ -212,7 +225,7 @@ def _solve(
     whole: bool,
     rows: Tensor,
     trunk: Trunk,
-    soles: list[feet.FootMotion],
+    soles: list[FootMotion],
     mass: np.ndarray,
     tall: np.ndarray,
 ) -> Tensor:
@@ -270,14 +283,14 @@ def _reach(height: np.ndarray, legs: list[np.ndarray], length: float) -> np.ndar
     return highest
 
 
-def _edge(leg: np.ndarray, sole: feet.FootMotion) -> np.ndarray:
+def _edge(leg: np.ndarray, sole: FootMotion) -> np.ndarray:
     """Roll of a sole whose leg leans out more than the ankle can make up for."""
     out = leg[:, 1] * np.cos(sole.yaw) - leg[:, 0] * np.sin(sole.yaw)
     lean = np.arctan2(out, -leg[:, 2])
     return np.sign(lean) * _beyond(np.abs(lean) - _ANKLE_ROLL)
 
 
-def _tip(leg: np.ndarray, sole: feet.FootMotion) -> np.ndarray:
+def _tip(leg: np.ndarray, sole: FootMotion) -> np.ndarray:
     """How much a heel rises where the shank leans farther than the ankle bends."""
     ahead = -leg[:, 0] * np.cos(sole.yaw) - leg[:, 1] * np.sin(sole.yaw)
     length = np.linalg.norm(leg, axis=1)

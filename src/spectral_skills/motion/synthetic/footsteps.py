@@ -1,7 +1,9 @@
-"""Where and when the feet stand: a path, and footprints along it.
+"""Where and when the feet stand, and how they move from print to print.
 
 A foot stands where the path passes in the middle of its time on the floor. That one
-rule gives walks in any direction, arcs, turns in place, starts and stops.
+rule gives walks in any direction, arcs, turns in place, starts and stops. On the
+floor a sole rolls over the ball at its heel or toe without slipping. In the air the
+ankle flies from one roll to the next, position and speed continuous.
 """
 
 import math
@@ -14,9 +16,23 @@ from spectral_skills.robot import g1
 
 SIDE_SIGN = (1.0, -1.0)
 SOLE_CENTRE_M = 0.035
-"""How far ahead of the ankle the weight rests in standing."""
+"""Distance ahead of the ankle at which the weight rests in standing."""
+HEEL_M = float(g1.SOLE_POINTS[:, 0].min())
+TOE_M = float(g1.SOLE_POINTS[:, 0].max())
+HALF_WIDTH_M = float(g1.SOLE_POINTS[:, 1].max())
+ANKLE_M = -float(g1.SOLE_POINTS[0, 2])
+_ALONG_M = np.unique(g1.SOLE_POINTS[:, 0])
+_RADIUS = g1.SOLE_RADIUS
 _FIRST_LIFT_S = 0.15
 _SIDE_HURRY, _TURN_HURRY = 3.8, 0.75
+_OUTWARD_M = 0.012
+_ROUNDING_M = 0.015
+_TOUCHING_M, _BESIDE_M = 0.005, 0.016
+
+
+def headings(yaw) -> np.ndarray:
+    """(..., 2) unit vectors ahead."""
+    return np.stack((np.cos(yaw), np.sin(yaw)), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -30,7 +46,7 @@ class Path:
     @classmethod
     def along(cls, score: Score) -> "Path":
         yaw = _integral(score.turning)
-        ahead = np.stack((np.cos(yaw), np.sin(yaw)), axis=1)
+        ahead = headings(yaw)
         left = np.stack((-ahead[:, 1], ahead[:, 0]), axis=1)
         velocity = score.forward[:, None] * ahead + score.sideways[:, None] * left
         return cls(_integral(velocity), yaw)
@@ -57,7 +73,7 @@ class Footprint:
     speed: float
     """Speed of the body ahead at touchdown, m/s."""
     lift_speed: float
-    """The same when the foot lifts."""
+    """Speed of the body ahead when the foot lifts, m/s."""
     flight: float
     """How much of a jog this step is, 0 to 1."""
     drop: float
@@ -77,31 +93,20 @@ class Footsteps:
 
     prints: tuple[Footprint, ...]
     walks: tuple[tuple[int, int], ...]
-    """For every walk the first and last print made in it."""
+    """First and last print of every walk."""
 
     def of(self, side: int) -> list[Footprint]:
         return [p for p in self.prints if p.side == side]
-
-
-def cadence(speed: float, flight: float) -> float:
-    """Steps a second that people on the G1's legs take at a speed."""
-    walk = max(1.3, 1.12 + 0.83 * speed)
-    return (1 - flight) * walk + flight * (2.4 + 0.15 * speed)
-
-
-def double_support(speed: float, flight: float) -> float:
-    """Time on both feet as a share of a step; negative is time in the air."""
-    walk = float(np.clip(0.42 - 0.21 * speed, 0.17, 0.4))
-    return (1 - flight) * walk - flight * 0.3
 
 
 def plan(score: Score, path: Path) -> Footsteps:
     """Footprints of a score."""
     made = [_place(score, path, side, -1.0, 0.0, 0.0) for side in (LEFT, RIGHT)]
     walks = []
-    for begin, end in _intervals(score.stepping):
+    mask = np.concatenate(([0], score.stepping.astype(int), [0]))
+    for begin, end in np.flatnonzero(np.diff(mask)).reshape(-1, 2):
         first = len(made)
-        _walk(score, path, made, begin, end)
+        _walk(score, path, made, begin / FPS, end / FPS)
         walks.append((first, len(made) - 1))
     # A foot lifts shortly before the same foot's next touchdown.
     prints = []
@@ -116,20 +121,24 @@ def plan(score: Score, path: Path) -> Footsteps:
 def _walk(score: Score, path: Path, made: list[Footprint], begin: float, end: float):
     """Append prints; until both feet are set, `lift_s` is when the swing began."""
     touchdown, lift = 0.0, _on_frame(begin + _FIRST_LIFT_S)
-    side = _first_side(score, begin, end)
+    # The foot on the side one goes to begins; otherwise the clip decides.
+    span = slice(int(begin * FPS), int(end * FPS))
+    bias = score.sideways[span].sum() + 0.3 * score.turning[span].sum()
+    side = score.style.seed % 2
+    if abs(bias) / FPS > 0.1:
+        side = LEFT if bias > 0 else RIGHT
     arrived = 0
     while arrived < 2:
-        now = touchdown if touchdown else lift
-        step_s, share = _timing(score, now)
         if not touchdown:
+            step_s, share = _timing(score, lift)
             touchdown = _on_frame(lift + step_s * (1 - share))
-        next_step_s, next_share = _timing(score, touchdown)
+        step_s, share = _timing(score, touchdown)
         # On the floor until the other foot has landed and taken over.
-        middle = touchdown + 0.5 * next_step_s * (1 + next_share)
+        middle = touchdown + 0.5 * step_s * (1 + share)
         made.append(_place(score, path, side, touchdown, lift, middle))
         arrived = arrived + 1 if middle >= end else 0
-        lift = _on_frame(touchdown + next_step_s * next_share)
-        touchdown = _on_frame(touchdown + next_step_s)
+        lift = _on_frame(touchdown + step_s * share)
+        touchdown = _on_frame(touchdown + step_s)
         side = 1 - side
 
 
@@ -165,48 +174,26 @@ def _on_frame(time_s: float) -> float:
 
 
 def _timing(score: Score, time_s: float) -> tuple[float, float]:
+    """Duration of a step, and time on both feet as a share of it.
+
+    The cadence is what people on the G1's legs take at a speed; a negative share is
+    time in the air.
+    """
     frame = _frame(score, time_s)
     # Steps to the side and in a turn are short, so they are quick.
     ahead, aside = score.forward[frame], _SIDE_HURRY * score.sideways[frame]
     around, flight = _TURN_HURRY * score.turning[frame], float(score.flight[frame])
     speed = math.hypot(ahead, aside, around)
-    step_s = 1.0 / (cadence(speed, flight) * float(score.quickness[frame]))
-    return step_s, double_support(speed, flight)
-
-
-def _first_side(score: Score, begin: float, end: float) -> int:
-    """The foot on the side one goes to; otherwise the clip decides."""
-    span = slice(int(begin * FPS), int(end * FPS))
-    bias = score.sideways[span].sum() + 0.3 * score.turning[span].sum()
-    if abs(bias) / FPS > 0.1:
-        return LEFT if bias > 0 else RIGHT
-    return score.style.seed % 2
-
-
-def _intervals(mask: np.ndarray) -> list[tuple[float, float]]:
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.astype(int), [0]))))
-    return [(a / FPS, b / FPS) for a, b in edges.reshape(-1, 2)]
+    walk = max(1.3, 1.12 + 0.83 * speed)
+    cadence = (1 - flight) * walk + flight * (2.4 + 0.15 * speed)
+    both = float(np.clip(0.42 - 0.21 * speed, 0.17, 0.4))
+    step_s = 1.0 / (cadence * float(score.quickness[frame]))
+    return step_s, (1 - flight) * both - flight * 0.3
 
 
 def _integral(rate: np.ndarray) -> np.ndarray:
     steps = 0.5 * (rate[1:] + rate[:-1]) / FPS
     return np.concatenate((np.zeros_like(rate[:1]), np.cumsum(steps, axis=0)))
-
-
-# How the feet move: heel strike, flat, heel off, toe off, swing.
-#
-# On the floor a sole rolls over the ball at its heel or toe without slipping. In the
-# air the ankle flies from one roll to the next, position and speed continuous.
-
-HEEL_M = float(g1.SOLE_POINTS[:, 0].min())
-TOE_M = float(g1.SOLE_POINTS[:, 0].max())
-HALF_WIDTH_M = float(g1.SOLE_POINTS[:, 1].max())
-ANKLE_M = -float(g1.SOLE_POINTS[0, 2])
-_RADIUS = g1.SOLE_RADIUS
-_OUTWARD_M = 0.012
-_ROUNDING_M = 0.015
-_TOUCHING_M, _BESIDE_M = 0.005, 0.016
-_ALONG_M = np.unique(g1.SOLE_POINTS[:, 0])
 
 
 @dataclass(frozen=True)
@@ -217,26 +204,26 @@ class FootMotion:
     """(T, 3), m."""
     yaw: np.ndarray
     pitch: np.ndarray
-    """Toe down is positive, rad."""
+    """Pitch, rad; toe down is positive."""
     roll: np.ndarray
-    """Left edge up is positive, rad."""
+    """Roll, rad; left edge up is positive."""
 
 
 @dataclass(frozen=True)
-class Roll:
+class _Roll:
     """What one print does on the floor: pitch angles and their times."""
 
     strike: float
     """Pitch at touchdown: heel first is negative."""
     flat_s: float
-    """When the whole sole is down."""
+    """Time at which the whole sole is down."""
     push: float
     """Pitch at lift: on the toes is positive."""
     push_off_s: float
-    """When the heel starts to rise."""
+    """Time at which the heel starts to rise."""
 
     @classmethod
-    def of(cls, foot: Footprint) -> "Roll":
+    def of(cls, foot: Footprint) -> "_Roll":
         landing = np.clip(foot.speed / 1.2, -1.0, 1.1)
         leaving = np.clip(foot.lift_speed / 1.2, -1.0, 1.1)
         heel_first = -0.27 * (1 - 0.8 * foot.flight)
@@ -251,43 +238,65 @@ class Roll:
         low = max(foot.drop, 0.0) if leaving > 0 else 0.0
         push += 1.5 * low
         flat = 0.05 + 0.02 * abs(strike) / 0.27 if landing >= 0 else 0.06 + 0.3 * strike
-        stands = foot.lift_s - foot.touchdown_s
         rise = 0.24 - 0.09 * foot.flight + 1.2 * low if push > 0 else 0.12
-        rise = min(rise, 0.55 * stands)
-        return cls(
-            float(strike), foot.touchdown_s + flat, float(push), foot.lift_s - rise
-        )
+        rise = min(rise, 0.55 * (foot.lift_s - foot.touchdown_s))
+        times = (foot.touchdown_s + flat, foot.lift_s - rise)
+        return cls(float(strike), times[0], float(push), times[1])
+
+    def pitch(self, t: np.ndarray, foot: Footprint) -> np.ndarray:
+        """Pitch of the sole while it is on the floor."""
+        strike = np.zeros_like(t)
+        if foot.touchdown_s >= 0:  # else it stood there from the start
+            flattening = self.flat_s - foot.touchdown_s
+            strike = self.strike * (1 - ease((t - foot.touchdown_s) / flattening))
+        push = np.zeros_like(t)
+        if np.isfinite(foot.lift_s):
+            rising = foot.lift_s - self.push_off_s
+            push = self.push * np.clip((t - self.push_off_s) / rising, 0.0, None) ** 2.3
+        return strike + push
 
 
 def move(steps: Footsteps, side: int, frames: int) -> FootMotion:
     """The motion of one foot through its prints."""
-    t = np.arange(frames) / FPS
-    prints = steps.of(side)
-    position, yaw, pitch = np.zeros((frames, 3)), np.zeros(frames), np.zeros(frames)
+    t, prints = np.arange(frames) / FPS, steps.of(side)
+    zeros = np.zeros(frames)
+    motion = FootMotion(np.zeros((frames, 3)), zeros, zeros.copy(), zeros.copy())
     for index, foot in enumerate(prints):
-        roll = Roll.of(foot)
         on_floor = (t >= foot.touchdown_s) & (t <= foot.lift_s)
-        pitch[on_floor] = _stance_pitch(t[on_floor], foot, roll)
-        yaw[on_floor] = foot.yaw
-        ahead, up = _rolled(pitch[on_floor])
-        position[on_floor] = _world(foot, ahead, up)
+        pitch = _Roll.of(foot).pitch(t[on_floor], foot)
+        motion.pitch[on_floor], motion.yaw[on_floor] = pitch, foot.yaw
+        motion.position[on_floor] = _world(foot, *_rolled(pitch))
         if index + 1 < len(prints):
-            after = prints[index + 1]
-            air = (t > foot.lift_s) & (t < after.touchdown_s)
-            _swing(t[air], foot, after, roll, (position, yaw, pitch), air)
-    return FootMotion(position, yaw, pitch, np.zeros(frames))
+            _swing(t, foot, prints[index + 1], motion)
+    return motion
 
 
-def _stance_pitch(t: np.ndarray, foot: Footprint, roll: Roll) -> np.ndarray:
-    strike = np.zeros_like(t)
-    if foot.touchdown_s >= 0:  # else it stood there from the start
-        flattening = roll.flat_s - foot.touchdown_s
-        strike = roll.strike * (1 - ease((t - foot.touchdown_s) / flattening))
-    push = np.zeros_like(t)
-    if np.isfinite(foot.lift_s):
-        rising = foot.lift_s - roll.push_off_s
-        push = roll.push * np.clip((t - roll.push_off_s) / rising, 0.0, None) ** 2.3
-    return strike + push
+def _swing(t: np.ndarray, foot: Footprint, after: Footprint, motion: FootMotion):
+    """Fill the frames in the air between two prints."""
+    start, end = foot.lift_s, after.touchdown_s
+    air, length = (t > start) & (t < end), end - start
+    x = (t[air] - start) / length
+    before = _Roll.of(foot).pitch(np.array((start - 1e-3, start)), foot)
+    rate = (before[1] - before[0]) / 1e-3
+    strike = _Roll.of(after).strike
+    pitch = _flown(x, length, before[1], rate, strike)
+    rolled = _world(foot, *_rolled(before))
+    velocity = (rolled[1] - rolled[0]) / 1e-3
+    target = _world(after, *_rolled(np.array((strike,))))[0]
+    ahead = target[:2] - rolled[1][:2]
+    flat = _flown(x[:, None], length, rolled[1][:2], velocity[:2], target[:2])
+    # Still slowing down when it lands: a foot that waits must reach too far.
+    late = (0.5 * x**3 - x**4 + 0.5 * x**5)[:, None]
+    flat -= (3.0 + 2.5 * after.flight) * ahead * late
+    yaw = foot.yaw + ease(x) * (after.yaw - foot.yaw)
+    # Around the standing leg, not through it.
+    hump = (4 * x * (1 - x)) ** 1.25
+    outward = SIDE_SIGN[foot.side] * _OUTWARD_M * hump
+    flat[:, 0] -= np.sin(yaw) * outward
+    flat[:, 1] += np.cos(yaw) * outward
+    up = _lowest_to_ankle(pitch, _ROUNDING_M * hump) + after.clearance * hump
+    motion.pitch[air], motion.yaw[air] = pitch, yaw
+    motion.position[air] = np.concatenate((flat, up[:, None]), axis=1)
 
 
 def _rolled(pitch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -298,6 +307,25 @@ def _rolled(pitch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ahead, _RADIUS + pivot * s + ANKLE_M * c
 
 
+def _world(foot: Footprint, ahead: np.ndarray, up: np.ndarray) -> np.ndarray:
+    flat = foot.position + ahead[:, None] * headings(foot.yaw)
+    return np.concatenate((flat, up[:, None]), axis=1)
+
+
+def _lowest_to_ankle(pitch: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+    """Height of the ankle over the sole's lowest point, heel and toe blended."""
+    toe, heel = TOE_M * np.sin(pitch), HEEL_M * np.sin(pitch)
+    highest = 0.5 * (toe + heel) + np.sqrt(0.25 * (toe - heel) ** 2 + rounding**2)
+    return _RADIUS + ANKLE_M * np.cos(pitch) + highest
+
+
+def _flown(x, length, start, rate, end):
+    """Quintic from a value and its rate to rest at another; x goes from 0 to 1."""
+    a, d = rate * length, end - start
+    shape = (10 * d - 6 * a) * x**3 + (8 * a - 15 * d) * x**4 + (6 * d - 3 * a) * x**5
+    return start + a * x + shape
+
+
 def kept_on_soles(
     zmp: np.ndarray, soles: list[FootMotion], flight: np.ndarray
 ) -> np.ndarray:
@@ -306,7 +334,7 @@ def kept_on_soles(
     zmp = zmp.copy()
     for sole, other in (soles, soles[::-1]):
         other_up = other.position[:, 2] - _lowest_to_ankle(other.pitch, 0 * other.pitch)
-        heading = np.stack((np.cos(sole.yaw), np.sin(sole.yaw)), axis=1)
+        heading = headings(sole.yaw)
         base = (zmp - sole.position[:, :2]) * heading
         ahead = base.sum(axis=1) + _rolled(sole.pitch)[0]
         # A sphere at x is higher than the toe's by (toe - x) sin(pitch).
@@ -338,55 +366,3 @@ def on_edge(roll: np.ndarray, yaw: np.ndarray) -> np.ndarray:
     left = pivot - _RADIUS * roll - pivot * c - ANKLE_M * s
     up = -pivot * s + ANKLE_M * (c - 1)
     return np.stack((-np.sin(yaw) * left, np.cos(yaw) * left, up), axis=1)
-
-
-def _world(foot: Footprint, ahead: np.ndarray, up: np.ndarray) -> np.ndarray:
-    heading = np.array((np.cos(foot.yaw), np.sin(foot.yaw)))
-    return np.concatenate(
-        (foot.position + ahead[:, None] * heading, up[:, None]), axis=1
-    )
-
-
-def _swing(t, foot, after, roll, into, air) -> None:
-    """Fill the frames in the air between two prints."""
-    position, yaw, pitch = into
-    start, end = foot.lift_s, after.touchdown_s
-    length = end - start
-    x = (t - start) / length
-    moment = np.array((start - 1e-3, start))
-    before = _stance_pitch(moment, foot, roll)
-    rate = (before[1] - before[0]) / 1e-3
-    landing = Roll.of(after)
-    pitch[air] = _flown(x, length, before[1], rate, landing.strike)
-    rolled = _world(foot, *_rolled(before))
-    velocity = (rolled[1] - rolled[0]) / 1e-3
-    target = _world(after, *_rolled(np.array((landing.strike,))))[0]
-    ahead = target[:2] - rolled[1][:2]
-    flat = _flown(x[:, None], length, rolled[1][:2], velocity[:2], target[:2])
-    # Still slowing down when it lands: a foot that waits must reach too far.
-    flat -= (
-        (3.0 + 2.5 * after.flight) * ahead * (0.5 * x**3 - x**4 + 0.5 * x**5)[:, None]
-    )
-    turn = ease(x)
-    yaw[air] = foot.yaw + turn * (after.yaw - foot.yaw)
-    # Around the standing leg, not through it.
-    hump = (4 * x * (1 - x)) ** 1.25
-    outward = SIDE_SIGN[foot.side] * _OUTWARD_M * hump
-    flat[:, 0] -= np.sin(yaw[air]) * outward
-    flat[:, 1] += np.cos(yaw[air]) * outward
-    up = _lowest_to_ankle(pitch[air], _ROUNDING_M * hump) + after.clearance * hump
-    position[air] = np.concatenate((flat, up[:, None]), axis=1)
-
-
-def _lowest_to_ankle(pitch: np.ndarray, rounding: np.ndarray) -> np.ndarray:
-    """Height of the ankle over the sole's lowest point, heel and toe blended."""
-    toe, heel = TOE_M * np.sin(pitch), HEEL_M * np.sin(pitch)
-    highest = 0.5 * (toe + heel) + np.sqrt(0.25 * (toe - heel) ** 2 + rounding**2)
-    return _RADIUS + ANKLE_M * np.cos(pitch) + highest
-
-
-def _flown(x, length, start, rate, end):
-    """Quintic from a value and its rate to rest at another; x goes from 0 to 1."""
-    a, d = rate * length, end - start
-    shape = (10 * d - 6 * a) * x**3 + (8 * a - 15 * d) * x**4 + (6 * d - 3 * a) * x**5
-    return start + a * x + shape

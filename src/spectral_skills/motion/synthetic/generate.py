@@ -1,4 +1,4 @@
-"""Two or three sentences a clip, from what its acts say about themselves."""
+"""A corpus of generated motion, and the embedded one that is always there."""
 
 import fcntl
 import math
@@ -17,83 +17,27 @@ import numpy as np
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import FPS, HEADER
 from spectral_skills.motion.corpus_writer import CorpusWriter
-from spectral_skills.motion.synthetic import acts as gestures
-from spectral_skills.motion.synthetic import acts as moves
-from spectral_skills.motion.synthetic import factors
+from spectral_skills.motion.synthetic import acts, factors
 from spectral_skills.motion.synthetic.sketch import Phrase, Score, Sketch
 from spectral_skills.workers import in_order, one_torch_thread
 
-
-def sentences(sketch: Sketch) -> str:
-    """Different ways to say the same, one a line."""
-    acts, overlays = sketch.acts, sketch.overlays
-    ways = [_order(acts, overlays), _told(acts, overlays)]
-    ways.append(_turned_round(acts, overlays) if overlays else _seen(acts))
-    sketch.rng.shuffle(ways)
-    different = list(dict.fromkeys(ways))
-    return "\n".join(different[: sketch.choose(2, 3)])
-
-
-def _joined(parts: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`"""
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
-
-
-def _order(acts: list[Phrase], overlays: list[Phrase]) -> str:
-    """`walk forward, then squat, carrying a box`"""
-    order = ", then ".join(act.order for act in acts)
-    if not overlays:
-        return order
-    states = [o.holding for o in overlays if o.holding]
-    doing = [o.doing for o in overlays if not o.holding]
-    comma = "," if len(acts) > 1 or len(states) > 1 else ""
-    if states:
-        order = f"{order}{comma} {', '.join(states)}"
-    return f"{order}{comma} while {_joined(doing)}" if doing else order
-
-
-def _turned_round(acts: list[Phrase], overlays: list[Phrase]) -> str:
-    """`raise the right arm while walking forward`"""
-    doing = " and then ".join(act.doing for act in acts)
-    return f"{_joined([o.order for o in overlays])} while {doing}"
-
-
-def _told(acts: list[Phrase], overlays: list[Phrase]) -> str:
-    """`the robot is walking forward, waving the left hand`"""
-    doing = " and then ".join(act.doing for act in acts)
-    if not overlays:
-        return f"the robot is {doing}"
-    meanwhile = _joined([o.doing for o in overlays])
-    if len(acts) > 1:
-        return f"the robot is {meanwhile} while {doing}"
-    return f"the robot is {doing}, {meanwhile}"
-
-
-def _seen(acts: list[Phrase]) -> str:
-    """`a humanoid walking forward, then turning to the left`"""
-    return "a humanoid " + ", then ".join(act.doing for act in acts)
-
-
-# Piece by piece: which factors a clip combines, in which order, in which words.
-
+SOURCE = "spectral-skills generator"
+LICENCE = "Apache-2.0"
+GENERATOR = 1
+"""Version of the generator. Raise it whenever its motions change: caches are named
+after it, and a test compares some clips with recorded numbers."""
 _GOLDEN = 0.6180339887498949
-_ALONE = {
-    "": 4.0,
-    "forward": 9.0,
-    "backward": 4.0,
-    "sideways": 4.0,
-    "turn": 8.0,
-    "arc": 16.0,
-    "jog": 9.0,
-    "high": 4.0,
-    "crouch": 2.0,
-    "squat": 3.0,
-    "bow": 2.0,
-}
-"""Weight of each factor by itself; a gesture by itself has `_GESTURE`."""
-_GESTURE, _PAIR, _PAIR_FORWARD, _TRIPLE = 1.8, 0.75, 2.2, 0.15
-_POSE, _POSE_FORWARD = 6.0, 16.0
-"""Weights of gestures of any height: by themselves, and in a walk."""
+_HELD_POSES = frozenset(("raise", "spread", "reach", "reach_up"))
+
+
+@dataclass(frozen=True)
+class SynthConfig:
+    """What to generate."""
+
+    clips: int = 512
+    """Number of clips; 512 are about an hour."""
+    seed: int = 0
+    """Seed of the corpus."""
 
 
 @dataclass(frozen=True)
@@ -110,19 +54,22 @@ class Piece:
 
 def repertoire() -> dict[frozenset[str], float]:
     """Every combination of factors that occurs, and its weight."""
-    weights: dict[frozenset[str], float] = {}
-    for factor in ("", *factors.FACTORS):
-        usual = _POSE if factor in gestures.POSES else _GESTURE
-        weights[frozenset({factor} - {""})] = _ALONE.get(factor, usual)
+    weight = factors.TABLES["weights"]
+    weights = {
+        frozenset({factor} - {""}): weight["alone"][factor]
+        for factor in ("", *factors.FACTORS)
+    }
     for pair, mark in factors.PAIRS.items():
-        if mark == "x":
-            forward = _POSE_FORWARD if pair & gestures.POSES else _PAIR_FORWARD
-            weights[pair] = forward if "forward" in pair else _PAIR
+        if mark == "x" and "forward" not in pair:
+            weights[pair] = weight["pair"]
+        elif mark == "x":
+            held = "held_pose" if pair & _HELD_POSES else "pair"
+            weights[pair] = weight[f"{held}_with_forward"]
     for three in combinations(factors.FACTORS, 3):
         pairs = combinations(three, 2)
         travels = len(set(three) & set(factors.TRAVELS))
         if travels == 1 and all(factors.PAIRS[frozenset(p)] == "x" for p in pairs):
-            weights[frozenset(three)] = _TRIPLE
+            weights[frozenset(three)] = weight["triple"]
     return weights
 
 
@@ -149,18 +96,18 @@ def compose_factors(
     for factor in sorted(wanted):
         sketch.add(factor)
     sketch.wait(0.4, 0.9)
-    for factor, manner in moves.MANNER.items():
+    for factor, manner in acts.MANNER.items():
         if factor in wanted:
             manner(sketch)
-    acts = [act for factor, act in moves.TRAVEL.items() if factor in wanted]
-    acts += [act for factor, act in moves.STANDING.items() if factor in wanted]
-    if not acts:
-        acts = [moves.march if "high" in wanted else moves.stand]
-    sketch.patience = 0.8 if len(acts) == 1 else 0.3
-    for index in rng.permutation(len(acts)):
-        acts[index](sketch)
+    in_turn = acts.TRAVEL | acts.STANDING
+    todo = [act for factor, act in in_turn.items() if factor in wanted]
+    if not todo:
+        todo = [acts.march if "high" in wanted else acts.stand]
+    sketch.patience = 0.8 if len(todo) == 1 else 0.3
+    for index in rng.permutation(len(todo)):
+        todo[index](sketch)
     sketch.wait(0.1, 0.5)
-    for factor, gesture in gestures.GESTURE.items():
+    for factor, gesture in acts.GESTURE.items():
         if factor in wanted:
             gesture(sketch)
     score = sketch.score()
@@ -170,7 +117,7 @@ def compose_factors(
 
 def _crop(sketch: Sketch, frames: int) -> tuple[int, int]:
     """Half of the walks are shown under way, without their start and stop."""
-    if len(sketch.walks) != 1 or sketch.factors & set(moves.STANDING):
+    if len(sketch.walks) != 1 or sketch.factors & set(acts.STANDING):
         return 0, frames
     if sketch.uniform(0, 1) < 0.5:
         return 0, frames
@@ -181,23 +128,36 @@ def _crop(sketch: Sketch, frames: int) -> tuple[int, int]:
     return int(kept[0] * FPS), int(kept[1] * FPS)
 
 
-# `spectral synth`: a corpus of generated motion, and the one that is always there.
+def sentences(sketch: Sketch) -> str:
+    """Two or three ways to say what a clip does, one a line."""
+    doing, overlays = [act.doing for act in sketch.acts], sketch.overlays
+    ways = [_order(sketch.acts, overlays)]
+    then, meanwhile = " and then ".join(doing), _joined([o.doing for o in overlays])
+    if not overlays:
+        ways += [f"the robot is {then}", "a humanoid " + ", then ".join(doing)]
+    else:
+        many = f"the robot is {meanwhile} while {then}"
+        ways.append(many if len(doing) > 1 else f"the robot is {then}, {meanwhile}")
+        ways.append(f"{_joined([o.order for o in overlays])} while {then}")
+    sketch.rng.shuffle(ways)
+    different = list(dict.fromkeys(ways))
+    return "\n".join(different[: sketch.choose(2, 3)])
 
-SOURCE = "spectral-skills generator"
-LICENCE = "Apache-2.0"
-GENERATOR = 1
-"""Version of the generator. Raise it whenever its motions change: caches are named
-after it, and a test compares some clips with recorded numbers."""
+
+def _joined(parts: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`"""
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
-@dataclass(frozen=True)
-class SynthConfig:
-    """What to generate."""
-
-    clips: int = 512
-    """Number of clips; 512 are about an hour."""
-    seed: int = 0
-    """Another seed, another corpus."""
+def _order(acts: list[Phrase], overlays: list[Phrase]) -> str:
+    """`walk forward, then squat, carrying a box`"""
+    order = ", then ".join(act.order for act in acts)
+    states = [o.holding for o in overlays if o.holding]
+    doing = [o.doing for o in overlays if not o.holding]
+    comma = "," if len(acts) > 1 or len(states) > 1 else ""
+    if states:
+        order = f"{order}{comma} {', '.join(states)}"
+    return f"{order}{comma} while {_joined(doing)}" if doing else order
 
 
 @cache
@@ -211,14 +171,8 @@ def perform(piece: Piece) -> Clip:
     """The motion of a piece."""
     with one_torch_thread():
         rows = _body().perform(piece.score)[slice(*piece.crop)]
-    return Clip.from_qpos(
-        rows,
-        name=piece.name,
-        fps=float(FPS),
-        text=piece.text,
-        source=SOURCE,
-        licence=LICENCE,
-    )
+    about = {"text": piece.text, "source": SOURCE, "licence": LICENCE}
+    return Clip.from_qpos(rows, name=piece.name, fps=float(FPS), **about)
 
 
 def clip(number: int, seed: int = 0) -> Clip:
@@ -235,20 +189,14 @@ def synthesise(out: Path, config: SynthConfig, workers: int | None = None) -> No
     if config.seed < 0:
         raise ValueError(f"--seed {config.seed}: not negative")
     numbers = [str(number) for number in range(config.clips)]
-    job = asdict(config) | {"generator": fingerprint()}
-    writer = CorpusWriter(out, job, numbers)
+    writer = CorpusWriter(out, asdict(config) | {"generator": fingerprint()}, numbers)
     try:
         todo = [int(number) for number in numbers if number not in writer.done]
         made = in_order(partial(clip, seed=config.seed), todo, workers)
-        bar = tqdm(
-            zip(todo, made, strict=True),
-            total=config.clips,
-            initial=config.clips - len(todo),
-            unit="clip",
-            desc="synth",
-            disable=None,
-        )
-        for number, motion in bar:
+        done = config.clips - len(todo)
+        look = {"unit": "clip", "desc": "synth", "disable": None}
+        bar = tqdm(made, total=config.clips, initial=done, **look)
+        for number, motion in zip(todo, bar, strict=True):
             writer.add(str(number), "", [motion], [])
         writer.finish()
     finally:

@@ -9,13 +9,14 @@ off the floor z'' = -g and the same equation leaves c its speed.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.motion.kinematics import Kinematics, LinkPoses
 from spectral_skills.motion.synthetic.footsteps import (
     LEFT,
     SOLE_CENTRE_M,
@@ -26,12 +27,11 @@ from spectral_skills.motion.synthetic.sketch import FPS, Score, soften
 from spectral_skills.robot.model import build_model
 
 GRAVITY = 9.81
-_SHIFT_S = 0.5
-"""How long the weight takes to one foot before the first step, and back."""
+_SHIFT_S = 0.5  # how long the weight takes to one foot before the first step, and back
 _LANDED_S = 0.02
 _NEAR = 0.05
-_FARTHEST_M = 0.1
-"""How far ahead of the ankle a push may be: farther asks too much of its motor."""
+_FARTHEST_M = 0.1  # a push farther ahead of the ankle asks too much of its motor
+_LEAST_FORCE = 0.1  # of the weight; with less there is no zero-moment point
 
 
 @dataclass(frozen=True)
@@ -54,41 +54,31 @@ def support(score: Score, steps: Footsteps) -> Support:
     knots = [(-1.0, *_between(steps.prints[0], steps.prints[1]), 1.0)]
     airborne = np.zeros(score.frames, dtype=bool)
     for first, last in steps.walks:
-        made = steps.prints[first : last + 1]
-        feet = _standing_before(steps, first)
+        earlier, made = steps.prints[:first], steps.prints[first : last + 1]
+        # Left and right print that the robot stands on before the walk.
+        feet = [[p for p in earlier if p.side == side][-1] for side in (0, 1)]
         start_s = feet[made[0].side].lift_s
         carrier = feet[1 - made[0].side]
         knots.append((start_s - _SHIFT_S, *_between(*feet), 1.0))
         knots.append((start_s, *_on(carrier, 0.0), 0.0))
-        for landing in made:
+        for landing in made[:-1]:
             feet[landing.side] = landing
-            if landing is made[-1]:
-                knots.append((landing.touchdown_s, *_on(carrier, 0.5), 0.0))
-                end_s = landing.touchdown_s + _SHIFT_S
-                knots.append((end_s, *_between(*feet), 1.0))
-                break
-            if carrier.lift_s < landing.touchdown_s:
-                airborne |= (t > carrier.lift_s) & (t < landing.touchdown_s)
-                leave, take = (
-                    carrier.lift_s - _LANDED_S,
-                    landing.touchdown_s + _LANDED_S,
-                )
-            else:
-                leave, take = landing.touchdown_s, carrier.lift_s
+            leave, take = landing.touchdown_s, carrier.lift_s
+            if take < leave:
+                airborne |= (t > take) & (t < leave)
+                leave, take = take - _LANDED_S, leave + _LANDED_S
             knots.append((leave, *_on(carrier, 1.0), 0.0))
             knots.append((take, *_on(landing, -1.0), 0.0))
             carrier = landing
+        feet[made[-1].side] = made[-1]
+        stop_s = made[-1].touchdown_s
+        knots.append((stop_s, *_on(carrier, 0.5), 0.0))
+        knots.append((stop_s + _SHIFT_S, *_between(*feet), 1.0))
     times, x, y, left, standing = np.array(knots).T
     curves = [np.interp(t, times, values) for values in (x, y, left, standing)]
     x, y, left, standing = soften(np.stack(curves, axis=1), 1.5).T
     shift = np.stack((x, y), axis=1) + standing[:, None] * score.sway
     return Support(shift, left, airborne, standing)
-
-
-def _standing_before(steps: Footsteps, first: int) -> list[Footprint]:
-    """Left and right print that the robot stands on before print `first`."""
-    earlier = steps.prints[:first]
-    return [[p for p in earlier if p.side == side][-1] for side in (0, 1)]
 
 
 def _on(foot: Footprint, progress: float) -> tuple[float, float, float]:
@@ -189,15 +179,7 @@ def follow(zmp: np.ndarray, rate: np.ndarray) -> np.ndarray:
     return np.array(columns).T
 
 
-# Mass in motion: what a clip asks of the floor, from our own kinematics.
-
-_LEAST_FORCE = 0.1
-"""With less than this part of its weight on the floor a robot has no zero-moment
-point."""
-
-
-@dataclass(frozen=True)
-class Dynamics:
+class FloorDemand(NamedTuple):
     """What T frames ask of the floor; the first and last repeat their neighbour."""
 
     centre: Tensor
@@ -210,32 +192,31 @@ class Dynamics:
 
 
 class Momentum:
-    """Mass properties of the robot's links."""
+    """What motions ask of the floor, from our own kinematics and the links' masses."""
 
-    def __init__(self, dtype: torch.dtype = torch.float64):
+    def __init__(self):
         model = build_model(meshes=False, floor=False)
+        arrays = (model.body_mass, model.body_ipos, model.body_iquat)
+        mass, self._offset, self._axes = (torch.as_tensor(a[1:]) for a in arrays)
+        self._mass, self._inertia = (
+            mass[:, None],
+            torch.as_tensor(model.body_inertia[1:]),
+        )
+        self._kinematics = Kinematics(dtype=torch.float64)
 
-        def tensor(array: np.ndarray) -> Tensor:
-            return torch.as_tensor(array[1:], dtype=dtype)
-
-        self._kinematics = Kinematics(dtype=dtype)
-        self._mass = tensor(model.body_mass)[:, None]
-        self._offset = tensor(model.body_ipos)
-        self._axes = tensor(model.body_iquat)
-        self._inertia = tensor(model.body_inertia)
+    def _centre(self, rows: Tensor) -> tuple[Tensor, LinkPoses, Tensor]:
+        poses = self._kinematics(rows)
+        place = poses.position + rotation.rotate(poses.quaternion, self._offset)
+        return (place * self._mass).sum(-2) / self._mass.sum(), poses, place
 
     def centre(self, rows: Tensor) -> Tensor:
         """(..., 3) centre of mass of (..., 36) rows, m."""
-        poses = self._kinematics(rows)
-        place = poses.position + rotation.rotate(poses.quaternion, self._offset)
-        return (place * self._mass).sum(-2) / self._mass.sum()
+        return self._centre(rows)[0]
 
-    def dynamics(self, rows: Tensor, fps: float) -> Dynamics:
+    def dynamics(self, rows: Tensor, fps: float) -> FloorDemand:
         """Zero-moment point and vertical force of (T, 36) rows."""
-        poses = self._kinematics(rows)
-        place = poses.position + rotation.rotate(poses.quaternion, self._offset)
+        centre, poses, place = self._centre(rows)
         total = self._mass.sum()
-        centre = (place * self._mass).sum(-2) / total
         angular = self._angular(place, poses.quaternion, fps)
         moment = torch.zeros_like(centre)
         moment[1:-1] = angular.diff(dim=0) * fps
@@ -251,7 +232,7 @@ class Momentum:
         zmp = torch.where(enough, point / divisor[:, None], centre[:, :2])
         for values in (zmp, force):
             values[0], values[-1] = values[1], values[-2]
-        return Dynamics(centre, zmp, force)
+        return FloorDemand(centre, zmp, force)
 
     def _angular(self, place: Tensor, turn: Tensor, fps: float) -> Tensor:
         """(T - 1, 3) angular momentum about the origin between the frames."""
