@@ -153,7 +153,10 @@ def test_the_embedded_corpus_is_the_default(tmp_path, monkeypatch, capsys):
             main(["corpus", *arguments])
         told = capsys.readouterr()
         assert expected in told.out + told.err, arguments
-    assert "## Embedded corpus: plausibility" in record.with_suffix(".md").read_text()
+    assert (
+        "Embedded corpus: plausibility"
+        in (tmp_path / "results" / "motions.md").read_text()
+    )
 
 
 def test_doctor_is_content_here():

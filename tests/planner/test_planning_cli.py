@@ -161,7 +161,10 @@ def test_interfaces_are_compared(places, tmp_path, capsys):
     assert {cell["run"] for cell in found["results"]} == {run[:8]}
     told = capsys.readouterr().out
     assert "Skill tracker: oracle" in told and str(out / "interfaces.json") in told
-    assert "## Planning: interfaces" in record.with_suffix(".md").read_text()
+    assert (
+        "Planning: interfaces"
+        in (record.parent / "results" / "planning.md").read_text()
+    )
 
 
 def _of_another_controller(places: dict[str, Path], folder: Path) -> Path:

@@ -253,7 +253,7 @@ def test_evaluate_lafan1_writes_a_page(
     results = [from_dict(Result, json.loads(x)) for x in out.read_text().splitlines()]
     assert {"all", "windows"} < {r.row for r in results}
     assert "paper, 27.0 B" in capsys.readouterr().out
-    assert "594 at 6 B" in record.with_suffix(".md").read_text()
+    assert "594 at 6 B" in (record.parent / "results" / "tracking.md").read_text()
     # A corpus without LAFAN1 is refused in a line.
     words[words.index("--corpus") + 1] = places["corpus"]
     assert _spectral(*words) == 1
