@@ -280,11 +280,11 @@ def _wrapped(label: str, columns: int = 16) -> str:
 
 def paired_rows(record: Rollout, index: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Rows (T, 36) of a robot and of its reference, as far as the clip goes."""
-    stop = int(record.lengths[index])
-    robot = unbroken(record.robot[:stop, index].double().cpu().numpy())
+    stop, record = int(record.lengths[index]), record.numpy()
+    robot = unbroken(np.asarray(record.robot[:stop, index]))
     if record.reference is None:
         return robot, None
-    return robot, record.reference[:stop, index].double().cpu().numpy()
+    return robot, np.asarray(record.reference[:stop, index], np.float64)
 
 
 def write_film(

@@ -186,7 +186,7 @@ def draw_spoken(
     paths = [("record", out / "run.npz")]
     spoken.rollout.save(paths[0][1])
     if spoken.encoder:
-        skills = spoken.rollout.skills[:, 0].cpu().numpy()
+        skills = np.asarray(spoken.rollout.numpy().skills[:, 0])
         paths.append(("skills", out / "skills.npz"))
         stream = SkillStream(skills, spoken.text, spoken.fps, spoken.encoder)
         save_stream(paths[-1][1], stream)
@@ -276,7 +276,7 @@ def _addition(step: SpokenStep) -> str:
 
 
 def _rows(spoken: Spoken) -> np.ndarray:
-    return film.unbroken(spoken.rollout.robot[:, 0].double().cpu().numpy())
+    return film.unbroken(np.asarray(spoken.rollout.numpy().robot[:, 0]))
 
 
 def _short(text: str, letters: int) -> str:
