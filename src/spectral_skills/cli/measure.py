@@ -388,11 +388,11 @@ def report(results: list[Path], /, *, out: Path, films: bool = True) -> None:
         out: Folder for the page, index.html; it needs no other file.
         films: Draw the films too; they take most of the time.
     """
-    from spectral_skills.plots.findings_page import build
+    from spectral_skills.plots.page import findings_page
 
     if out.is_file():
         raise ValueError(f"{out}: a file; name a folder")
-    print(f"page      {build(results, out, films)}")
+    print(f"page      {findings_page(results, out, films)}")
 
 
 def report_skill(

@@ -21,9 +21,8 @@ from spectral_skills.experiments.findings import (
     Findings,
     Series,
 )
-from spectral_skills.plots import findings_film
-from spectral_skills.plots.findings_page import build
-from spectral_skills.plots.findings_table import blocks, tables
+from spectral_skills.plots import film, page
+from spectral_skills.plots.page import findings_page as build
 from spectral_skills.results import Result
 from spectral_skills.robot import g1
 
@@ -78,7 +77,7 @@ def test_a_page_is_whole(tmp_path):
     _findings().save(tmp_path)
     text, read = _read(build([tmp_path], tmp_path / "out"))
     assert text.startswith("<!doctype html>") and 'name="viewport"' in text
-    assert "−0.541<small>paper 0.90</small>" in text
+    assert "-0.5412<small>paper 0.90</small>" in text
     assert "Effect &amp; amplitude" in text and "Dose &lt;curve&gt;" in text
     for told in ("A note.", "1234abcd", "a CPU", "seed 0", "@media print"):
         assert told in text
@@ -105,34 +104,15 @@ def test_maps_and_trails_come_into_the_page(tmp_path):
     assert Findings.load(path).charts[0].series[0] == dots
 
 
-def test_a_row_for_every_row_and_a_column_for_every_metric():
-    """n of most cells once; n that differs, and seeds, where they do."""
-    text = "".join(tables(_findings().results, "dose"))
+def test_tables_have_a_line_per_row_and_a_column_per_metric(tmp_path):
+    """n of most cells is written once, and again where it differs."""
+    _findings().save(tmp_path)
+    text, _ = _read(build([tmp_path], tmp_path))
     assert re.findall(r'scope="row">(.*?)<', text) == ["arm a=+2", "arm a=-2"]
     heads = re.findall(r'scope="col">(.*?)</th>', text)
     assert heads == ["", "n", "shoulder pitch<small>rad</small>", "falls"]
-    assert "<td>3</td><td>−0.541<" in text and "<td>1<small>n 5</small></td>" in text
-    assert text.count("<code>spectral evaluate composition dose</code>") == 1
-    seeds = [_cell("arm", "falls", i, seed=i) for i in range(2)]
-    text = "".join(tables(seeds, "dose"))
-    assert '"col">seed<' in text and "seed 0, 1." in text
-
-
-def test_columns_have_digits_that_fit_their_numbers():
-    """Three of the largest; none of counts; no -0.00, no nan."""
-    values = [123.456, -0.001, float("nan")]
-    text = "".join(tables([_cell(str(v), "x", v) for v in values], ""))
-    assert re.findall(r"<td>(.*?)</td>", text)[1::2] == ["123", "0", "–"]
-    text = "".join(tables([_cell("a", "x", 12.0), _cell("b", "x", 1234.0)], ""))
-    assert re.findall(r"<td>(.*?)</td>", text)[1::2] == ["12", "1,234"]
-
-
-def test_rows_with_other_columns_have_a_table_of_their_own():
-    """But one that lacks a column stays."""
-    results = [_cell(row, m, 1.0) for row in ("a", "b") for m in ("x", "y", "z")]
-    results += [_cell("all", "total", 1.0), _cell("c", "x", 1.0), _cell("c", "y", 1.0)]
-    found = [list(dict.fromkeys(r.row for r in block)) for block in blocks(results)]
-    assert found == [["a", "b", "c"], ["all"]]
+    assert "<td>3</td><td>-0.5412<" in text and "<td>1<small>n 5</small></td>" in text
+    assert text.count("spectral evaluate composition dose") == 1
 
 
 def test_experiments_of_two_folders_are_told_apart(tmp_path):
@@ -151,7 +131,7 @@ def test_what_cannot_be_read_is_told(tmp_path):
     (tmp_path / "half.json").write_text('{"experiment"')
     (tmp_path / "entries.json").write_text("[1, 2]")
     text, _ = _read(build([tmp_path, tmp_path / "empty"], tmp_path / "out"))
-    assert text.count("Left out") == 2 and "broken.json" in text and "half.json" in text
+    assert text.count("Omitted") == 2 and "broken.json" in text and "half.json" in text
     assert "empty: no findings" in text and "entries.json" not in text
 
 
@@ -172,7 +152,7 @@ def _record(folder: Path, name: str, rows: int, broken_from: int | None = None) 
 @pytest.mark.usefixtures("coarse_pictures")
 def test_films_are_in_the_page_or_missed(tmp_path, monkeypatch):
     """1 s of run is 10 pictures of 100 ms; a broken robot stays; gaps are told."""
-    monkeypatch.setattr(findings_film, "SIZE", (48, 40))
+    monkeypatch.setattr(page, "FILM_SIZE", (48, 40))
     _record(tmp_path, "base.npz", 51)
     _record(tmp_path, "run.npz", 51, broken_from=30)
     _record(tmp_path, "nothing.npz", 5, broken_from=0)
@@ -181,7 +161,7 @@ def test_films_are_in_the_page_or_missed(tmp_path, monkeypatch):
     films = tuple(Film(f"film of {run}", run, "base.npz") for run in runs)
     _findings(films=films).save(tmp_path)
     text, read = _read(build([tmp_path], tmp_path / "out"))
-    assert text.count("is left out: the record") == 3 and "gone.npz is missing" in text
+    assert text.count("is omitted: the record") == 3 and "gone.npz is missing" in text
     assert read.alts == ["film of run.npz: the unsteered base and the steered run"] * 2
     clip, strip = (base64.b64decode(u.split(",")[1]) for u in read.loaded)
     with Image.open(io.BytesIO(clip)) as image:
@@ -193,17 +173,16 @@ def test_films_are_in_the_page_or_missed(tmp_path, monkeypatch):
             total += image.info["duration"]
         assert total == 10 * 100
     with Image.open(io.BytesIO(strip)) as image:
-        assert image.size == (findings_film.STILLS * 24, 40)
+        assert image.size == (page.STILLS * 24, 40)
     text, _ = _read(build([tmp_path], tmp_path / "out", films=False))
     assert "data:image/webp" not in text
 
 
 def test_long_runs_are_played_faster(tmp_path, monkeypatch):
     """12 s in 6: as many pictures as 6 s have, and twice the speed is told."""
+    blank = np.zeros((8, 8, 3), np.uint8)
     monkeypatch.setattr(
-        findings_film,
-        "_pictures",
-        lambda rows, frames, *_: [Image.new("RGB", (8, 8))] * len(frames),
+        film, "shots", lambda rows, frames, *_, **__: [blank] * len(frames)
     )
     for name in ("base.npz", "run.npz"):
         _record(tmp_path, name, 601)
