@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import replacing_folder
@@ -25,10 +25,10 @@ _CONFIG, _PROVENANCE = "config.json", "provenance.json"
 
 @dataclass(frozen=True)
 class Provenance:
-    """What made a model: enough to trace a number back to a command."""
+    """The origin of a model: enough to trace a number back to a command."""
 
     kind: str
-    """What the folder holds: skill, controller, planner, directions."""
+    """Content of the folder: skill, controller, planner or directions."""
     command: str = ""
     seed: int = 0
     data_hash: str = ""
@@ -39,12 +39,12 @@ class Provenance:
     weights_hash: str = ""
     format_version: int = VERSION
     frames: int = 0
-    """Control steps that a controller has learned from, with those of its parents."""
+    """Number of control steps that a controller has learned from, with its parents'."""
 
 
 @cache
 def installed_versions() -> dict[str, str]:
-    """Versions a result may depend on."""
+    """Versions of packages that a result may depend on."""
     names = ("spectral-skills", "torch", "numpy", "mujoco", "mujoco-warp", "mjlab")
     found = {"python": platform.python_version()}
     for name in names:
@@ -64,7 +64,7 @@ def save(
 ) -> None:
     """Write a model folder; `max_shard_bytes` splits the weights into files.
 
-    A model in that place is replaced; anything else there is not touched.
+    A model in that place is replaced; a folder with anything else is refused.
     """
     from safetensors import SafetensorError
     from safetensors.torch import save_file
@@ -93,7 +93,7 @@ def save(
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Say so if a folder holds anything but a model: it would be lost."""
+    """Refuse a folder that holds anything but a model, which would be lost."""
     if folder.is_file():
         raise ValueError(f"{folder}: a file; a model is a folder")
     found = [path.name for path in folder.iterdir()] if folder.exists() else []
@@ -105,16 +105,20 @@ def refuse_foreign(folder: Path) -> None:
         )
 
 
-def load(folder: Path, config_class: type[T]) -> tuple[T, dict[str, Tensor]]:
-    """Read config and weights (on the CPU) of a model folder."""
+def load(
+    folder: Path, config_class: type[T], kind: str = ""
+) -> tuple[T, dict[str, Tensor]]:
+    """Read config and weights (on the CPU) of a model folder of some kind."""
     from safetensors.torch import load_file
 
     config_path = folder / _CONFIG
     if not config_path.is_file():
         raise FileNotFoundError(f"{folder}: no model here ({_CONFIG} is missing)")
-    recorded = load_provenance(folder).weights_hash
+    provenance = load_provenance(folder)
+    if kind and provenance.kind != kind:
+        raise ValueError(f"{folder}: a {provenance.kind} model, not a {kind} model")
     config = configs.loads(config_class, config_path.read_text(), str(config_path))
-    if recorded != _hash_weights(folder):
+    if provenance.weights_hash != _hash_weights(folder):
         raise ValueError(
             f"{folder}: the weights are not those of provenance.json; "
             "a shard is missing or was changed"
@@ -125,13 +129,22 @@ def load(folder: Path, config_class: type[T]) -> tuple[T, dict[str, Tensor]]:
     return config, weights
 
 
+def fill(model: nn.Module, weights: dict[str, Tensor], folder: Path | str) -> None:
+    """Put a folder's weights, in float32, into the model of its configuration."""
+    floats = {k: v.float() if v.is_floating_point() else v for k, v in weights.items()}
+    try:
+        model.load_state_dict(floats)
+    except RuntimeError as error:
+        raise ValueError(f"{folder}: weights do not fit config.json: {error}") from None
+
+
 def load_provenance(folder: Path) -> Provenance:
-    """Read where a model came from."""
+    """Read the provenance of a model."""
     path = folder / _PROVENANCE
     if not path.is_file():
         raise FileNotFoundError(f"{folder}: no model here ({_PROVENANCE} is missing)")
     values = configs.parse(path.read_text(), str(path))
-    # Asked before anything else: a newer format may have keys unknown here.
+    # Checked first: a newer format may have keys that are unknown here.
     found = values.get("format_version") if isinstance(values, dict) else None
     if isinstance(found, int) and found > VERSION:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Files and folders that are either as they were or wholly new."""
+"""Replace files and folders in one step, so that a reader never sees half of one."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Fill a temporary folder, then put it in the place of `folder`."""
+    """Fill a temporary folder that then replaces `folder`."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -20,7 +20,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         if not folder.exists():
             os.replace(temporary, folder)
         elif not _exchange(temporary, folder):
-            # No system call for it here: for a moment there is no folder.
+            # Without that system call there is no folder for a moment.
             aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
             os.replace(folder, aside)
             try:
@@ -34,7 +34,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Swap two paths in one step, where the system can: on Linux."""
+    """Swap two paths in one step, where the system can do so (Linux)."""
     renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
     if renameat2 is None:
         return False
@@ -44,7 +44,7 @@ def _exchange(first: Path, second: Path) -> bool:
 
 
 def write_file(path: Path, data: str | bytes) -> None:
-    """Write a file so that it is either the old one or the whole new one."""
+    """Replace a file in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     payload = data.encode() if isinstance(data, str) else data
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)

@@ -27,7 +27,7 @@ def to_dict(config: Any) -> Any:
 
 
 def from_dict(cls: type[T], values: Any, where: str = "") -> T:
-    """Rebuild a dataclass; says which key is unknown, missing or of a wrong type."""
+    """Rebuild a dataclass; an error names the key that is unknown, missing or wrong."""
     where = where or cls.__name__
     if not isinstance(values, dict):
         raise ValueError(f"{where}: expected an object, found {values!r}")
@@ -109,8 +109,16 @@ def _first_that_fits(hints: tuple, value: Any, where: str) -> Any:
     raise ValueError("; or ".join(reasons))
 
 
+def at_least(config: Any, least: float, *names: str) -> None:
+    """Refuse a configuration in which one of these fields is smaller; None passes."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and value < least:
+            raise ValueError(f"{name} is {value}, must be at least {least}")
+
+
 def differences(config: Any, other: Any, prefix: str = "") -> dict[str, Any]:
-    """Leaves of a config, by their dotted names, that are not as in another."""
+    """Leaves of a config, by their dotted names, that differ from another config."""
     found: dict[str, Any] = {}
     for field in dataclasses.fields(config):
         ours, theirs = getattr(config, field.name), getattr(other, field.name)
@@ -133,7 +141,7 @@ def loads(cls: type[T], text: str, where: str = "") -> T:
 
 
 def parse(text: str, where: str) -> Any:
-    """Values of JSON text; says where it is none."""
+    """Values of JSON text; an error says where the text is damaged."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -178,7 +178,7 @@ def test_a_critic_may_see_the_command_as_the_controller_does(kind, width):
     config = replace(_config(kind), critic_command=True)
     controller, critic = Controller(config), Critic(config)
     inputs = controller.inputs(*_observed(config))
-    seen = critic.inputs(torch.randn(5, 286), controller.told(inputs))
+    seen = critic.inputs(torch.randn(5, 286), controller.command_of(inputs))
     assert seen.shape == (5, width)
     assert torch.equal(seen[:, 286:], inputs[:, 930:])
     assert critic(seen).shape == (5,)

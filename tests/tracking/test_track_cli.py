@@ -296,7 +296,7 @@ def test_a_controller_of_skills_becomes_one_of_poses(places, tmp_path, capsys):
     more += ["--out", tmp_path / "on", "--device", "cpu", "--robots", "4"]
     for words, told in (
         (["--controller.command.adapter", "16"], "its command.adapter is (512, 512)"),
-        (["--skill", places["skill"]], "leave --skill away"),
+        (["--skill", places["skill"]], "omit --skill"),
     ):
         assert _spectral(*more, *words) == 1
         assert told in capsys.readouterr().err

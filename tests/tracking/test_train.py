@@ -481,7 +481,7 @@ def test_other_commands_train_too(name, corpus, tmp_path):
     config = replace(config, controller=replace(config.controller, command=command))
     found = train(config, [corpus], None, tmp_path / "run", "cpu")
     assert found.config.command == command
-    with pytest.raises(ValueError, match="leave --skill away"):
+    with pytest.raises(ValueError, match="omit --skill"):
         train(config, [corpus], _encoder(), tmp_path / "other", "cpu")
 
 

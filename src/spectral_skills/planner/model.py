@@ -132,17 +132,9 @@ class Planner(nn.Module):
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> "Planner":
         """Read a planner: `base`, its folder, or the folder of its run."""
         folder = place(folder, KIND)
-        kind = artifact.load_provenance(folder).kind
-        if kind != KIND:
-            raise ValueError(f"{folder}: a {kind} model, not a {KIND} model")
-        config, weights = artifact.load(folder, PlannerConfig)
+        config, weights = artifact.load(folder, PlannerConfig, KIND)
         planner = cls(config)
-        try:
-            planner.load_state_dict({k: v.float() for k, v in weights.items()})
-        except RuntimeError as error:
-            raise ValueError(
-                f"{folder}: weights do not fit config.json: {error}"
-            ) from None
+        artifact.fill(planner, weights, folder)
         planner = planner.to(device).eval()
         for layer in planner.modules():
             if isinstance(layer, nn.Linear):

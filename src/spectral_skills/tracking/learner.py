@@ -1,8 +1,7 @@
-"""What all learners have in common."""
+"""What both learners share: the base class, rows of inputs, and equations."""
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
 
 
 class ActorCritic(ABC):
-    """Lets robots act, learns from it, and can be put away and taken up again."""
+    """Lets robots act, learns from it, and can be saved and restored."""
 
     def __init__(
         self, controller: Controller, critic: nn.Module, device: torch.device | str
@@ -29,16 +28,16 @@ class ActorCritic(ABC):
         self.device = torch.device(device)
         self.controller = controller.to(device).train()
         self.kept = controller
-        """What the run keeps and measures of it."""
+        """The controller that the run saves and measures."""
         self.iterations = 0
-        """Updates that learned something."""
+        """Number of updates that learned something."""
         self._last = torch.zeros((), device=device)
         """Losses of the last update, the same in every process."""
         self._modules: dict[str, nn.Module] = {
             "controller": controller,
             "critic": critic.to(device).train(),
         }
-        start_alike(self._modules.values())
+        self._copy_from_first()
         self._layers = [*controller.network.parameters()]
         if controller.adapter is not None:
             self._layers += controller.adapter.parameters()
@@ -46,22 +45,31 @@ class ActorCritic(ABC):
         self._critic = [*critic.parameters()]
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
 
+    @torch.no_grad()
+    def _copy_from_first(self) -> None:
+        """Give every process the weights and statistics of the first."""
+        if distributed.world_size() > 1:
+            for module in self._modules.values():
+                for value in module.state_dict().values():
+                    mine = value * float(distributed.rank() == 0)
+                    value.copy_(distributed.all_reduce_sum(mine))
+
     @abstractmethod
     def collect(self, env: Any, /) -> Any:
-        """Let the robots act for some steps; gives what `update` wants."""
+        """Let the robots act for some steps; returns the argument of `update`."""
 
     @abstractmethod
     def update(self, collected: Any, progress: float, /) -> dict[str, Tensor]:
         """Learn; `progress` through the whole training is 0 to 1."""
 
     def finite(self) -> bool:
-        """Whether weights, statistics and last losses are numbers; waits for them."""
+        """Whether weights, statistics and last losses are finite; waits for them."""
         modules = self._modules.values()
         state = [v.float() for module in modules for v in module.state_dict().values()]
         return bool((get_total_norm(state) + self._last.sum()).isfinite())
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that a later run needs to go on."""
+        """Everything that a later run needs to continue."""
         tensors = {
             f"{name}.{k}": v
             for name, module in self._modules.items()
@@ -73,42 +81,30 @@ class ActorCritic(ABC):
         return tensors | {"iterations": torch.tensor(self.iterations)}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what `tensors` gave."""
+        """Restore what `tensors` returned."""
         for name, module in self._modules.items():
             module.load_state_dict(part(tensors, f"{name}."))
         for name, optimizer in self._optimizers.items():
             load_optimizer(optimizer, part(tensors, f"{name}_"))
         self.iterations = int(tensors["iterations"])
-        self._tie_rates()  # loading put copies in their place
+        self._tie_rates()  # loading replaced them by copies
 
     @abstractmethod
     def _tie_rates(self) -> None:
         """Let the optimizers use the learner's rates, which are tensors so that
-        nothing waits for the device when they change."""
-
-
-@torch.no_grad()
-def start_alike(models: Iterable[nn.Module]) -> None:
-    """Give every process the weights and statistics of the first."""
-    if distributed.world_size() > 1:
-        for value in (v for model in models for v in model.state_dict().values()):
-            mine = value * float(distributed.rank() == 0)
-            value.copy_(distributed.all_reduce_sum(mine))
-
-
-# What actor and critic see of robots, as it is kept, and what normalisers learn.
+        changing them does not wait for the device."""
 
 
 class Inputs:
-    """Turns observations into rows for both networks, and lets their normalisers learn
-    when it is asked to."""
+    """Turns observations into rows for both networks, and updates their normalisers
+    when asked to."""
 
     def __init__(
         self, controller: Controller, critic: Critic | TwinCritic, device: torch.device
     ):
         self.controller, self.critic = controller, critic
         self.dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-        """Type of rows that are kept."""
+        """Type of stored rows."""
         self._normalizers = [controller.proprio, critic.normalizer]
         if controller.source is not None:
             self._normalizers.insert(1, controller.source)
@@ -119,15 +115,17 @@ class Inputs:
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Numbers of a row of the actor, and of one of the critic."""
+        """Width of the actor's rows and of the critic's."""
         return aligned(self.controller.input_width), aligned(self.critic.input_width)
 
     def rows(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """(n, w) of the actor and of the critic, with columns of zeros at the end."""
+        """(n, w) for the actor and for the critic, padded with columns of zeros."""
         history, source, phase, privileged = observation
         inputs = self.controller.inputs(history, source, phase)
-        told = self.controller.told(inputs)
-        return self._kept(inputs), self._kept(self.critic.inputs(privileged, told))
+        command = self.controller.command_of(inputs)
+        return self._padded(inputs), self._padded(
+            self.critic.inputs(privileged, command)
+        )
 
     def moments(self, observation: Observation) -> Tensor:
         """Sums (2, w) over robots for all normalisers."""
@@ -143,19 +141,16 @@ class Inputs:
         self._count += robots
 
     def learn(self) -> None:
-        """Let the normalisers learn from all that was noted, by any process."""
+        """Update the normalisers with everything noted, in all processes."""
         parts = self._sums.split(self._widths, dim=1)
         for normalizer, moments in zip(self._normalizers, parts, strict=True):
             normalizer.learn(moments, self._count)
         self._sums.zero_()
         self._count = 0
 
-    def _kept(self, row: Tensor) -> Tensor:
+    def _padded(self, row: Tensor) -> Tensor:
         width = row.shape[-1]
         return functional.pad(row, (0, aligned(width) - width)).to(self.dtype)
-
-
-# Equations of the learners: of proximal policy optimization, and squashed actions.
 
 
 def divergence(mean: Tensor, std: Tensor, new_mean: Tensor, new_std: Tensor) -> Tensor:
@@ -175,7 +170,7 @@ def gae(
     lam: float,
 ) -> Tensor:
     """Generalised advantage estimates (T, n)."""
-    # An episode that only ran out of time would have gone on: r += gamma V(s_t).
+    # An episode that only ran out of time would have continued: r += gamma V(s_t).
     rewards = rewards + gamma * values * timeouts
     going = 1.0 - (dones | timeouts).float()
     following = torch.cat((values[1:], last_values[None]))
@@ -200,13 +195,13 @@ def clipped_objective(log_ratio: Tensor, advantages: Tensor, clip: float) -> Ten
 def next_rate(
     rate: Tensor, kl: Tensor, target: float, limits: tuple[float, float]
 ) -> Tensor:
-    """Learn slower if the policy changed too much, faster if too little."""
+    """A lower learning rate if the policy changed too much, a higher if too little."""
     slower = torch.where(kl > 2 * target, rate / 1.5, rate)
     return torch.where(kl < target / 2, rate * 1.5, slower).clamp(*limits)
 
 
 def standardized(values: Tensor) -> Tensor:
-    """Values with mean 0 and deviation 1 over all of them, on all processes."""
+    """Values with mean 0 and deviation 1 over all processes."""
     mean = mean_over_ranks(values.mean())
     away = values - mean
     return away / (mean_over_ranks(away.square().mean()).sqrt() + 1e-8)

@@ -1,4 +1,5 @@
-"""What controller and critic are built of: running normalisers and SiLU networks."""
+"""Building blocks of controller and critic: running normalisers, SiLU networks, and an
+encoder that learns together with the policy."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,18 +8,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from spectral_skills import config as configs
 from spectral_skills.distributed import all_reduce_sum
 from spectral_skills.motion.windows import POSE_SIZE
 from spectral_skills.skill import bottleneck as bottlenecks
 from spectral_skills.skill.bottleneck import BottleneckConfig, Code
 from spectral_skills.skill.networks import mlp
 
-_ALIGN = 16
-
 
 def aligned(width: int) -> int:
-    """Numbers of a row that is kept: rounded up, since such rows multiply faster."""
-    return -(-width // _ALIGN) * _ALIGN
+    """Width of a stored row: a multiple of 16, since such rows multiply faster."""
+    return -(-width // 16) * 16
 
 
 class Normalizer(nn.Module):
@@ -50,14 +50,14 @@ class Normalizer(nn.Module):
 
     @torch.no_grad()
     def learn(self, moments: Tensor, count: int) -> None:
-        """Take in `count` values with these moments, and those of other processes."""
+        """Include `count` values with these moments, and those of other processes."""
         ours = torch.cat((moments.double().flatten(), self.count.new_tensor([count])))
         whole = all_reduce_sum(ours)
         added = whole[-1]
         shift, square = (whole[:-1] / added).view(2, -1)
         total = self.count + added
         share = added / total  # of the new values among all
-        # Variance of a mixture: that within both parts, and that between their means.
+        # Variance of a mixture: within both parts, and between their means.
         within = (1 - share) * self.variance + share * (square - shift.square())
         between = share * (1 - share) * shift.square()
         self.variance.copy_((within + between).clamp_min(0))
@@ -65,13 +65,13 @@ class Normalizer(nn.Module):
         self.count.copy_(total)
 
     def update(self, values: Tensor) -> None:
-        """Take in values (n, width), and those of other processes."""
+        """Include values (n, width), and those of other processes."""
         self.learn(self.moments(values.double()), len(values))
 
 
 class Network(nn.Module):
-    """SiLU layers. The last computes in float32: a mean rounded to bf16 is off by a
-    fair share of a small deviation, and log-probabilities would be noise."""
+    """SiLU layers. The last computes in float32: the error of a mean in bf16 would be a
+    large share of a small deviation, and log-probabilities would be noise."""
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int, last: float):
         super().__init__()
@@ -87,10 +87,9 @@ class Network(nn.Module):
         nn.init.normal_(self.project.weight, std=last / hidden[-1] ** 0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of inputs (n, w), with any number of columns more, all zero: rows that are
-        a multiple of 16 bytes long multiply faster."""
+        """Outputs for inputs (n, w), which may be padded with columns of zeros."""
         more, weight = x.shape[-1] - self.first.in_features, self.first.weight
-        if more:  # not for nothing: padding copies the weight
+        if more:  # only then, since padding copies the weight
             weight = functional.pad(weight, (0, more))
         h = self.body(functional.linear(x, weight, self.first.bias))
         if h.dtype == self.project.weight.dtype:
@@ -99,42 +98,33 @@ class Network(nn.Module):
             return self.project(h.to(self.project.weight.dtype))
 
 
-# What commands are made of, and an encoder that learns together with the policy.
-#
-# The encoder is that of the paper's joint variants. It learns by rebuilding a window of
-# poses from its skill and, if the gradient is let through, from what the policy makes
-# of the skill.
-
-
 @dataclass(frozen=True)
 class CommandConfig:
-    """What tells the controller what to do."""
+    """The commands of a controller."""
 
     kind: Literal["skill", "pose", "joint"] = "skill"
-    """A skill of a frozen encoder, the next reference pose, or a window of poses that
-    an encoder of the controller's own makes a skill of."""
+    """Kind of command: a skill of a frozen encoder, the next reference pose, or a
+    window of poses that the controller's own encoder turns into a skill."""
     width: int = 64
     """Numbers of a skill."""
     hold: int = 1
-    """Control steps for which a command stays."""
+    """Control steps for which a command is held."""
     encoder: str = ""
-    """Fingerprint of the frozen encoder whose skills these are."""
+    """Fingerprint of the frozen encoder whose skills are the commands."""
     adapter: tuple[int, ...] = ()
-    """Hidden widths of a network before the controller, which has learned what skill
-    of `width` numbers it knew in place of a command (skill, pose); none by default."""
+    """Hidden widths of a network before the controller, which turns commands (skill,
+    pose) into the skills of `width` numbers that it knew before; none by default."""
     poses: int = 10
     """Poses of a window (joint)."""
     hidden: tuple[int, ...] = (256, 256)
     """Hidden widths of the encoder (joint); its decoder has them in reverse."""
     bottleneck: BottleneckConfig = BottleneckConfig()
-    """Of the encoder (joint)."""
+    """Bottleneck of the encoder (joint)."""
     gradient: bool = True
     """Whether the encoder also learns from the policy's gradient (joint)."""
 
     def __post_init__(self):
-        for name in ("width", "hold", "poses"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
+        configs.at_least(self, 1, "width", "hold", "poses")
         if self.adapter and self.kind == "joint":
             raise ValueError(
                 "an adapter is for skills and poses, these commands are joint"
@@ -142,13 +132,16 @@ class CommandConfig:
 
     @property
     def source_width(self) -> int:
-        """Numbers that commands are made of."""
+        """Width of what commands are made from."""
         windows = {"pose": POSE_SIZE, "joint": self.poses * POSE_SIZE}
         return windows.get(self.kind, self.width)
 
 
 class JointEncoder(nn.Module):
-    """From a normalised window (n, w) to a skill, and back."""
+    """The encoder of the paper's joint variants: a normalised window (n, w) to a skill.
+
+    It learns by reconstructing the window and, if allowed, from the policy's gradient.
+    """
 
     def __init__(self, command: CommandConfig, decodes: bool = True):
         super().__init__()
@@ -168,7 +161,7 @@ class JointEncoder(nn.Module):
             return self.bottleneck(features)
 
     def reconstruction(self, window: Tensor, code: Code) -> Tensor:
-        """(n,) mean squared error of the window rebuilt from its skill."""
+        """(n,) mean squared error of the window reconstructed from its skill."""
         if self.decoder is None:
             raise ValueError("a released controller has no decoder to learn with")
         rebuilt = self.decoder(code.skill)

@@ -1,4 +1,5 @@
-"""What a controller senses, what a critic is told, and what an action means."""
+"""What a controller senses, what a critic sees, what an action means, and the state of
+robots beside their references that rewards and terminations judge."""
 
 import math
 from typing import NamedTuple
@@ -26,100 +27,11 @@ class Observation(NamedTuple):
     history: Tensor
     """(n, 10, 93), oldest first."""
     source: Tensor
-    """(n, s) what the command is made of: skill, pose or window."""
+    """(n, s) skill, pose or window that the command is made from."""
     phase: Tensor
     """(n, 2)"""
     critic: Tensor
     """(n, 286)"""
-
-
-class Body:
-    """Default pose and action scale on a device: from states to senses, from actions
-    to joint targets."""
-
-    def __init__(self, device: torch.device | str):
-        self.default = torch.tensor(
-            g1.DEFAULT_JOINTS.tolist(), dtype=torch.float32, device=device
-        )
-        self.scale = torch.tensor(
-            g1.ACTION_SCALE.tolist(), dtype=torch.float32, device=device
-        )
-
-    def targets(self, action: Tensor, offset: Tensor | float = 0.0) -> Tensor:
-        """Joint targets (n, 29) of actions (n, 29)."""
-        return self.default + offset + self.scale * limited(action)
-
-    def first_action(self, joints: Tensor) -> Tensor:
-        """The action that asks for a pose: what a robot just put there did last."""
-        return limited((joints - self.default) / self.scale)
-
-    def proprio(
-        self,
-        qpos: Tensor,
-        qvel: Tensor,
-        last_action: Tensor,
-        offset: Tensor | float = 0.0,
-    ) -> Tensor:
-        """One frame (n, 93) of proprioception."""
-        gravity = torch.stack(gravity_planes(qpos[:, 3:7].unbind(-1)), -1)
-        joints = qpos[:, 7:] - self.default - offset
-        return torch.cat((gravity, qvel[:, 3:6], joints, qvel[:, 6:], last_action), -1)
-
-
-def limited(action: Tensor) -> Tensor:
-    """Actions within what the robot is given."""
-    return action.clamp(-ACTION_LIMIT, ACTION_LIMIT)
-
-
-def joint_bounds() -> tuple[float, ...]:
-    """Bounds of actions: as far as the farther limit of each joint and a little more,
-    since a motor at its limit may have to push."""
-    reach = np.abs(g1.JOINT_LIMITS - g1.DEFAULT_JOINTS[:, None]).max(axis=1)
-    return tuple(
-        np.minimum(reach / g1.ACTION_SCALE + 2.0, ACTION_LIMIT).round(3).tolist()
-    )
-
-
-def push_history(history: Tensor, frame: Tensor, fresh: Tensor) -> Tensor:
-    """Append a frame (n, 93); fresh (n,) robots have only ever seen this one."""
-    moved = torch.cat((history[:, 1:], frame[:, None]), dim=1)
-    return torch.where(fresh[:, None, None], frame[:, None], moved)
-
-
-def phase(since: Tensor, hold: int) -> Tensor:
-    """Sine and cosine (n, 2) of how far a held command is through its time."""
-    angle = since * (2 * math.pi / hold)
-    return torch.stack((angle.sin(), angle.cos()), dim=-1)
-
-
-def critic(
-    robot: LinkStates, reference: Reference, qpos: Tensor, qvel: Tensor, action: Tensor
-) -> Tensor:
-    """(n, 286): the reference's joints, and the whole state in the pelvis frame."""
-    pelvis, frame = robot.position[:, 0], robot.quaternion[:, 0]
-    back = rotation.conjugate(frame)
-    ahead = reference.rows[:, :3] - pelvis
-    position = rotation.rotate(back[:, None], robot.position - pelvis[:, None])
-    orientation = rotation.multiply(back[:, None], robot.quaternion)
-    target = rotation.multiply(back, reference.rows[:, 3:7])
-    return torch.cat(
-        (
-            reference.rows[:, 7:],
-            reference.qvel[:, 6:],
-            rotation.rotate(back, ahead),
-            rotation.to_rot6d(target),
-            position.flatten(1),
-            rotation.to_rot6d(orientation).flatten(1),
-            rotation.rotate(back, qvel[:, :3]),
-            qvel[:, 3:],
-            qpos[:, 7:],
-            action,
-        ),
-        dim=-1,
-    )
-
-
-# A moment of many robots beside their references: all that rewards look at.
 
 
 class TrackingState(NamedTuple):
@@ -129,8 +41,8 @@ class TrackingState(NamedTuple):
     """World states of the 14 tracked links, (n, 14, .)."""
     reference: LinkStates
     relative_position: Tensor
-    """(n, 14, 3) reference links moved to where the robot's pelvis is, with its
-    heading; heights are the reference's."""
+    """(n, 14, 3) reference links moved to the place and heading of the robot's pelvis;
+    heights are the reference's."""
     relative_quaternion: Tensor
     """(n, 14, 4)"""
     joints: Tensor
@@ -162,3 +74,80 @@ def relative_reference(
     moved = rotation.rotate(turn, reference.position - anchor)
     base = torch.cat((robot.position[:, :1, :2], anchor[..., 2:]), dim=-1)
     return base + moved, rotation.multiply(turn, reference.quaternion)
+
+
+class Body:
+    """Default pose and action scale on a device: turns states into proprioception, and
+    actions into joint targets."""
+
+    def __init__(self, device: torch.device | str):
+        self.default, self.scale = (
+            torch.tensor(numbers.tolist(), dtype=torch.float32, device=device)
+            for numbers in (g1.DEFAULT_JOINTS, g1.ACTION_SCALE)
+        )
+
+    def targets(self, action: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        """Joint targets (n, 29) of actions (n, 29)."""
+        return self.default + offset + self.scale * limited(action)
+
+    def first_action(self, joints: Tensor) -> Tensor:
+        """The action that asks for a pose: the last action of a robot placed there."""
+        return limited((joints - self.default) / self.scale)
+
+    def proprio(
+        self,
+        qpos: Tensor,
+        qvel: Tensor,
+        last_action: Tensor,
+        offset: Tensor | float = 0.0,
+    ) -> Tensor:
+        """One frame (n, 93) of proprioception."""
+        gravity = torch.stack(gravity_planes(qpos[:, 3:7].unbind(-1)), -1)
+        joints = qpos[:, 7:] - self.default - offset
+        return torch.cat((gravity, qvel[:, 3:6], joints, qvel[:, 6:], last_action), -1)
+
+
+def limited(action: Tensor) -> Tensor:
+    """Actions within the range that a robot accepts."""
+    return action.clamp(-ACTION_LIMIT, ACTION_LIMIT)
+
+
+def joint_bounds() -> tuple[float, ...]:
+    """Bounds of actions: the farther limit of each joint and a little more, since a
+    motor at its limit may have to push."""
+    reach = np.abs(g1.JOINT_LIMITS - g1.DEFAULT_JOINTS[:, None]).max(axis=1)
+    bounds = np.minimum(reach / g1.ACTION_SCALE + 2.0, ACTION_LIMIT)
+    return tuple(bounds.round(3).tolist())
+
+
+def push_history(history: Tensor, frame: Tensor, fresh: Tensor) -> Tensor:
+    """Append a frame (n, 93); fresh (n,) robots get a history of this frame alone."""
+    moved = torch.cat((history[:, 1:], frame[:, None]), dim=1)
+    return torch.where(fresh[:, None, None], frame[:, None], moved)
+
+
+def phase(since: Tensor, hold: int) -> Tensor:
+    """Sine and cosine (n, 2) of the share of a held command's time that has passed."""
+    angle = since * (2 * math.pi / hold)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1)
+
+
+def critic(
+    robot: LinkStates, reference: Reference, qpos: Tensor, qvel: Tensor, action: Tensor
+) -> Tensor:
+    """(n, 286): the reference's joints, and the whole state in the pelvis frame."""
+    pelvis, frame = robot.position[:, 0], robot.quaternion[:, 0]
+    back = rotation.conjugate(frame)
+    ahead = reference.rows[:, :3] - pelvis
+    position = rotation.rotate(back[:, None], robot.position - pelvis[:, None])
+    orientation = rotation.multiply(back[:, None], robot.quaternion)
+    target = rotation.multiply(back, reference.rows[:, 3:7])
+    return torch.cat(
+        (
+            *(reference.rows[:, 7:], reference.qvel[:, 6:]),
+            *(rotation.rotate(back, ahead), rotation.to_rot6d(target)),
+            *(position.flatten(1), rotation.to_rot6d(orientation).flatten(1)),
+            *(rotation.rotate(back, qvel[:, :3]), qvel[:, 3:], qpos[:, 7:], action),
+        ),
+        dim=-1,
+    )

@@ -1,12 +1,10 @@
-"""The controller, from history and command to an action, and the critic beside it.
-
-A controller is one folder on disk; `Controller.load(folder)` is all a user needs:
+"""The controller, from history and command to an action, and the critics beside it.
 
     controller = Controller.load("base")
     action = controller.act(history, source, phase)
 
-What commands come from, `source`, is the skill itself, a reference pose, or a window
-of poses that an encoder inside the controller turns into a skill.
+The `source` of a command is the skill itself, a reference pose, or a window of poses
+that an encoder inside the controller turns into a skill.
 """
 
 import math
@@ -20,6 +18,7 @@ from torch.nn import functional
 from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
 from spectral_skills.robot import g1
+from spectral_skills.runs import part
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.model import SHARD_BYTES, place
 from spectral_skills.skill.networks import mlp
@@ -38,27 +37,27 @@ PHASE = 2
 
 @dataclass(frozen=True)
 class ControllerConfig:
-    """A controller and its critic, whole."""
+    """A controller and its critic."""
 
     hidden: tuple[int, ...] = (2048, 2048, 1024, 1024, 512, 512)
     command: CommandConfig = CommandConfig()
     init_std: float = 0.5
-    """Of actions, at the start."""
+    """Deviation of actions at the start."""
     min_std: float | None = 0.02
-    """None leaves deviations free to shrink, or to grow."""
+    """Least deviation; None lets deviations shrink freely."""
     max_std: float | None = 1.0
     bounds: tuple[float, ...] = ()
-    """How far each action can go from zero: b tanh(x / b) of the network's x. Without
-    them actions are the network's outputs."""
+    """Largest size of each action: b tanh(x / b) of the network's output x. Without
+    bounds, actions are the network's outputs."""
     critic_hidden: tuple[int, ...] = (2048, 2048, 1024, 1024, 512, 512)
     critic_command: bool = False
     """Whether the critic also sees command and phase, as the controller does."""
     history: int = HISTORY
-    """Newest frames of the history that the controller sees."""
+    """Number of newest frames of the history that the controller sees."""
     proprio: int = PROPRIO
     actions: int = g1.NUM_JOINTS
     released: bool = False
-    """Whether what only training needs was left away."""
+    """Whether the parts that only training needs were omitted."""
 
     def __post_init__(self):
         low, high = self.std_limits
@@ -78,7 +77,7 @@ class ControllerConfig:
 
     @property
     def std_limits(self) -> tuple[float, float]:
-        """Least and greatest deviation; where free, what no deviation comes to."""
+        """Least and greatest deviation; the widest possible where they are free."""
         low = math.ulp(0.0) if self.min_std is None else self.min_std
         return low, math.inf if self.max_std is None else self.max_std
 
@@ -92,9 +91,10 @@ class Controller(nn.Module):
         super().__init__()
         self.config, command = config, config.command
         self.history_width = config.history * config.proprio
-        self.input_width = self.history_width + command.source_width + PHASE
+        self._command_end = self.history_width + command.source_width
+        self.input_width = self._command_end + PHASE
         self.proprio = Normalizer(config.proprio)
-        """One for all frames of the history: they are the same quantities."""
+        """One for all frames of the history, which hold the same quantities."""
         self.source = self.joint = self.adapter = None
         width = command.source_width
         if command.kind != "skill":
@@ -105,7 +105,7 @@ class Controller(nn.Module):
         if command.kind == "joint":
             width = command.width
             self.joint = JointEncoder(command, decodes=not config.released)
-        # Last layer: actions begin near zero, the default pose.
+        # A small last layer: actions begin near zero, the default pose.
         self.network = Network(
             self.history_width + width + PHASE, config.hidden, config.actions, 0.01
         )
@@ -123,25 +123,24 @@ class Controller(nn.Module):
 
     @torch.no_grad()
     def limit_std(self) -> None:
-        """Bring the deviations back to their limits, beyond which they cannot learn."""
+        """Return the deviations to their limits, beyond which they cannot learn."""
         self.log_std.clamp_(*self._log_limits)
 
     def inputs(self, history: Tensor, source: Tensor, phase: Tensor) -> Tensor:
-        """What the network sees (n, 930 + s + 2); skills and phase stay as they are."""
+        """The network's input (n, 930 + s + 2); skills and phase are not normalised."""
         frames = self.proprio(history[:, -self.config.history :]).flatten(1)
         source = source if self.source is None else self.source(source)
         return torch.cat((frames, source, phase), dim=-1)
 
-    def told(self, inputs: Tensor) -> Tensor:
-        """The command and its phase (n, s + 2) among the inputs."""
+    def command_of(self, inputs: Tensor) -> Tensor:
+        """The command and its phase (n, s + 2) in the inputs."""
         return inputs[:, self.history_width : self.input_width]
 
     def encode(self, inputs: Tensor) -> tuple[Tensor, Code] | None:
-        """The window among the inputs and its code, if the encoder is our own."""
+        """The window in the inputs and its code, for a joint encoder."""
         if self.joint is None:
             return None
-        end = self.history_width + self.config.command.source_width
-        window = inputs[:, self.history_width : end]
+        window = inputs[:, self.history_width : self._command_end]
         return window, self.joint(window)
 
     def mean(self, inputs: Tensor, code: Code | None) -> Tensor:
@@ -152,17 +151,16 @@ class Controller(nn.Module):
         return self.bounds * torch.tanh(action / self.bounds)
 
     def unlimited(self, inputs: Tensor, code: Code | None = None) -> Tensor:
-        """Mean actions (n, 29) before their bounds."""
-        end = self.history_width + self.config.command.source_width
-        skill = None
+        """Mean actions (n, 29) before bounds are applied."""
+        start, end, skill = self.history_width, self._command_end, None
         if code is not None:
             gradient = self.config.command.gradient
             skill = code.skill if gradient else code.skill.detach()
         elif self.adapter is not None:
-            skill = self.adapter(inputs[:, self.history_width : end])
+            skill = self.adapter(inputs[:, start:end])
         if skill is not None:
-            before, after = inputs[:, : self.history_width], inputs[:, end:]
-            inputs = torch.cat((before, skill.to(inputs.dtype), after), dim=-1)
+            skill = skill.to(inputs.dtype)
+            inputs = torch.cat((inputs[:, :start], skill, inputs[:, end:]), dim=-1)
         return self.network(inputs)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -176,7 +174,7 @@ class Controller(nn.Module):
         return self(self.inputs(history, source, phase))
 
     def weights(self, critic: dict[str, Tensor]) -> dict[str, Tensor]:
-        """All that a folder holds."""
+        """All tensors of a model folder."""
         return self.state_dict() | {f"critic.{k}": v for k, v in critic.items()}
 
     def save(
@@ -186,7 +184,7 @@ class Controller(nn.Module):
         artifact.save(folder, self.config, self.weights(critic), provenance)
 
     def release(self, folder: Path, provenance: Provenance) -> None:
-        """Write what run time needs, in bf16 shards; statistics stay as they are."""
+        """Write what run time needs, in bf16 shards; statistics stay exact."""
         exact = {"log_std", *(name for name, _ in self.named_buffers())}
         weights = {
             name: value if name in exact else value.to(torch.bfloat16)
@@ -200,63 +198,22 @@ class Controller(nn.Module):
     def load(
         cls, folder: Path | str, device: torch.device | str = "cpu"
     ) -> "Controller":
-        """Read a controller: a released one by its name, else from its folder or the
-        run folder it lies in."""
+        """Read a controller: `base`, its folder, or the folder of its run."""
         config, weights = _read(folder)
-        ours = {
-            name: value.float() if value.is_floating_point() else value
-            for name, value in weights.items()
-            if not name.startswith("critic.")
-        }
         controller = cls(config)
-        try:
-            controller.load_state_dict(ours)
-        except RuntimeError as error:
-            raise ValueError(
-                f"{folder}: weights do not fit config.json: {error}"
-            ) from None
+        ours = {k: v for k, v in weights.items() if not k.startswith("critic.")}
+        artifact.fill(controller, ours, folder)
         return controller.to(device).eval()
 
 
-class Critic(nn.Module):
-    """What the rest of an episode is worth, from all that a simulator knows."""
-
-    def __init__(self, config: ControllerConfig):
-        super().__init__()
-        self.normalizer = Normalizer(CRITIC)
-        self.sees_command, self.input_width = config.critic_command, CRITIC
-        if self.sees_command:
-            self.input_width += config.command.source_width + PHASE
-        self.network = Network(self.input_width, config.critic_hidden, 1, 1.0)
-
-    def inputs(self, critic: Tensor, told: Tensor | None = None) -> Tensor:
-        """What the network sees (n, 286), or (n, 286 + s + 2) with what the controller
-        is told."""
-        seen = self.normalizer(critic)
-        if not self.sees_command:
-            return seen
-        if told is None:
-            raise ValueError("this critic needs what the controller is told")
-        return torch.cat((seen, told), dim=-1)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Values (n,)."""
-        return self.network(inputs).squeeze(-1)
-
-
 def critic_weights(folder: Path | str) -> dict[str, Tensor]:
-    """The critic beside a controller; none where it was released without."""
-    _, weights = _read(folder)
-    found = {k: v for k, v in weights.items() if k.startswith("critic.")}
-    return {k.removeprefix("critic."): v for k, v in found.items()}
+    """The critic beside a controller; empty where it was released without."""
+    return part(_read(folder)[1], "critic.")
 
 
 def _read(folder: Path | str) -> tuple[ControllerConfig, dict[str, Tensor]]:
     folder = place(folder, KIND)
-    kind = artifact.load_provenance(folder).kind
-    if kind != KIND:
-        raise ValueError(f"{folder}: a {kind} model, not a {KIND} model")
-    config, weights = artifact.load(folder, ControllerConfig)
+    config, weights = artifact.load(folder, ControllerConfig, KIND)
     for name, known in (("proprio", PROPRIO), ("actions", g1.NUM_JOINTS)):
         if getattr(config, name) != known:
             raise ValueError(
@@ -266,11 +223,29 @@ def _read(folder: Path | str) -> tuple[ControllerConfig, dict[str, Tensor]]:
     return config, weights
 
 
-# Twin critics of the off-policy learner: what an action is worth, as distributions.
-#
-# Each critic spreads its belief over fixed values, the atoms; what an action is worth
-# is the mean of that belief. Two of them learn from the same rows and begin
-# differently, and are computed as one network with a leading axis of 2.
+class Critic(nn.Module):
+    """Value of the rest of an episode, from everything that a simulator knows."""
+
+    def __init__(self, config: ControllerConfig):
+        super().__init__()
+        self.normalizer = Normalizer(CRITIC)
+        self.sees_command, self.input_width = config.critic_command, CRITIC
+        if self.sees_command:
+            self.input_width += config.command.source_width + PHASE
+        self.network = Network(self.input_width, config.critic_hidden, 1, 1.0)
+
+    def inputs(self, critic: Tensor, command: Tensor | None = None) -> Tensor:
+        """The network's input (n, 286), or (n, 286 + s + 2) with the command."""
+        seen = self.normalizer(critic)
+        if not self.sees_command:
+            return seen
+        if command is None:
+            raise ValueError("this critic needs the controller's command")
+        return torch.cat((seen, command), dim=-1)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Values (n,)."""
+        return self.network(inputs).squeeze(-1)
 
 
 class _TwinLayer(nn.Module):
@@ -291,7 +266,12 @@ class _TwinLayer(nn.Module):
 
 
 class TwinCritic(nn.Module):
-    """Two beliefs about the rest of an episode, of states and actions."""
+    """Critics of the off-policy learner: values of states and actions as distributions.
+
+    Each spreads its belief over fixed values, the atoms; the mean of the belief is the
+    value. Two critics start differently and learn from the same rows; they are computed
+    as one network with a leading axis of 2.
+    """
 
     support: Tensor
 
@@ -310,16 +290,15 @@ class TwinCritic(nn.Module):
             torch.stack((torch.ones(2, 1, b), torch.zeros(2, 1, b))) for _, b in pairs
         )
         self.last = _TwinLayer(widths[-1], atoms)
-        low, high = value_range
-        self.register_buffer("support", torch.linspace(low, high, atoms))
+        self.register_buffer("support", torch.linspace(*value_range, atoms))
 
-    def inputs(self, critic: Tensor, told: Tensor) -> Tensor:
-        """A state (n, w): all a simulator knows, and what the controller is told."""
-        return torch.cat((self.normalizer(critic), told), dim=-1)
+    def inputs(self, critic: Tensor, command: Tensor) -> Tensor:
+        """A state (n, w): everything a simulator knows, and the command."""
+        return torch.cat((self.normalizer(critic), command), dim=-1)
 
     def forward(self, states: Tensor, actions: Tensor, frozen: bool = False) -> Tensor:
-        """Logits (2, n, atoms) of states that were padded (n, state_width). With
-        `frozen` gradients reach the actions alone."""
+        """Logits (2, n, atoms) of padded states (n, state_width). With `frozen`,
+        gradients reach the actions only."""
         more = self.action_width - actions.shape[-1]
         actions = functional.pad(actions, (0, more)).to(states.dtype)
         x = torch.cat((states, actions), dim=-1).expand(2, -1, -1)
@@ -336,8 +315,8 @@ class TwinCritic(nn.Module):
 
 
 def value_range(most: float, gamma: float) -> tuple[float, float]:
-    """The least and the greatest value an episode may have, where a step pays at most
-    `most`. With room above, since a belief has some width, and below for penalties."""
+    """Least and greatest value of the atoms, if a step pays at most `most`: some room
+    above, since a belief has a width, and below for penalties."""
     ceiling = most / (1 - gamma)
     return -0.2 * ceiling, 1.2 * ceiling
 
@@ -345,10 +324,10 @@ def value_range(most: float, gamma: float) -> tuple[float, float]:
 def project(
     belief: Tensor, support: Tensor, returns: Tensor, discounts: Tensor
 ) -> Tensor:
-    """The belief (n, atoms) about R + g Z, where `belief` is that about Z.
+    """The belief (n, atoms) about R + g Z, where `belief` is about Z.
 
-    Every atom moves to R + g z, and is shared by the two atoms it then lies between;
-    what lies beyond the ends is put on them.
+    Every atom moves to R + g z and is shared by the two atoms around it; what lies
+    beyond the ends is put on them.
     """
     low, high, count = support[0], support[-1], len(support)
     moved = returns[:, None] + discounts[:, None] * support

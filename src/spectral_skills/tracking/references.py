@@ -1,9 +1,9 @@
-"""Reference motions on the device: rows and velocities, one table row a frame.
+"""Reference motions on the device, and the commands that are made from them.
 
-Velocities are those of the joints and the root, smoothed as SONIC's motion library
-smooths link velocities; link states follow from them by forward kinematics. So a robot
-put on a frame, with its velocities, moves exactly as the reference does, which smoothed
-link velocities would not allow. A frame takes 71 numbers: the paper's 47 M take 13 GB.
+Velocities are those of joints and root, smoothed as SONIC's motion library smooths link
+velocities; link states follow from them by forward kinematics. A robot put on a frame
+with its velocities therefore moves exactly as the reference does, which smoothed link
+velocities would not allow. A frame takes 71 numbers: the paper's 47 M take 13 GB.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from spectral_skills.tracking.networks import CommandConfig
 _QVEL = 6 + g1.NUM_JOINTS
 _FILTER_RADIUS = 8
 _AT_ONCE = 1 << 17
-"""Frames that are differentiated at once."""
+"""Number of frames that are differentiated at once."""
 
 
 class Reference(NamedTuple):
@@ -31,11 +31,11 @@ class Reference(NamedTuple):
     rows: Tensor
     """(n, 36)"""
     qvel: Tensor
-    """(n, 35) velocities as MuJoCo counts them."""
+    """(n, 35) velocities in MuJoCo's convention."""
 
 
 class References:
-    """Clips written out one after the other, mirror images as clips of their own."""
+    """A table with one row a frame, clip after clip; mirror images are clips too."""
 
     def __init__(self, table: Tensor, starts: Tensor, lengths: Tensor):
         self.table, self.starts, self.lengths = table, starts, lengths
@@ -74,7 +74,7 @@ class References:
             smooth = torch.zeros((len(at), _QVEL), device=device)
             for shift, weight in zip(shifts, weights, strict=True):
                 smooth += weight * raw[(at + shift).maximum(start).minimum(last)]
-            # MuJoCo counts the root's angular velocity in the pelvis.
+            # MuJoCo has the root's angular velocity in the pelvis frame.
             smooth[:, 3:6] = rotation.rotate_inverse(row[at, 3:7], smooth[:, 3:6])
             qvel[at] = smooth
         if not torch.isfinite(table).all():
@@ -95,14 +95,12 @@ class References:
         return self.table[:, : g1.QPOS_SIZE][self.starts[clips, None] + inside]
 
 
-# What commands are made of: the reference ahead, as the robots see it.
-#
-# The same in training and at run time. `skill`: frames t to t + 9, encoded; `joint`:
-# the window itself, for an encoder inside the controller; `pose`: frame t + 1 alone.
-
-
 class CommandSource:
-    """From frames of references and the roots of robots to sources (n, s)."""
+    """Turns the reference ahead, as robots see it, into sources (n, s) of commands.
+
+    The same in training and at run time. `skill`: frames t to t + 9, encoded; `joint`:
+    the window itself, for an encoder in the controller; `pose`: frame t + 1 alone.
+    """
 
     def __init__(
         self,
@@ -111,7 +109,7 @@ class CommandSource:
         encoder: SkillEncoder | None,
         half: bool = False,
     ):
-        """With `half` skills are encoded in bf16, as training on a GPU does."""
+        """With `half`, skills are encoded in bf16, as in training on a GPU."""
         if command.kind == "skill" and encoder is None:
             raise ValueError("a controller of skills needs a skill model's encoder")
         self.references, self.half = references, half

@@ -1,4 +1,5 @@
-"""A training run of a controller, whole."""
+"""Configuration of a controller's training run, and what the run starts from: usable
+clips, the command, old weights, and memory."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,25 @@ MAY_CHANGE = (
     *("frames", "minutes", "robots", "log_every"),
     *("probe_every", "probe_clips", "checkpoint_every"),
 )
-"""Fields that do not make another run of it."""
+"""Fields that may change when a run is continued."""
+LEAST_FRAMES = FPS // 2
+"""Length of the shortest usable clip: a shorter one is over before a robot can fall."""
+NEW_CRITIC_WARMUP = 20
+"""Iterations in which a new critic learns alone beside an old controller."""
+GENTLE_LR = 3e-5
+"""First learning rate of an old actor. The divergence rule raises it within a few
+iterations, but a first step of 1e-3 can ruin a narrow policy for good."""
+RATE_OPTIONS = {"ppo": "--ppo.actor-lr", "sac": "--sac.learning-rate"}
+_MAY_DIFFER = (
+    *("init_std", "min_std", "max_std", "released", "critic_hidden"),
+    *("critic_command", "command.hold"),
+)
+"""Fields in which a new run may differ from the controller it starts from; bounds may
+be added too."""
+_NOT_TAKEN = (*_MAY_DIFFER, "command.encoder")
+"""Fields that are never taken over from an old controller."""
+_SPARE = 0.85
+"""Share of the memory to count on: a first iteration needs more than the start."""
 
 
 @dataclass(frozen=True)
@@ -43,34 +62,32 @@ class TrackConfig:
     env: EnvConfig = EnvConfig()
     controller: ControllerConfig = ControllerConfig()
     learner: Literal["ppo", "sac"] = "ppo"
-    """Learn from what just happened, once (ppo), or from what was kept of the last
-    seconds, many times (sac)."""
+    """Learner: on-policy, from each rollout once (ppo), or off-policy, many times from
+    the last seconds (sac)."""
     ppo: PPOConfig = PPOConfig()
     sac: SACConfig = SACConfig()
     physics: PhysicsConfig = PhysicsConfig()
     robots: int = 16_384
-    """Over all processes."""
+    """Number of robots over all processes."""
     frames: int = 50_000_000_000
     """Control steps of all robots together, over all calls; 200M is understood."""
     minutes: float | None = None
-    """Stop this call after so many minutes, if not all frames are done before."""
+    """Time limit of this call."""
     mirror: bool = False
-    """Also train on every clip's mirror image."""
+    """Whether every clip's mirror image is trained on as well."""
     log_every: int = 10
-    """Iterations."""
+    """Iterations between lines of the log."""
     probe_every: int = 50_000_000
-    """Frames."""
+    """Frames between measurements of success and errors."""
     probe_clips: int = 256
-    """Clips that success and errors are measured on; 0 measures nothing."""
+    """Number of clips for these measurements; 0 for none."""
     checkpoint_every: int = 50_000_000
-    """Frames."""
+    """Frames between checkpoints."""
     seed: int = 0
 
     def __post_init__(self):
         counts = ("robots", "frames", "log_every", "probe_every", "checkpoint_every")
-        for name in counts:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
+        configs.at_least(self, 1, *counts)
         if self.minutes is not None and not self.minutes > 0:
             raise ValueError(f"minutes is {self.minutes}, must be above 0")
         if self.controller.released:
@@ -91,36 +108,9 @@ class TrackConfig:
         """Control steps of an iteration."""
         return self.sac.steps if self.learner == "sac" else self.ppo.steps
 
-    @property
-    def shares(self) -> int:
-        """Parts into which every process must be able to divide its robots."""
-        return self.ppo.minibatches if self.learner == "ppo" else 1
-
-
-# What a training run starts from: clips, a command, old weights, and memory.
-
-LEAST_FRAMES = FPS // 2
-"""A clip that is over before a robot can fall teaches nothing."""
-NEW_CRITIC_WARMUP = 20
-"""Iterations in which a new critic learns what an old controller is worth, before it
-judges it."""
-GENTLE_LR = 3e-5
-"""Of an old actor at first: the divergence rule raises it within a few iterations, but
-what a first step of 1e-3 does to a narrow policy cannot be undone."""
-_MAY_DIFFER = (
-    *("init_std", "min_std", "max_std", "released", "critic_hidden"),
-    *("critic_command", "command.hold"),
-)
-"""Of an old controller whose weights a new run begins with; bounds may be new too."""
-RATE_OPTIONS = {"ppo": "--ppo.actor-lr", "sac": "--sac.learning-rate"}
-_NOT_TAKEN = (*_MAY_DIFFER, "command.encoder")
-"""Of an old controller, however little a new run's configuration says."""
-_SPARE = 0.85
-"""Share of the memory to count on: a first iteration needs more than a start."""
-
 
 def usable(corpora: Sequence[Corpus]) -> list[Corpus]:
-    """Corpora without the clips that are too short, and without empty ones."""
+    """Corpora without clips that are too short, and without empty corpora."""
     kept = []
     for corpus in corpora:
         long = np.flatnonzero(corpus.lengths >= LEAST_FRAMES)
@@ -136,11 +126,12 @@ def usable(corpora: Sequence[Corpus]) -> list[Corpus]:
 
 
 def check_shares(config: TrackConfig, processes: int) -> None:
-    """Refuse robots or rows of which processes would not have the same number."""
-    if config.robots % (processes * config.shares):
+    """Refuse robots or rows that processes cannot share equally."""
+    parts = config.ppo.minibatches if config.learner == "ppo" else 1
+    if config.robots % (processes * parts):
         raise ValueError(
             f"{config.robots:,} robots cannot be shared equally by {processes} "
-            f"processes with {config.shares} minibatches each"
+            f"processes with {parts} minibatches each"
         )
     if config.learner == "sac" and config.sac.batch % processes:
         raise ValueError(
@@ -152,8 +143,8 @@ def check_shares(config: TrackConfig, processes: int) -> None:
 def commanded(
     config: ControllerConfig, encoder: SkillEncoder | None, init: Path | None = None
 ) -> ControllerConfig:
-    """A controller's configuration with the encoder's name and width in it, and with
-    what the weights that it begins with dictate where it says nothing else."""
+    """A controller's configuration with the encoder's name and width filled in; fields
+    left at their defaults follow the controller that the run starts from."""
     if init is not None:
         config = _fitted(config, Controller.load(init).config)
     command = config.command
@@ -161,7 +152,7 @@ def commanded(
         if encoder is not None:
             raise ValueError(
                 f"this recipe's commands are of kind {command.kind!r} and come from no "
-                "skill model; leave --skill away"
+                "skill model; omit --skill"
             )
         return config
     if encoder is None:
@@ -175,19 +166,10 @@ def commanded(
     return replace(config, command=replace(command, encoder=name, width=encoder.width))
 
 
-def critic_of(config: TrackConfig) -> Critic | TwinCritic:
-    """A new critic, as the run's learner wants it."""
-    if config.learner == "ppo":
-        return Critic(config.controller)
-    most = rewards.maximum(config.env.rewards)
-    limits = value_range(most, config.sac.gamma)
-    return TwinCritic(config.controller, config.sac.atoms, limits)
-
-
 def _fitted(config: ControllerConfig, old: ControllerConfig) -> ControllerConfig:
-    """A configuration whose defaults give way to what an old controller has."""
+    """A configuration whose defaults are replaced by those of an old controller."""
     if config.command.kind not in (CommandConfig().kind, old.command.kind):
-        return config  # nothing would fit; check_init says so
+        return config  # nothing would fit, as check_init will say
 
     def fit(ours: Any, theirs: Any, usual: Any, prefix: str = "") -> Any:
         taken = {}
@@ -202,8 +184,16 @@ def _fitted(config: ControllerConfig, old: ControllerConfig) -> ControllerConfig
     return fit(config, old, ControllerConfig())
 
 
+def critic_of(config: TrackConfig) -> Critic | TwinCritic:
+    """A new critic of the kind that the run's learner uses."""
+    if config.learner == "ppo":
+        return Critic(config.controller)
+    limits = value_range(rewards.maximum(config.env.rewards), config.sac.gamma)
+    return TwinCritic(config.controller, config.sac.atoms, limits)
+
+
 def check_init(config: ControllerConfig, init: Path) -> Controller:
-    """The controller to begin with; refuses one whose weights do not fit."""
+    """The controller to start from; refuses one whose weights do not fit."""
     old = Controller.load(init)
     ours, theirs = config.command, old.config.command
     if ours.encoder != theirs.encoder:
@@ -226,8 +216,7 @@ def check_init(config: ControllerConfig, init: Path) -> Controller:
 def load_init(
     controller: Controller, critic: nn.Module, init: Path, config: TrackConfig
 ) -> TrackConfig:
-    """Begin with old weights; where no fitting critic is among them, a new one learns
-    alone first."""
+    """Load old weights; a critic that is missing or does not fit learns alone first."""
     old = check_init(controller.config, init)
     try:
         controller.load_state_dict(old.state_dict())
@@ -248,12 +237,11 @@ def load_init(
 
 
 def _fits(weights: dict[str, Tensor], critic: nn.Module) -> bool:
-    """Whether an old critic is of the same kind and, where it has atoms, means the same
-    values by them: other rewards and discounts have others."""
+    """Whether old weights have a critic's shapes and the same values for its atoms,
+    which depend on rewards and discounts."""
     wanted = critic.state_dict()
-    if {k: v.shape for k, v in weights.items()} != {
-        k: v.shape for k, v in wanted.items()
-    }:
+    shapes, known = ({k: v.shape for k, v in x.items()} for x in (weights, wanted))
+    if shapes != known:
         return False
     return not isinstance(critic, TwinCritic) or torch.allclose(
         weights["support"].to(critic.support), critic.support
@@ -261,7 +249,7 @@ def _fits(weights: dict[str, Tensor], critic: nn.Module) -> bool:
 
 
 def without_anneal(config: TrackConfig) -> TrackConfig:
-    """The same run with tight thresholds at once: loose ones are for new actors."""
+    """The run with tight thresholds at once: loose ones are for new actors."""
     rules = replace(config.env.terminations, anneal_frames=None)
     return replace(config, env=replace(config.env, terminations=rules))
 
@@ -272,30 +260,30 @@ def critic_warmup(config: TrackConfig) -> int:
 
 
 def with_warmup(config: TrackConfig, iterations: int) -> TrackConfig:
-    """The same run in which only the critic learns for so many iterations."""
+    """The run in which only the critic learns for that many iterations."""
     learner = replace(getattr(config, config.learner), critic_warmup=iterations)
     return replace(config, **{config.learner: learner})
 
 
 class Memory:
-    """Of a GPU: turns a want of it into how many robots would fit."""
+    """Memory of a GPU; running out of it becomes advice on the number of robots."""
 
     def __init__(self, device: torch.device, robots: int):
         self.device, self.robots, self.fixed = device, robots, 0
 
     def used(self) -> tuple[int, int]:
-        """Bytes in use, by whomever, and in all."""
+        """Bytes in use by all programs, and bytes in total."""
         free, total = torch.cuda.mem_get_info(self.device)
         return total - free, total
 
     def measure(self) -> None:
-        """Note what is used before there are robots."""
+        """Record what is in use before there are robots."""
         if self.device.type == "cuda":
             self.fixed = self.used()[0]
 
     @contextmanager
     def advice(self) -> Iterator[None]:
-        """Explain a want of memory in here."""
+        """Say how many robots would fit if memory runs out in this context."""
         try:
             yield
         except (RuntimeError, MemoryError) as error:
@@ -304,9 +292,8 @@ class Memory:
             if self.device.type != "cuda" or not wants:
                 raise
             used, total = self.used()
-            fits = robots_that_fit(
-                self.robots, total, self.fixed, used + _asked_for(text)
-            )
+            needed = used + _asked_for(text)
+            fits = robots_that_fit(self.robots, total, self.fixed, needed)
             raise ValueError(
                 f"out of GPU memory with {self.robots:,} robots a GPU; about {fits:,} "
                 "would fit (--robots). What was saved before is as it was"
@@ -314,7 +301,7 @@ class Memory:
 
 
 def robots_that_fit(robots: int, total: int, fixed: int, needed: int) -> int:
-    """How many of so many robots fit, in steps of 256, if they need that much."""
+    """How many robots fit, in steps of 256, if `robots` of them need that much."""
     if needed <= fixed:
         return 0
     fits = int(robots * _SPARE * (total - fixed) / (needed - fixed))
@@ -323,7 +310,7 @@ def robots_that_fit(robots: int, total: int, fixed: int, needed: int) -> int:
 
 
 def _asked_for(text: str) -> int:
-    """Bytes that an allocation failed to get, as its message says."""
+    """Bytes that an allocation failed to get, according to its message."""
     if found := re.search(r"allocate ([\d.]+) ([KMG])iB", text):
         scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]]
         return int(float(found[1]) * scale)
