@@ -18,7 +18,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from spectral_skills.motion.checks import derivatives, inverse_dynamics
+from spectral_skills.motion.inverse_dynamics import derivatives, inverse_dynamics
 from spectral_skills.motion.synthetic import acts
 from spectral_skills.motion.synthetic.body import Body
 from spectral_skills.motion.synthetic.sketch import Sketch

@@ -8,14 +8,16 @@ import pytest
 
 from spectral_skills.cli.main import main
 from spectral_skills.motion.checks import (
-    _CARRYING,
-    _model,
     balance,
-    body_weight,
     distance_outside,
-    inverse_dynamics,
     measure,
     measure_corpus,
+)
+from spectral_skills.motion.inverse_dynamics import (
+    _CARRYING,
+    _model,
+    body_weight,
+    inverse_dynamics,
     non_negative_least_squares,
 )
 from spectral_skills.plots.plausibility import summarise

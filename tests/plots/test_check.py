@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from spectral_skills.motion.gait import Stride
+from spectral_skills.motion.checks import Stride
 from spectral_skills.motion.synthetic.generate import repertoire
 from spectral_skills.plots.gait import gait_results, gait_table, medians
 from spectral_skills.plots.groups import (

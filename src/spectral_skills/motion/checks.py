@@ -1,300 +1,47 @@
-"""What a motion asks of the floor and of the motors, by MuJoCo's inverse dynamics.
+"""How far a motion is from what a robot could do on a floor, and how it walks.
 
-Positions are differentiated over the frames and handed to `mj_inverse` on a robot
-without contacts, limits, friction or damping; the motors' reflected inertia counts.
-What it finds at the root is the wrench that the floor must supply. Non-negative
-forces inside the friction cones of the touching soles then explain as much of that
-wrench as they can: the rest is what no floor could do, and the motors' torques follow.
-
-Only soles are contacts: a motion that leans on hands or knees has a large rest.
+Links, soles and forces behind `Plausibility` come from MuJoCo, not from this
+package's own kinematics, so that a generator built on the latter is measured by
+something independent.
 """
 
-import math
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 
-import mujoco
 import numpy as np
+import torch
 from tqdm import tqdm
 
+from spectral_skills import rotation
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.inverse_dynamics import (
+    CONTACT_HEIGHT_M,
+    Dynamics,
+    body_weight,
+    inverse_dynamics,
+)
+from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
-from spectral_skills.robot.model import build_model
 from spectral_skills.workers import in_order
 
-CONTACT_HEIGHT_M = 0.01
-"""Feet of retargeted motions stand up to so high above the floor, and a swinging foot
-passes higher than that. Soles that are exact deserve less."""
-FRICTION = 0.8
-MOMENT_LENGTH_M = 0.3
-"""A moment counts as its force at this arm, about the body's radius of gyration."""
-REGULARISER = 1e-3
-"""Weight of the squared forces, in body weights, against the squared rest: small
-enough to cost under 0.1 N, and it spreads forces evenly over what touches."""
-
-# Ten of the fourteen spheres: their hull has all of the sole to within 4 mm, also of
-# one that stands on its ball.
-_CARRYING = np.array([0, 1, 6, 7, 8, 9, 10, 11, 12, 13])
-_CHUNK = 1024  # frames whose matrices fit the cache
-_ITERATIONS = 40
-_TOLERANCE = 1e-7  # body weights
-
-
-@dataclass(frozen=True)
-class Dynamics:
-    """Forces of a clip of T frames; forces in N, moments in Nm, world axes."""
-
-    feet: np.ndarray
-    """(T, 2, 3) positions of the ankle roll links, m."""
-    feet_rotation: np.ndarray
-    """(T, 2, 3, 3) their orientations."""
-    mass_centre: np.ndarray
-    """(T, 3) centre of mass, m."""
-    force: np.ndarray
-    """(T, 3) force that the floor must supply."""
-    moment: np.ndarray
-    """(T, 3) its moment about the world's origin."""
-    contact_force: np.ndarray
-    """(T, 2, 10, 3) forces at the carrying points of each sole that explain it best."""
-    residual_force: np.ndarray
-    """(T, 3) force that stays unexplained."""
-    residual_moment: np.ndarray
-    """(T, 3) moment that stays unexplained, about the centre of mass."""
-    torque: np.ndarray
-    """(T, 29) torques of the motors, given the contact forces."""
-    contact_height_m: float
-    """Lowest points of a sole below this may carry."""
-
-    @cached_property
-    def soles(self) -> np.ndarray:
-        """(T, 2, 14, 3) lowest point of each sphere of the soles, m."""
-        return _soles(self.feet, self.feet_rotation, g1.SOLE_POINTS)
-
-    @cached_property
-    def touching(self) -> np.ndarray:
-        """(T, 2, 14) spheres near enough to the floor to carry."""
-        return self.soles[..., 2] < self.contact_height_m
-
-    @property
-    def zero_moment_point(self) -> np.ndarray:
-        """(T, 2) where the floor's force acts, m; NaN where it does not push up."""
-        up = self.force[:, 2]
-        up = np.where(up > 0.01 * body_weight(), up, np.nan)
-        return np.stack((-self.moment[:, 1] / up, self.moment[:, 0] / up), axis=1)
-
-
-@cache
-def _model() -> mujoco.MjModel:
-    model = build_model(meshes=False, floor=False)
-    off = mujoco.mjtDisableBit
-    model.opt.disableflags = (
-        off.mjDSBL_CONSTRAINT
-        | off.mjDSBL_SPRING
-        | off.mjDSBL_DAMPER
-        | off.mjDSBL_ACTUATION
-        | off.mjDSBL_SENSOR
-    )
-    return model
-
-
-@cache
-def body_weight() -> float:
-    """Weight of the robot, N."""
-    model = _model()
-    return float(-model.opt.gravity[2] * model.body_mass.sum())
-
-
-def derivatives(qpos: np.ndarray, fps: float) -> tuple[np.ndarray, np.ndarray]:
-    """(T, 35) velocity and acceleration by central differences in tangent space.
-
-    Angular parts are in body axes as MuJoCo wants them. The ends take one-sided
-    velocities and the accelerations of their neighbours.
-    """
-    model, frames = _model(), len(qpos)
-    steps = np.zeros((max(frames - 1, 1), model.nv))
-    for step, before, after in zip(steps, qpos[:-1], qpos[1:], strict=False):
-        mujoco.mj_differentiatePos(model, step, 1.0 / fps, before, after)
-    padded = np.concatenate((steps[:1], steps, steps[-1:]))[: frames + 1]
-    velocity = 0.5 * (padded[:-1] + padded[1:])
-    acceleration = np.zeros_like(velocity)
-    if frames > 2:
-        acceleration[1:-1] = np.diff(steps, axis=0) * fps
-        acceleration[0], acceleration[-1] = acceleration[1], acceleration[-2]
-    return velocity, acceleration
-
-
-def inverse_dynamics(
-    qpos: np.ndarray,
-    fps: float = g1.CONTROL_HZ,
-    contact_height_m: float = CONTACT_HEIGHT_M,
-) -> Dynamics:
-    """Forces behind (T, 36) rows."""
-    qpos = np.array(qpos, dtype=np.float64)
-    qpos[:, 3:7] /= np.linalg.norm(qpos[:, 3:7], axis=1, keepdims=True)
-    velocity, acceleration = derivatives(qpos, fps)
-    chunks = [slice(i, i + _CHUNK) for i in range(0, len(qpos), _CHUNK)]
-    parts = [
-        _forces(qpos[c], velocity[c], acceleration[c], contact_height_m) for c in chunks
-    ]
-    fields = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-    return Dynamics(**fields, contact_height_m=contact_height_m)
-
-
-def _forces(
-    qpos: np.ndarray, qvel: np.ndarray, qacc: np.ndarray, contact_height_m: float
-) -> dict:
-    model, frames = _model(), len(qpos)
-    data = mujoco.MjData(model)
-    bodies = [model.body(name).id for name in g1.FEET]
-    pose = np.empty((frames, 2, 12))
-    root_turn = np.empty((frames, 9))
-    centre = np.empty((frames, 3))
-    # The first joint is the root's; the next twelve are the legs', left then right.
-    axis = np.empty((frames, 12, 3))
-    anchor = np.empty((frames, 12, 3))
-    needed = np.empty((frames, model.nv))
-    for i in range(frames):
-        data.qpos, data.qvel, data.qacc = qpos[i], qvel[i], qacc[i]
-        mujoco.mj_inverse(model, data)
-        for side, body in enumerate(bodies):
-            pose[i, side, :3], pose[i, side, 3:] = data.xpos[body], data.xmat[body]
-        root_turn[i], centre[i] = data.xmat[1], data.subtree_com[0]
-        axis[i], anchor[i] = data.xaxis[1:13], data.xanchor[1:13]
-        needed[i] = data.qfrc_inverse
-    feet, turn = pose[..., :3], pose[..., 3:].reshape(frames, 2, 3, 3)
-    # The root's moment is in body axes, about the pelvis.
-    force = needed[:, :3]
-    spin = np.einsum("tij,tj->ti", root_turn.reshape(-1, 3, 3), needed[:, 3:6])
-    moment = spin + np.cross(qpos[:, :3], force)
-
-    points = _soles(feet, turn, g1.SOLE_POINTS[_CARRYING])
-    touching = points[..., 2] < contact_height_m
-    contact = _contact_forces(points, touching, turn, centre, force, moment)
-    foot_force = contact.sum(axis=2)
-    foot_moment = np.cross(points, contact).sum(axis=2)
-    residual = force - foot_force.sum(axis=1)
-    rest = moment - foot_moment.sum(axis=1) - np.cross(centre, residual)
-
-    torque = needed[:, 6:].copy()
-    leg_force, leg_moment = (np.repeat(x, 6, axis=1) for x in (foot_force, foot_moment))
-    at_joint = leg_moment - np.cross(anchor, leg_force)
-    torque[:, :12] -= (axis * at_joint).sum(axis=-1)
-    return {
-        "feet": feet,
-        "feet_rotation": turn,
-        "mass_centre": centre,
-        "force": force,
-        "moment": moment,
-        "contact_force": contact,
-        "residual_force": residual,
-        "residual_moment": rest,
-        "torque": torque,
-    }
-
-
-def _soles(feet: np.ndarray, turn: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """(T, 2, points, 3) lowest points of spheres fixed to the feet."""
-    spheres = feet[:, :, None] + np.einsum("tfij,pj->tfpi", turn, points)
-    spheres[..., 2] -= g1.SOLE_RADIUS
-    return spheres
-
-
-def _contact_forces(
-    points: np.ndarray,
-    touching: np.ndarray,
-    turn: np.ndarray,
-    centre: np.ndarray,
-    force: np.ndarray,
-    moment: np.ndarray,
-) -> np.ndarray:
-    """(T, 2, points, 3) forces in the cones of touching points nearest to a wrench."""
-    frames, _, count, _ = points.shape
-    # Four edges of each cone, along and across the foot.
-    ahead = turn[..., :2, 0]
-    ahead = ahead / np.maximum(np.linalg.norm(ahead, axis=-1, keepdims=True), 1e-9)
-    aside = np.stack((-ahead[..., 1], ahead[..., 0]), axis=-1)
-    flat = FRICTION * np.stack((ahead, -ahead, aside, -aside), axis=2)
-    edges = np.concatenate((flat, np.ones((frames, 2, 4, 1))), axis=-1)
-    edges = np.broadcast_to(edges[:, :, None], (frames, 2, count, 4, 3))
-    edges = edges * touching[..., None, None]
-    arms = points - centre[:, None, None]
-    twists = np.cross(arms[..., None, :], edges) / MOMENT_LENGTH_M
-    matrix = np.concatenate((edges, twists), axis=-1).reshape(frames, -1, 6)
-
-    weight = body_weight()
-    about_centre = moment - np.cross(centre, force)
-    target = np.concatenate((force, about_centre / MOMENT_LENGTH_M), axis=1) / weight
-    amounts = non_negative_least_squares(matrix, target, REGULARISER)
-    amounts = amounts.reshape(frames, 2, count, 4, 1)
-    return weight * (amounts * edges).sum(axis=3)
-
-
-def non_negative_least_squares(
-    matrix: np.ndarray, target: np.ndarray, regulariser: float
-) -> np.ndarray:
-    """x >= 0 least in |A x - b|^2 + regulariser |x|^2, for a batch of A and b.
-
-    `matrix` has the transposed A (n, columns, rows), `target` has b (n, rows). With
-    y the rest b - A x, the optimum is x = max(0, A^T y) / regulariser, which leaves
-    few unknowns: y minimises |y|^2 / 2 + |max(0, A^T y)|^2 / (2 regulariser) - b y, a
-    convex function of pieces that are quadratic. Newton's method finds the piece,
-    halving the steps that descend too little.
-    """
-    transposed = matrix / math.sqrt(regulariser)
-    identity = np.eye(target.shape[1])
-    rests = np.empty_like(target)
-    todo = np.arange(len(target))
-    a, b = transposed, target
-    y = np.linalg.solve(identity + a.swapaxes(1, 2) @ a, b[..., None])[..., 0]
-    for _ in range(_ITERATIONS):
-        loads = np.maximum(0.0, (a @ y[..., None])[..., 0])
-        gradient = y - b + (loads[:, None] @ a)[:, 0]
-        rests[todo] = y
-        left = np.abs(gradient).max(axis=1) > _TOLERANCE
-        if not left.any():
-            break
-        if not left.all():
-            todo, a, b, y = todo[left], a[left], b[left], y[left]
-            loads, gradient = loads[left], gradient[left]
-        active = a * (loads > 0)[..., None]
-        curvature = identity + active.swapaxes(1, 2) @ a
-        step = np.linalg.solve(curvature, -gradient[..., None])[..., 0]
-        y = y + _step_length(a, b, y, step, gradient)[:, None] * step
-    loads = np.maximum(0.0, (transposed @ rests[..., None])[..., 0])
-    return loads / math.sqrt(regulariser)
-
-
-def _step_length(a, b, y, step, gradient) -> np.ndarray:
-    """One, halved until the step descends enough."""
-    at, along = (a @ np.stack((y, step), axis=-1)).transpose(2, 0, 1)
-    slope = (gradient * step).sum(axis=1)
-    straight = ((y - b) * step).sum(axis=1)
-    bend = 0.5 * (step * step).sum(axis=1)
-    start = 0.5 * (np.maximum(0.0, at) ** 2).sum(axis=1)
-    length = np.ones(len(y))
-    todo = np.arange(len(y))
-    for _ in range(30):
-        t = length[todo]
-        loads = np.maximum(0.0, at[todo] + t[:, None] * along[todo])
-        change = t * straight[todo] + t * t * bend[todo] - start[todo]
-        change += 0.5 * (loads * loads).sum(axis=1)
-        todo = todo[change > 1e-3 * t * slope[todo] + 1e-15]
-        if not len(todo):
-            break
-        length[todo] *= 0.5
-    return length
-
-
-# How far a motion is from what a robot could do on a floor, in plain numbers.
-#
-# Links, soles and forces come from MuJoCo, not from this package's own kinematics, so
-# that a generator built on the latter is measured by something independent.
-
 SLIDE_HEIGHT_M = 0.003
-"""A sphere of the sole this near to the floor must not move along it."""
+"""Height below which a sphere of the sole must not move along the floor."""
 LOADED_SHARE = 0.2
 """Share of the body's weight below which the zero-moment point means little."""
 _DIRECTIONS = 64
+
+# A foot stands while its lowest point is near the usual height of standing feet and
+# slow for the speed of the body: a swinging foot is about twice as fast as the body.
+_STANDING_HEIGHT_M = 0.035
+_STANDING_SPEED = 0.2
+_STANDING_SPEED_OF_BODY = 0.3
+_LONGEST_GAP_S, _SHORTEST_STANCE_S = 0.04, 0.08
+
+_PATH_WINDOW_S = 1.2  # about one stride, so that sway averages out
+_SLOWEST = 0.25
+_STRAIGHT_RATE, _STRAIGHT_HEADING = 0.5, 0.5
+_STRIDE_S = (0.4, 2.4)
+_STEADY_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -303,40 +50,40 @@ class Plausibility:
 
     frames: int
     sole_depth_mm: float
-    """Deepest point of a sole under the floor."""
+    """Depth of a sole's deepest point under the floor."""
     sole_gap_mm: float
     """95th percentile of the lowest sole's height: who hovers is not seen to slide."""
     slide_max: float
     """Fastest motion of a touching sole along the floor, m/s."""
     slide_50: float
-    """Its median over touching feet and frames, m/s."""
+    """Median of that speed over touching feet and frames, m/s."""
     slide_99: float
-    """Its 99th percentile, m/s."""
+    """99th percentile of that speed, m/s."""
     limit_excess: float
-    """Farthest a joint goes beyond its soft limits, rad."""
+    """Farthest that a joint goes beyond its soft limits, rad."""
     speed_ratio: float
-    """Fastest joint, as a fraction of its motor's speed limit."""
+    """Speed of the fastest joint, as a fraction of its motor's limit."""
     pelvis_acceleration: float
-    """Greatest, m/s^2."""
+    """Greatest acceleration of the pelvis, m/s^2."""
     foot_acceleration: float
-    """Greatest of either foot, m/s^2."""
+    """Greatest acceleration of either foot, m/s^2."""
     balance_95: float
-    """Zero-moment point outside the soles' polygon, m: 95th percentile."""
+    """95th percentile of the zero-moment point's distance outside the soles, m."""
     balance_max: float
-    """Its maximum, m."""
+    """Maximum of that distance, m."""
     balanced_share: float
-    """Share of loaded frames that have it less than a centimetre outside."""
+    """Share of loaded frames in which that distance is less than a centimetre."""
     airborne_share: float
     """Share of frames with both feet off the floor."""
     torque_share: float
     """Share of frames with all motors within their limits."""
     torque_ratio_95: float
-    """Worst motor's torque over its limit: 95th percentile over frames."""
+    """95th percentile over frames of the worst motor's torque over its limit."""
     residual_force_50: float
-    """Force that no floor contact explains, in body weights: median."""
+    """Median of the force that no floor contact explains, in body weights."""
     residual_force_95: float
     residual_moment_50: float
-    """Moment that no floor contact explains, Nm: median."""
+    """Median of the moment that no floor contact explains, Nm."""
     residual_moment_95: float
 
 
@@ -344,6 +91,14 @@ def measure(
     qpos: np.ndarray, fps: float = FPS, contact_height_m: float = CONTACT_HEIGHT_M
 ) -> Plausibility:
     """Measure (T, 36) rows; soles below the contact height may carry."""
+
+    def percentile(values: np.ndarray, percent: float) -> float:
+        return float(np.percentile(values, percent)) if len(values) else 0.0
+
+    def acceleration(positions: np.ndarray) -> float:
+        second = np.diff(positions, n=2, axis=0) * fps * fps
+        return float(np.linalg.norm(second, axis=-1).max(initial=0.0))
+
     qpos = np.asarray(qpos, dtype=np.float64)
     dynamics = inverse_dynamics(qpos, fps, contact_height_m)
     soles, joints = dynamics.soles, qpos[:, 7:]
@@ -358,34 +113,25 @@ def measure(
     return Plausibility(
         frames=len(qpos),
         sole_depth_mm=1e3 * max(0.0, -float(lowest.min())),
-        sole_gap_mm=1e3 * _percentile(lowest, 95),
+        sole_gap_mm=1e3 * percentile(lowest, 95),
         slide_max=float(slide.max(initial=0.0)),
-        slide_50=_percentile(slide, 50),
-        slide_99=_percentile(slide, 99),
+        slide_50=percentile(slide, 50),
+        slide_99=percentile(slide, 99),
         limit_excess=float(np.maximum(low - joints, joints - high).max().clip(0.0)),
         speed_ratio=float(speed.max(initial=0.0)),
-        pelvis_acceleration=_acceleration(qpos[:, None, :3], fps),
-        foot_acceleration=_acceleration(dynamics.feet, fps),
-        balance_95=_percentile(outside, 95),
+        pelvis_acceleration=acceleration(qpos[:, None, :3]),
+        foot_acceleration=acceleration(dynamics.feet),
+        balance_95=percentile(outside, 95),
         balance_max=float(outside.max(initial=0.0)),
         balanced_share=float((outside < 0.01).mean()) if len(outside) else 1.0,
         airborne_share=float((lowest > contact_height_m).mean()),
         torque_share=float((ratio <= 1.0).mean()),
-        torque_ratio_95=_percentile(ratio, 95),
-        residual_force_50=_percentile(force, 50),
-        residual_force_95=_percentile(force, 95),
-        residual_moment_50=_percentile(moment, 50),
-        residual_moment_95=_percentile(moment, 95),
+        torque_ratio_95=percentile(ratio, 95),
+        residual_force_50=percentile(force, 50),
+        residual_force_95=percentile(force, 95),
+        residual_moment_50=percentile(moment, 50),
+        residual_moment_95=percentile(moment, 95),
     )
-
-
-def _percentile(values: np.ndarray, percent: float) -> float:
-    return float(np.percentile(values, percent)) if len(values) else 0.0
-
-
-def _acceleration(positions: np.ndarray, fps: float) -> float:
-    second = np.diff(positions, n=2, axis=0) * fps * fps
-    return float(np.linalg.norm(second, axis=-1).max(initial=0.0))
 
 
 def slide_speeds(dynamics: Dynamics, fps: float) -> np.ndarray:
@@ -393,10 +139,9 @@ def slide_speeds(dynamics: Dynamics, fps: float) -> np.ndarray:
 
     A foot is a rigid body that moves from one frame to the next; its speed is taken
     where the floor is, straight under each sphere that is within `SLIDE_HEIGHT_M` in
-    both frames, and the fastest of these counts. For a sphere on the floor that is
-    its lowest material point. A foot that rolls over heel or toe turns about a line
-    in the floor, so it has no speed there however fast it rolls; a flat foot that
-    slides has all of it, and one that twists has that of its far end.
+    both frames, and the fastest of these counts. A foot that rolls over heel or toe
+    turns about a line in the floor, so it has no speed there however fast it rolls; a
+    flat foot that slides has all of it, and one that twists has that of its far end.
     """
     rotation, soles = dynamics.feet_rotation, dynamics.soles
     turn = np.einsum("tfij,tfkj->tfik", rotation[1:], rotation[:-1])
@@ -423,17 +168,16 @@ def _rotation_vector(matrix: np.ndarray) -> np.ndarray:
 def balance(dynamics: Dynamics) -> np.ndarray:
     """Distance of the zero-moment point outside the soles' polygon, m.
 
-    Of the frames that have one: a sole touches and the floor must carry more than
+    Only of frames in which a sole touches and the floor must carry more than
     `LOADED_SHARE` of the weight.
     """
     touching = dynamics.touching.reshape(len(dynamics.force), -1)
     loaded = dynamics.force[:, 2] > LOADED_SHARE * body_weight()
     frames = loaded & touching.any(axis=1)
-    frames[[0, -1]] = False  # what a clip is cut from decides their accelerations
+    frames[[0, -1]] = False  # where a clip is cut decides their accelerations
     points = dynamics.soles[..., :2].reshape(len(frames), -1, 2)
-    return distance_outside(
-        dynamics.zero_moment_point[frames], points[frames], touching[frames]
-    )
+    place = dynamics.zero_moment_point[frames]
+    return distance_outside(place, points[frames], touching[frames])
 
 
 def distance_outside(
@@ -464,5 +208,178 @@ def measure_corpus(
     job = partial(measure, contact_height_m=contact_height_m)
     clips = (np.array(corpus.qpos(i)) for i in range(len(corpus)))
     found = in_order(job, clips, workers)
-    bar = tqdm(found, total=len(corpus), unit="clip", desc="check", disable=None)
-    return list(bar)
+    return list(tqdm(found, total=len(corpus), unit="clip", desc="check", disable=None))
+
+
+@dataclass(frozen=True)
+class Stride:
+    """From a touchdown to the next of the same foot; lengths in m, angles in rad.
+
+    A range goes from the 5th to the 95th percentile over the stride.
+    """
+
+    speed: float
+    """m/s."""
+    cadence: float
+    """Steps a second."""
+    step_length: float
+    step_width: float
+    stance_share: float
+    """Share of the stride that a foot stands."""
+    double_support_share: float
+    flight_share: float
+    hip_pitch_range: float
+    knee_range: float
+    ankle_pitch_range: float
+    shoulder_pitch_range: float
+    pelvis_height: float
+    pelvis_bob: float
+    """Range of the pelvis' height."""
+    pelvis_sway: float
+    """Range of the pelvis across the path."""
+    pelvis_yaw_range: float
+    pelvis_roll_range: float
+    clearance: float
+    """Highest that the sole's lowest point gets in the swing."""
+
+
+def strides(qpos: np.ndarray, fps: float = FPS) -> list[Stride]:
+    """All steady strides straight ahead, of both feet, in order of their feet.
+
+    Touchdowns are found from height and speed of the soles, with room for feet that
+    slide and sink as retargeted ones do.
+    """
+    walk = _Walk(np.asarray(qpos, dtype=np.float64), fps)
+    touchdowns = [_runs(walk.standing[:, foot])[0] for foot in (0, 1)]
+    found = []
+    for foot in (0, 1):
+        mine, others = touchdowns[foot], touchdowns[1 - foot]
+        for start, end in zip(mine[:-1], mine[1:], strict=True):
+            between = others[(others > start) & (others < end)]
+            if len(between) == 1 and walk.is_steady(start, end):
+                found.append(walk.stride(foot, start, int(between[0]), end))
+    return found
+
+
+class _Walk:
+    """Curves of a clip of T frames."""
+
+    def __init__(self, qpos: np.ndarray, fps: float):
+        self.qpos, self.fps = qpos, fps
+        pelvis = torch.from_numpy(qpos[:, 3:7])
+        up = rotation.rotate_inverse(pelvis, torch.tensor([0.0, 0.0, 1.0]).to(pelvis))
+        self.roll = np.arctan2(up[:, 1].numpy(), up[:, 2].numpy())
+        self.yaw = np.unwrap(rotation.yaw(pelvis).numpy())
+        window = round(_PATH_WINDOW_S * fps)
+        self.velocity = average(rate(qpos[:, :2], fps), window)
+        speed = np.linalg.norm(self.velocity, axis=1)
+        path = np.unwrap(np.arctan2(self.velocity[:, 1], self.velocity[:, 0]))
+        facing = average(self.yaw, window) - path
+        facing = np.abs((facing + np.pi) % (2 * np.pi) - np.pi)
+        # Moving, not turning, and facing where it goes.
+        self.straight = (speed > _SLOWEST) & (facing < _STRAIGHT_HEADING)
+        self.straight &= np.abs(rate(path, fps)) < _STRAIGHT_RATE
+
+        poses = _feet()(torch.from_numpy(qpos))
+        self.feet = poses.position.numpy()
+        points = torch.as_tensor(g1.SOLE_POINTS)
+        spread = rotation.rotate(poses.quaternion[..., None, :], points)
+        down = torch.tensor([0.0, 0.0, g1.SOLE_RADIUS])
+        soles = (poses.position[..., None, :] + spread - down).numpy()
+        heights = soles[..., 2].min(axis=2)
+        self.heights = heights - np.percentile(heights, 10)
+        lowest = soles[..., 2].argmin(axis=2)[..., None, None]
+        motion = np.take_along_axis(rate(soles, fps), lowest, axis=2)[:, :, 0]
+        slow = _STANDING_SPEED + _STANDING_SPEED_OF_BODY * speed[:, None]
+        standing = np.linalg.norm(motion, axis=-1) < slow
+        standing &= self.heights < _STANDING_HEIGHT_M
+        self.standing = np.stack([_settled(s, fps) for s in standing.T], axis=1)
+
+    def is_steady(self, start: int, end: int) -> bool:
+        """Whether a stride goes straight ahead at one speed."""
+        if not _STRIDE_S[0] < (end - start) / self.fps < _STRIDE_S[1]:
+            return False
+        speed = np.linalg.norm(self.velocity[start:end], axis=1)
+        even = speed.std() < _STEADY_SHARE * speed.mean()
+        return bool(self.straight[start:end].all() and even)
+
+    def stride(self, foot: int, start: int, middle: int, end: int) -> Stride:
+        """The stride of a foot whose other foot touches down at `middle`."""
+        frames, duration = slice(start, end), (end - start) / self.fps
+        ahead = self.velocity[frames].mean(axis=0)
+        ahead = ahead / np.linalg.norm(ahead)
+        # From the foot of the stride to the other one.
+        aside = np.array((-ahead[1], ahead[0])) * (1 if foot else -1)
+        settled = round(0.06 * self.fps)  # a foot has come to rest a little later
+        places = [
+            self.feet[min(at + settled, len(self.feet) - 1), which, :2]
+            for at, which in ((start, foot), (middle, 1 - foot), (end, foot))
+        ]
+        first, second = places[1] - places[0], places[2] - places[1]
+        standing, rows = self.standing[frames], self.qpos[frames]
+
+        def spread(values: np.ndarray) -> float:
+            return float(np.subtract(*np.percentile(values, (95, 5))))
+
+        def joint(name: str) -> float:
+            side = ("left", "right")[foot]
+            return spread(rows[:, 7 + g1.joint_index(f"{side}_{name}")])
+
+        return Stride(
+            speed=float((self.qpos[end, :2] - self.qpos[start, :2]) @ ahead) / duration,
+            cadence=2.0 / duration,
+            step_length=float(0.5 * (first + second) @ ahead),
+            step_width=float(0.5 * (first - second) @ aside),
+            stance_share=float(standing.mean()),
+            double_support_share=float(standing.all(axis=1).mean()),
+            flight_share=float((~standing.any(axis=1)).mean()),
+            hip_pitch_range=joint("hip_pitch"),
+            knee_range=joint("knee"),
+            ankle_pitch_range=joint("ankle_pitch"),
+            shoulder_pitch_range=joint("shoulder_pitch"),
+            pelvis_height=float(rows[:, 2].mean()),
+            pelvis_bob=spread(rows[:, 2]),
+            pelvis_sway=spread(rows[:, :2] @ aside),
+            pelvis_yaw_range=spread(self.yaw[frames]),
+            pelvis_roll_range=spread(self.roll[frames]),
+            clearance=float(self.heights[frames, foot].max()),
+        )
+
+
+@cache
+def _feet() -> Kinematics:
+    return Kinematics(g1.FEET, dtype=torch.float64)
+
+
+def rate(values: np.ndarray, fps: float) -> np.ndarray:
+    """Central differences over time; zero for a single frame."""
+    if len(values) < 2:
+        return np.zeros_like(values)
+    return np.gradient(values, 1.0 / fps, axis=0)
+
+
+def average(values: np.ndarray, window: int) -> np.ndarray:
+    """Moving average over time, the first axis; the ends repeat."""
+    half = window // 2
+    ends = ((half + 1, half), *((0, 0),) * (values.ndim - 1))
+    total = np.cumsum(np.pad(values, ends, mode="edge"), axis=0)
+    return (total[2 * half + 1 :] - total[: -2 * half - 1]) / (2 * half + 1)
+
+
+def _runs(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First frames of the stretches that are true, and the frames after their last."""
+    change = np.diff(np.concatenate(([0], mask.astype(int), [0])))
+    return np.flatnonzero(change > 0), np.flatnonzero(change < 0)
+
+
+def _settled(standing: np.ndarray, fps: float) -> np.ndarray:
+    """Without short gaps, then without short stances."""
+    standing = standing.copy()
+    for start, end in zip(*_runs(~standing), strict=True):
+        inside = start > 0 and end < len(standing)
+        if inside and end - start <= _LONGEST_GAP_S * fps:
+            standing[start:end] = True
+    for start, end in zip(*_runs(standing), strict=True):
+        if end - start < _SHORTEST_STANCE_S * fps:
+            standing[start:end] = False
+    return standing

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from spectral_skills.motion.checks import Stride, strides
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.gait import Stride, strides
 from spectral_skills.plots.groups import plain_gaits
 from spectral_skills.results import Result
 from spectral_skills.workers import in_order

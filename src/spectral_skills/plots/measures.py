@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from spectral_skills import rotation
+from spectral_skills.motion.checks import average, rate
 from spectral_skills.motion.corpus import FPS
-from spectral_skills.motion.gait import average, rate
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses, sole_heights
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.robot import g1
