@@ -274,11 +274,11 @@ def say(models: Models, text: str, **options: Any) -> "Spoken":
 
 def runner(models: Models, device: str | None = None, records: Path | None = None):
     """Return what executes runs of these models, keeping them under `records`."""
-    from spectral_skills.experiments.composition.lab import Lab
+    from spectral_skills.control.batch import Runner
 
     where = best_device(device or "cpu")
     parts = models.controller, models.skill_encoder, models.directions
-    return Lab(*parts, where, records)
+    return Runner(*parts, where, records)
 
 
 def film(run: Any, path: Folder) -> list[Path]:

@@ -3,7 +3,7 @@
 import pytest
 from released import released
 
-from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.control.batch import Runner
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +13,6 @@ def models() -> tuple:
 
 
 @pytest.fixture
-def lab(models) -> Lab:
-    """A lab that keeps no records."""
-    return Lab(*models)
+def lab(models) -> Runner:
+    """A runner that keeps no records."""
+    return Runner(*models)

@@ -1,24 +1,23 @@
-"""A lab without physics: robots do what a rule makes of their skills and offsets."""
+"""A runner without physics: robots do what a rule makes of their skills and offsets."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from released import released
 
-from spectral_skills.control.batch import Run
-from spectral_skills.experiments.composition.lab import Executed, Lab
+from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions
 
 
-class Obedient(Lab):
+class Obedient(Runner):
     """Joints move by `follow` (d, 29) times the change of the skill, and by offsets."""
 
     def __init__(self, follow: np.ndarray, records=None):
         super().__init__(*released(), records=records)
         self.follow, self.made = follow, list[Run]()
 
-    def execute(self, runs: Sequence[Run], told: str = "") -> list[Executed]:
+    def execute(self, runs: Sequence[Run], label: str = "") -> list[Executed]:
         self.made += runs
         return [Executed(run, self._rows(run)) for run in runs]
 

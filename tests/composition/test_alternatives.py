@@ -5,14 +5,15 @@ import pytest
 from obedient import Obedient, follow
 from released import released
 
-from spectral_skills.experiments.composition import skill_arithmetic, waving
-from spectral_skills.experiments.composition.lab import Lab
-from spectral_skills.experiments.composition.triples import (
+from spectral_skills.control.batch import Runner
+from spectral_skills.experiments import alternatives
+from spectral_skills.experiments.alternatives import (
     matched,
     offsets,
     reseeded,
     summary,
 )
+from spectral_skills.experiments.findings import FindingsBuilder
 from spectral_skills.experiments.token_directions import Described
 from spectral_skills.robot import g1
 from spectral_skills.spectral.attributes import NAMES
@@ -42,7 +43,7 @@ def test_a_robot_that_obeys_takes_the_forced_pose_exactly(obedient):
     for way in range(3):
         # The first measured row is still on the ramp, by one step.
         assert arms[1].pose_ratio(way) == pytest.approx(1.0, abs=1e-3)
-        found = summary(obedient, arms, way)
+        found = summary(arms, way)
         assert found["falls"] == (0, 2)
         assert found["speed"] == (pytest.approx(1.0), 2)
         assert "turn" not in found
@@ -64,22 +65,23 @@ def test_runs_that_fall_make_no_triple_and_count_as_falls(obedient, monkeypatch)
     triples = matched(fallen, ("walk",), ("right_arm_1",), (1.0, 2.0), 200)
     # The offset on the action of a=2 is never made: its steered run fell.
     assert [t.amplitude for t in triples] == [1.0]
-    assert summary(fallen, triples, 1)["falls"] == (0, 1)
-    assert summary(fallen, triples, 2) == {"falls": (1, 1)}
+    assert summary(triples, 1)["falls"] == (0, 1)
+    assert summary(triples, 2) == {"falls": (1, 1)}
 
 
 def test_a_robot_that_obeys_waves_all_three_ways(obedient):
     """Arm and swing as asked; copied to the joints, the same wave."""
-    (wave,) = waving.triple(obedient, 200)
-    hold = obedient.hold(wave.plain.run.base)
+    (wave,) = alternatives.wave(obedient, 200)
     joint = g1.joint_index("right_shoulder_pitch")
     for way, run in enumerate(wave.runs):
-        mean, sine, cosine = waving.parts(run, wave.plain, hold)[:, joint]
-        assert mean == pytest.approx(-0.4 * waving.RAISED, abs=0.01)
-        assert sine == pytest.approx(-0.4 * waving.SWING, abs=0.01)
+        mean, sine, cosine = alternatives.wave_parts(run, wave.plain)[:, joint]
+        assert mean == pytest.approx(-0.4 * alternatives.RAISED_BY, abs=0.01)
+        assert sine == pytest.approx(-0.4 * alternatives.SWING, abs=0.01)
         assert cosine == pytest.approx(0.0, abs=0.01)
         assert wave.pose_ratio(way) == pytest.approx(1.0, abs=1e-3)
-    cells = {(c.row, c.metric): c for c in waving.cells(obedient, "test", [wave])}
+    report = FindingsBuilder("alternatives", "", obedient)
+    alternatives.add_wave(report, [wave])
+    cells = {(c.row, c.metric): c for c in report.results}
     speed = cells["wave on the walk, offset on action", "speed"]
     assert speed.value == pytest.approx(1.0) and speed.paper == "0.01"
     assert len(cells) == 3 * 4
@@ -91,16 +93,14 @@ def test_who_falls_while_waving_makes_no_triple(obedient, monkeypatch):
 
     def rows(run):
         made = real(run)
-        made[150:, 2] = 0.2 if run.name == waving.NAME else made[150:, 2]
+        made[150:, 2] = 0.2 if run.name == alternatives.WAVE else made[150:, 2]
         return made
 
     monkeypatch.setattr(fallen, "_rows", rows)
-    assert waving.triple(fallen, 200) == []
-    assert list(waving.cells(fallen, "test", [])) == []
+    assert alternatives.wave(fallen, 200) == []
 
 
-class _Names:
-    names = ("stand_0000", "raise_0001", "raise_0002", "forward+raise_0003", "jog_0004")
+NAMED = ("stand_0000", "raise_0001", "raise_0002", "forward+raise_0003", "jog_0004")
 
 
 def _described() -> Described:
@@ -114,7 +114,7 @@ def _described() -> Described:
 
 
 def test_skills_are_gathered_by_the_arm_and_the_name():
-    found = skill_arithmetic.gather(_described(), _Names())  # type: ignore[arg-type]
+    found = alternatives.gather(_described(), NAMED)
     assert found.arm_clip == 3  # raise_0001: the right arm alone
     assert found.idle_clip == 0.5
     assert (found.standing[0], found.standing[1]) == (4, np.mean((0, 1, 2, 4)))
@@ -125,20 +125,19 @@ def test_the_lines_are_blends_and_sums_for_the_whole_run(obedient):
     base, d = obedient.base("walk", 200), 64
     rng = np.random.default_rng(0)
     arm, idle, *rest = rng.normal(size=(6, d))
-    skills = skill_arithmetic.Skills(arm, idle, tuple(rest[:2]), tuple(rest[2:]))  # type: ignore[arg-type]
-    made, own = skill_arithmetic.runs(obedient, base, skills), obedient.skills(base)
-    half = made[skill_arithmetic.BLEND, 0.5].skills
+    skills = alternatives.ArmSkills(arm, idle, tuple(rest[:2]), tuple(rest[2:]))  # type: ignore[arg-type]
+    made, own = alternatives.lines(obedient, base, skills), obedient.skills(base)
+    half = made[alternatives.BLEND, 0.5].skills
     np.testing.assert_allclose(half, 0.5 * own + 0.5 * arm, atol=1e-5)
-    pair = made[skill_arithmetic.PAIR, 0.75].skills
+    pair = made[alternatives.PAIR, 0.75].skills
     np.testing.assert_allclose(pair, own + 0.75 * (arm - idle), atol=1e-5)
-    assert set(made) == {
-        (w, s) for w, sizes in skill_arithmetic.PAPER.items() for s in sizes
-    }
+    listed = {(w, s) for w, sizes in alternatives.SIZES.items() for s in sizes}
+    assert set(made) == listed | {(alternatives.PLAIN, 0.0)}
 
 
 def test_a_real_triple():
     """The released controller: the copied pose of a raised arm is an arm raised."""
-    lab = Lab(*released())
+    lab = Runner(*released())
     (triple,) = matched(lab, ("stand",), ("right_arm_1",), (2.0,), 200)
     assert triple.effects[0].changes["right_shoulder_pitch"] < -0.1
     assert 0.5 < triple.pose_ratio(2) < 2.5

@@ -7,19 +7,20 @@ import pytest
 from puppets import STEPS, Puppets
 from released import released
 
+from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import catalogue
-from spectral_skills.experiments.composition.knob_table import KNOBS, choose, serves
-from spectral_skills.experiments.composition.lab import Lab
-from spectral_skills.experiments.composition.survey import (
+from spectral_skills.experiments.catalogue import (
+    KNOBS,
     MOST,
     brief,
+    choose,
     matched,
-    name,
     outcome,
     survey,
 )
 from spectral_skills.experiments.effects import NOTICED, UNITS, Effect
 from spectral_skills.robot import g1
+from spectral_skills.spectral.catalogue import mainly
 
 
 def _effect(elbow: float = 0.0, **noticed: float) -> Effect:
@@ -58,19 +59,20 @@ def test_outcomes(plus, minus, expected):
 
 
 def test_a_forearm_gives_the_name_where_nothing_else_does():
-    assert name(_effect(elbow=0.4)) == "left elbow"
-    assert name(_effect(elbow=0.4, heading=1.5)) == "turn left"
-    assert name(_effect(elbow=0.2)) == ""
+    assert _effect(elbow=0.4).full_name == "left elbow"
+    assert _effect(elbow=0.4, heading=1.5).full_name == "turn left"
+    assert _effect(elbow=0.2).full_name == ""
 
 
 def test_a_knob_is_served_by_what_mainly_changes_it_and_not_the_other_side():
-    arm, both = KNOBS["right arm raise"].parts, KNOBS["both arms"].parts
-    assert serves(_effect(right_shoulder_pitch=-2, heading=1.9), arm)
-    assert not serves(_effect(right_shoulder_pitch=-2, heading=2.1), arm)
-    assert serves(_effect(right_shoulder_pitch=-2, left_shoulder_pitch=-0.9), arm)
+    arm, both = KNOBS["right arm raise"][0], KNOBS["both arms"][0]
+    assert mainly(_effect(right_shoulder_pitch=-2, heading=1.9).changes, arm)
+    assert not mainly(_effect(right_shoulder_pitch=-2, heading=2.1).changes, arm)
+    slight = _effect(right_shoulder_pitch=-2, left_shoulder_pitch=-0.9)
+    assert mainly(slight.changes, arm)
     raised = _effect(right_shoulder_pitch=-2, left_shoulder_pitch=-1.5)
-    assert not serves(raised, arm)
-    assert serves(raised, both)
+    assert not mainly(raised.changes, arm)
+    assert mainly(raised.changes, both)
 
 
 def _rule(direction: str, a: float) -> dict[str, float]:
@@ -101,7 +103,7 @@ def test_a_survey_tells_outcome_and_safe_range():
         "turn": "falls",
     }
     turn = found["turn"]
-    assert [one.amplitude for one in turn.tried] == [2, -2, 6, -6, MOST, -MOST]
+    assert [one.amplitude for one in turn.attempts] == [2, -2, 6, -6, MOST, -MOST]
     assert turn.amplitude == MOST and turn.safe == (-2.0, 2.0)
     reach = found["s03"].amplitude
     assert 2.0 < reach < 6.0
@@ -114,13 +116,13 @@ def test_a_survey_tells_outcome_and_safe_range():
 
 def test_the_strongest_direction_that_keeps_the_rest_serves_a_knob():
     found = survey(Puppets(_rule), "walk", NAMES)
-    one, sign = choose(found, KNOBS["right arm raise"]) or (None, 0)
+    one, sign = choose(found, KNOBS["right arm raise"][0]) or (None, 0)
     assert one and (one.direction, sign) == ("right_arm_1", -1)
-    one, sign = choose(found, KNOBS["turn"]) or (None, 0)
+    one, sign = choose(found, KNOBS["turn"][0]) or (None, 0)
     assert one and (one.direction, sign) == ("s02", -1)
-    one, _ = choose(found, KNOBS["both arms"]) or (None, 0)
+    one, _ = choose(found, KNOBS["both arms"][0]) or (None, 0)
     assert one and one.direction == "s01"
-    assert choose(found, KNOBS["high steps"]) is None
+    assert choose(found, KNOBS["high steps"][0]) is None
 
 
 def test_findings_count_and_keep_the_entries(tmp_path):
@@ -161,7 +163,7 @@ def test_findings_count_and_keep_the_entries(tmp_path):
 
 
 def test_the_released_controller_raises_its_arm():
-    (arm,) = survey(Lab(*released()), "carry", ["right_arm_1"])
+    (arm,) = survey(Runner(*released()), "carry", ["right_arm_1"])
     up = arm.at(2.0).effect
     assert up and up.changes["right_shoulder_pitch"] < -0.4
-    assert name(up) == "right arm raise"
+    assert up.full_name == "right arm raise"

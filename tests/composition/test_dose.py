@@ -8,14 +8,11 @@ import pytest
 from puppets import FALL_STEP, STEPS, Puppets
 from released import released
 
+from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import dose
-from spectral_skills.experiments.composition.foretold import (
-    compare,
-    correlation,
-    foretold,
-    through_origin,
-)
-from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.experiments.dose import compare, correlation, through_origin
+from spectral_skills.experiments.effects import hold, predicted
+from spectral_skills.experiments.findings import FindingsBuilder
 
 
 def test_a_line_through_the_origin():
@@ -37,10 +34,10 @@ def test_correlation_does_not_hang_on_the_signs_of_directions():
     assert math.isnan(correlation(x, 0 * x))
 
 
-def test_a_predicted_turn_is_told_for_the_steps_that_are_measured():
+def test_a_predicted_turn_is_of_the_steps_that_are_measured():
     directions = released()[2]
     rate = directions.effect_mean[:, directions.attributes.index("yaw_rate")]
-    found = foretold(directions, slice(65, 335))
+    found = predicted(directions, slice(65, 335))
     np.testing.assert_allclose(found["heading"], rate * 269 / 50 * 180 / np.pi, 1e-5)
     assert found["speed"][directions.index("speed")] > 0
 
@@ -79,8 +76,7 @@ def test_doses_slopes_and_falls(tmp_path):
     # 20 a explains 4 parts of 5 of the squares of 20 a + 10 |a|.
     assert turn.line() == pytest.approx((20.0, 0.8, 6))
     # The robot that falls is measured until then, and its arm is where it should be.
-    hold = lab.hold(lab.base("walk"))
-    assert hold.start + 50 < FALL_STEP
+    assert hold(lab.base("walk")).start + 50 < FALL_STEP
     assert arm.effects[-1] == pytest.approx(1.6)
     # Beside an unsteered robot that falls there is nothing to tell.
     slope, fit, n = replace(arm, plain_stands=False).line()
@@ -98,25 +94,27 @@ def test_a_robot_that_falls_at_once_has_no_effect():
 
 
 def test_predicted_and_executed():
-    """Arms that do just half of what is foretold, and one direction that falls."""
+    """Arms that do just half of what is predicted, and one direction that falls."""
     directions = released()[2]
-    predicted = foretold(directions, slice(65, STEPS - 65))
+    known = predicted(directions, slice(65, STEPS - 65))
 
     def rule(direction: str, a: float) -> dict[str, float]:
         if direction == "s03":
             return {"fall": 1}
         k = directions.index(direction)
-        pitch = float(predicted["left_shoulder_pitch"][k])
+        pitch = float(known["left_shoulder_pitch"][k])
         return {"left_shoulder_pitch": 0.5 * a * pitch}
 
-    cells, chart = compare(Puppets(rule), "dose", "walk", ("s01", "s02", "s03", "turn"))
-    found = {(c.row, c.metric): c for c in cells}
+    lab = Puppets(rule)
+    report = FindingsBuilder("dose", "", lab)
+    compare(report, lab, "walk", ("s01", "s02", "s03", "turn"))
+    found = {(c.row, c.metric): c for c in report.results}
     row = "left shoulder pitch of directions on walk"
     ratio = found[row, "executed over predicted"]
     assert (ratio.value, ratio.n) == (pytest.approx(0.5, abs=1e-4), 3)
     close = found[row, "predicted and executed, correlation"]
     assert close.value == pytest.approx(1.0)
-    assert all(len(series.x) == 3 for series in chart.series)
+    assert all(len(series.x) == 3 for series in report.charts[0].series)
 
 
 def test_findings_have_a_chart_a_base_and_mark_falls(tmp_path):
@@ -138,7 +136,7 @@ def test_findings_have_a_chart_a_base_and_mark_falls(tmp_path):
 
 
 def test_the_released_controller_turns_more_with_more():
-    lab = Lab(*released())
+    lab = Runner(*released())
     (turn,) = dose.turn_up(lab, "walk", {"turn": dose.KNOBS["turn"]}, (2.0,))
     slope, fit, n = turn.line()
     assert n == 2 and 15 < slope < 80 and fit > 0.8

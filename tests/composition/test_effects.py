@@ -1,9 +1,11 @@
 """Measures of motions whose speed, heading, apex and stride are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from spectral_skills.control.rollout import fell_at
+from spectral_skills.control.batch import Executed, Run
 from spectral_skills.experiments.effects import (
     NOTICED,
     UNITS,
@@ -16,9 +18,10 @@ from spectral_skills.experiments.effects import (
     stride_hz,
 )
 from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 
-ALL = slice(None)
+RUN = Run("", Base("stand", np.zeros((2, 36), np.float32)), None)
 
 
 def _rows(seconds: float = 4.0, speed: float = 0.0, yaw_rate: float = 0.0):
@@ -95,7 +98,7 @@ def test_an_effect_is_the_difference_over_the_given_steps_alone():
     run[steps, shoulder] -= 0.9
     run[:50, shoulder] += 3.0  # before: not measured
     run[steps, 2] -= 0.1
-    found = effect(run, base, steps)
+    found = effect(*(Executed(RUN, rows) for rows in (run, base)), steps)
     assert found.changes["right_shoulder_pitch"] == pytest.approx(-0.9)
     assert found.changes["root_height"] == pytest.approx(-0.1)
     assert found.changes["left_shoulder_pitch"] == pytest.approx(0.0)
@@ -139,12 +142,13 @@ def test_the_strongest_change_gives_the_name(noticed, name):
 
 def test_a_fall_is_the_first_low_or_lost_row():
     rows = _rows()
-    assert fell_at(rows, 0.4) is None
+    low = replace(RUN, base=replace(RUN.base, fall_m=0.22))
+    assert Executed(RUN, rows).fell_at is None
     rows[70:, 2] = 0.3
-    assert fell_at(rows, 0.4) == 70
-    assert fell_at(rows, 0.22) is None
+    assert Executed(RUN, rows).fell_at == 70
+    assert Executed(low, rows).fell_at is None
     rows[30, 2] = np.nan
-    assert fell_at(rows, 0.4) == 30
+    assert Executed(RUN, rows).fell_at == 30
 
 
 def test_groups_hold_what_correlates_in_either_sign():

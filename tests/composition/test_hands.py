@@ -5,7 +5,8 @@ import pytest
 from obedient import turned
 from released import released
 
-from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.control.batch import Runner
+from spectral_skills.experiments.effects import hold
 from spectral_skills.experiments.hands import (
     CENTRE,
     RADIUS,
@@ -61,12 +62,12 @@ def test_the_tour_ends_with_one_level_circle():
 
 
 def test_a_real_reach_moves_the_hand_and_not_the_robot():
-    lab = Lab(*released())
+    lab = Runner(*released())
     base = lab.base("stand", 200)
     change = lab.directions.hand_maps[RIGHT] @ (0.0, -0.15, 0.0)
     change = limited(change[None], 5.0)[0]
     plain, run = lab.execute([lab.plain(base), lab.steered(base, change, "reach")])
-    hold = lab.hold(base)
-    moved = (hand(run.rows) - hand(plain.rows))[hold].mean(axis=0)
+    steps = hold(base)
+    moved = (hand(run.rows) - hand(plain.rows))[steps].mean(axis=0)
     assert run.stands and moved[1] < -0.02
-    assert np.linalg.norm((run.rows - plain.rows)[hold, :2], axis=1).max() < 0.15
+    assert np.linalg.norm((run.rows - plain.rows)[steps, :2], axis=1).max() < 0.15

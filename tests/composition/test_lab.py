@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from untrained import explicit, tokens
 
-from spectral_skills.control import batch as rooms
-from spectral_skills.experiments.composition.lab import Lab
+from spectral_skills.control import batch
+from spectral_skills.control.batch import Executed, Runner
 from spectral_skills.motion.synthetic.bases import Base, generate
 
 STEPS = 40
@@ -20,7 +20,7 @@ def base() -> Base:
 
 def test_a_change_of_nothing_changes_nothing(models, base):
     """But for rounding: a product may treat the rows of two robots unlike."""
-    lab = Lab(*models)
+    lab = Runner(*models)
     nothing = lab.steered(base, np.zeros((STEPS, 64), np.float32), "nothing")
     plain, steered = lab.execute([lab.plain(base), nothing])
     np.testing.assert_allclose(plain.rows, steered.rows, atol=1e-5)
@@ -28,7 +28,7 @@ def test_a_change_of_nothing_changes_nothing(models, base):
 
 
 def test_steering_moves_the_arm(models, base):
-    lab = Lab(*models)
+    lab = Runner(*models)
     change = np.tile(lab.direction("right_arm_1", 3.0), (STEPS, 1))
     plain, steered = lab.execute([lab.plain(base), lab.steered(base, change, "arm")])
     shoulder = steered.rows[-1, 7 + 22] - plain.rows[-1, 7 + 22]
@@ -38,7 +38,7 @@ def test_steering_moves_the_arm(models, base):
 def test_runs_are_read_again_and_damaged_ones_made_again(
     models, base, tmp_path, monkeypatch
 ):
-    lab = Lab(*models, records=tmp_path)
+    lab = Runner(*models, records=tmp_path)
     plain = lab.plain(base)
     (first,) = lab.execute([plain])
     path = lab.record(plain)
@@ -48,7 +48,7 @@ def test_runs_are_read_again_and_damaged_ones_made_again(
         raise AssertionError("made again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(rooms, "run_together", never)
+        patch.setattr(batch, "run_together", never)
         (second,) = lab.execute([plain])
         np.testing.assert_array_equal(first.rows, second.rows)
         with pytest.raises(AssertionError):
@@ -60,7 +60,7 @@ def test_runs_are_read_again_and_damaged_ones_made_again(
 
 def test_lengths_and_company_do_not_matter(models, base):
     """A run is the same alone, beside longer ones, and in another batch."""
-    lab = Lab(*models, robots=2)
+    lab = Runner(*models, robots=2)
     short = Base("short", base.rows[:21], base.fall_m)
     runs = [lab.plain(base), lab.plain(short), lab.plain(base, seed=1)]
     made = lab.execute(runs)
@@ -72,7 +72,7 @@ def test_lengths_and_company_do_not_matter(models, base):
 
 
 def test_a_push_moves_the_root(models, base):
-    lab = Lab(*models)
+    lab = Runner(*models)
     pushed = replace(lab.plain(base), push=(10, np.array([0.4, 0, 0, 0, 0, 0.0])))
     plain, moved = lab.execute([lab.plain(base), pushed])
     np.testing.assert_allclose(plain.rows[:11], moved.rows[:11], atol=1e-5)
@@ -82,19 +82,19 @@ def test_a_push_moves_the_root(models, base):
 def test_a_broken_run_has_fallen(models, base):
     rows = base.rows.copy()
     rows[30:] = np.nan
-    run = rooms.Executed(Lab(*models).plain(base), rows)
+    run = Executed(Runner(*models).plain(base), rows)
     assert run.fell_at == 30 and not run.stands
 
 
 def test_directions_of_another_encoder_are_refused(models):
     controller, encoder, directions = models
     with pytest.raises(ValueError, match="belong to the encoder"):
-        Lab(controller, encoder, replace(directions, encoder="other"))
+        Runner(controller, encoder, replace(directions, encoder="other"))
 
 
 def test_tokens_have_no_directions_and_can_be_steered(base):
     """A tracker that holds each token for ten steps heeds every tenth."""
-    lab = Lab(*tokens())
+    lab = Runner(*tokens())
     assert set(np.round((lab.skills(base) + 1) * 31 / 2, 4).ravel() % 1) == {0.0}
     change = np.zeros((STEPS, 8), np.float32)
     change[1:10] = 5.0
@@ -109,4 +109,4 @@ def test_tokens_have_no_directions_and_can_be_steered(base):
 
 def test_a_controller_of_poses_cannot_be_steered(models):
     with pytest.raises(ValueError, match="of skill commands, not of 'pose'"):
-        Lab(explicit(), *models[1:])
+        Runner(explicit(), *models[1:])

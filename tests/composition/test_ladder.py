@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectral_skills.control.batch import Run
-from spectral_skills.control.schedules import schedule
-from spectral_skills.experiments import ladder
-from spectral_skills.experiments.composition import ladder_charts, ladder_map
-from spectral_skills.experiments.composition.lab import Executed
-from spectral_skills.experiments.composition.neighbours import Neighbours
+from spectral_skills.control.batch import Executed, Run
+from spectral_skills.control.mixer import schedule
+from spectral_skills.experiments import ladder, neighbours
+from spectral_skills.experiments.findings import FindingsBuilder, paper
+from spectral_skills.experiments.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 from spectral_skills.skill.model import SkillModel
+from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.support import ATTRIBUTES, describe_run
 
 SHOULDER = 7 + g1.joint_index("right_shoulder_pitch")
@@ -71,31 +71,34 @@ def test_distance_to_itself_is_nothing(near, make_clip):
 
 
 def test_amplitudes_hold_through_the_stages():
-    names = [str(knob.direction) for knob in ladder.KNOBS]
-    amplitudes = schedule(ladder.KNOBS, ladder.STEPS, names)
-    full = [knob.amplitude for knob in ladder.KNOBS]
+    knobs = ladder.knobs(Directions.load("base"))
+    names = [str(knob.direction) for knob in knobs]
+    assert names == ["right_arm_1", "turn", "s04"]
+    amplitudes = schedule(knobs, ladder.STEPS, names)
+    full = [knob.amplitude for knob in knobs]
+    assert full == [2.0, 1.2, 1.2]
     for count, steps in enumerate(ladder.STAGES.values()):
         wanted = [a if i < count < 4 else 0.0 for i, a in enumerate(full)]
         np.testing.assert_allclose(amplitudes[steps], [wanted] * len(amplitudes[steps]))
 
 
 def test_paper_table_is_read():
-    assert ladder.PAPER["walk", "+ turn", "yaw rate, mean of seeds"] == "35"
-    assert ladder.PAPER["jog", "+ clearance", "right apex, SD of seeds"] == "1"
-    assert ladder.PAPER["backward", "released", "distance"] == "2.65"
-    assert ladder.PAPER["jog", "+ clearance", "support, seed 0"] == "1"
-    assert ladder.PAPER["walk", "base", "support"] == "90252"
-    assert ("walk", "released", "support") not in ladder.PAPER
+    assert paper("ladder", "walk: + turn", "yaw rate, mean of seeds") == "35"
+    assert paper("ladder", "jog: + clearance", "right apex, SD of seeds") == "1"
+    assert paper("ladder", "backward: released", "distance") == "2.65"
+    assert paper("ladder", "jog: + clearance", "support, seed 0") == "1"
+    assert paper("ladder", "walk: base", "support") == "90252"
+    assert paper("ladder", "walk: released", "support") == ""
 
 
 def test_charts_mark_the_changes(near):
     one = _executed(yaw_rate=20.0, speed=0.5)
-    charts = ladder_charts.charts("walk", one, one, near, {200: "+ right arm"})
+    charts = ladder.charts("walk", one, one, near)
     assert [chart.kind for chart in charts] == ["line"] * 5 + ["path", "line"]
     steered, unsteered = charts[1].series
     assert unsteered.marks == ()
     marked = [x for x, mark in zip(steered.x, steered.marks, strict=True) if mark]
-    assert marked == [pytest.approx(4.1, abs=0.2)]
+    assert marked == pytest.approx([4.1, 8.1, 12.1, 17.1], abs=0.2)
     assert steered.y[-1] == pytest.approx(20.0, abs=1e-3)
 
 
@@ -103,12 +106,12 @@ def test_drift_is_from_the_motion_that_was_asked_for(near):
     """A robot that leaves a standing base: so far as it went, and as it turned."""
     one = _executed(yaw_rate=20.0, speed=0.5)
     seconds = (ladder.STEPS - ladder.STAGES["+ right arm"].start) / FPS
-    *_, path, drift = ladder_charts.charts("walk", one, one, near, {})
+    *_, path, drift = ladder.charts("walk", one, one, near)
     assert drift.series[0].y[0] == 0.0
     assert drift.series[0].y[-1] == pytest.approx(0.5 * seconds)
     assert [series.role for series in path.series] == ["", "", "behind"]
     assert set(path.series[2].x) == {0.0}
-    (turned,) = ladder_charts.turned_away({"walk": one}).series
+    (turned,) = ladder.turned_away({"walk": one}).series
     assert turned.y[-1] == pytest.approx(20.0 * seconds)
 
 
@@ -128,11 +131,11 @@ def test_the_map_has_every_clip_and_the_trails(near):
     fallen = _executed()
     fallen.rows[ladder.STAGES["+ turn"].start :, 2] = 0.1
     trails = {
-        "walk": ladder_map.done(near, _executed(), ladder.STAGES),
-        "jog": ladder_map.done(near, fallen, ladder.STAGES),
+        "walk": neighbours.trail(near, _executed(), ladder.STAGES),
+        "jog": neighbours.trail(near, fallen, ladder.STAGES),
         "backward": {},
     }
-    whole, corner = ladder_map.maps(near, trails)
+    whole, corner = neighbours.maps(near, trails)
     dots = [one for one in whole.series if one.role != "trail"]
     assert sum(len(one.x) for one in dots) == 6  # three clips and their mirror images
     assert {one.name for one in dots} == {"walk"}
@@ -146,8 +149,9 @@ def test_the_map_has_every_clip_and_the_trails(near):
 def test_what_is_given_moves_along_arm_and_turn(near):
     """Windows are told apart by what they do; skills by their coordinates."""
     one, axes = _executed(), np.eye(64)[:2]
-    for knob, axis in zip(ladder.KNOBS, axes, strict=False):
-        one.run.skills[knob.start : ladder.RELEASE] += knob.amplitude * axis
+    for stage, axis in zip(ladder.AMPLITUDES, axes, strict=False):
+        steps = slice(ladder.BEGINS[stage], ladder.RELEASE)
+        one.run.skills[steps] += ladder.AMPLITUDES[stage] * axis
     base = describe_run(one.run.base.rows)
     values = np.repeat(base[None], len(near.windows.values), axis=0)
     shoulder, turn = (ATTRIBUTES.index(n) for n in ("right_shoulder_pitch", "yaw_rate"))
@@ -156,7 +160,7 @@ def test_what_is_given_moves_along_arm_and_turn(near):
     values[3, shoulder] += 1.0  # the arm back is not raised
     values[4, ATTRIBUTES.index("forward_speed")] += 0.5
     near = replace(near, windows=replace(near.windows, values=values))
-    chart = ladder_map.arm_and_turn("walk", near, axes, one, ladder.STAGES)
+    chart = neighbours.arm_and_turn("walk", near, axes, one, ladder.STAGES)
     like, raised, turns, both, given, done = chart.series
     assert [len(s.x) for s in (raised, turns, both)] == [1, 1, 1]
     assert len(like.x) == len(values) - 4 and like.role == "behind"
@@ -167,16 +171,17 @@ def test_what_is_given_moves_along_arm_and_turn(near):
 
 
 def test_seeds_that_stand_give_mean_and_deviation():
-    def stage(value: float) -> ladder.Stage:
-        return ladder.Stage(dict.fromkeys(ladder.MEASURES, value), int(value))
+    def stage(value: float) -> ladder.StageResult:
+        return ladder.StageResult(dict.fromkeys(ladder.MEASURES, value), int(value))
 
-    lab: Any = SimpleNamespace(cell=lambda *values: values)
+    measured: Any = SimpleNamespace(fingerprint="", models="", hardware="")
+    report = FindingsBuilder("ladder", "", measured)
     by_seed = {0: {"+ turn": stage(1.0)}, 1: {"+ turn": stage(3.0)}, 2: {}}
-    cells: list[Any] = [*ladder._seeds(lab, "walk", "+ turn", by_seed)]
-    found = {cell[2]: cell[3:] for cell in cells}
+    ladder.add_seeds(report, "walk: + turn", "+ turn", by_seed)
+    found = {r.metric: (r.value, r.unit, r.n, r.paper, r.seed) for r in report.results}
     assert found["speed, mean of seeds"] == (2.0, "m/s", 2, "1.06", 0)
-    value, unit, n, paper, _ = found["speed, SD of seeds"]
-    assert (unit, n, paper) == ("m/s", 2, "0.03")
+    value, *others = found["speed, SD of seeds"]
+    assert others == ["m/s", 2, "0.03", 0]
     assert value == pytest.approx(np.sqrt(2.0))
     assert found["support, seed 1"] == (3, "windows", 1, "102", 1)
     assert "support, seed 2" not in found

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from spectral_skills.cli.main import main
-from spectral_skills.control.schedules import Knob
-from spectral_skills.experiments.steer import _full, knobs
-from spectral_skills.plots import film
+from spectral_skills.control.mixer import Knob
+from spectral_skills.experiments.steer import full_steps, knobs
+from spectral_skills.plots import steered_run
 
 
 def test_knobs_have_times_of_their_own():
@@ -27,11 +27,15 @@ def test_every_direction_needs_its_amplitude():
 
 
 def test_effects_are_measured_where_all_knobs_are_up():
-    assert _full([Knob("a", 1, 0, 300), Knob("b", 1, 100, 400)], 400) == slice(125, 275)
+    assert full_steps([Knob("a", 1, 0, 300), Knob("b", 1, 100, 400)], 400) == slice(
+        125, 275
+    )
     # They never meet for a second: then where any of them is up.
-    assert _full([Knob("a", 1, 0, 150), Knob("b", 1, 200, 400)], 400) == slice(25, 375)
+    assert full_steps([Knob("a", 1, 0, 150), Knob("b", 1, 200, 400)], 400) == slice(
+        25, 375
+    )
     with pytest.raises(ValueError, match="less than 1 s"):
-        _full([Knob("a", 1, 0, 60)], 400)
+        full_steps([Knob("a", 1, 0, 60)], 400)
 
 
 @pytest.mark.usefixtures("coarse_pictures")

@@ -9,7 +9,6 @@ from spectral_skills.artifact import Provenance
 from spectral_skills.cli.measure import evaluate_chaining, evaluate_composition
 from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import chaining, pass_rates
-from spectral_skills.experiments.composition.lab import Lab
 from spectral_skills.experiments.findings import Findings
 from spectral_skills.skill.model import SkillConfig, SkillModel
 
@@ -43,7 +42,7 @@ def test_chaining_is_given_both(saved, tmp_path, monkeypatch):
     assert given["seeds"] == (2,)
     found = Findings.load(tmp_path / "chaining.json")
     assert found.model.startswith("531 M frames, data 3268f5c4, spectral average")
-    assert isinstance(given["others"]["FSQ"], Lab)
+    assert isinstance(given["others"]["FSQ"], Runner)
     assert given["others"]["FSQ"].controller.config.command.hold == 10
     assert isinstance(given["explicit"], Runner)
     assert given["explicit"].records == given["others"]["FSQ"].records

@@ -6,21 +6,14 @@ from obedient import Obedient, follow, turned
 from released import released
 from untrained import tokens
 
-from spectral_skills.control.batch import Run
-from spectral_skills.experiments.composition.lab import Executed, Lab
-from spectral_skills.experiments.composition.pass_rule import TARGETS, judge
-from spectral_skills.experiments.pass_rates import experiment
+from spectral_skills.control.batch import Executed, Run, Runner
+from spectral_skills.experiments.pass_rates import TARGETS, experiment, judge
 from spectral_skills.experiments.token_directions import describe
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 
 STEPS = 400
 ARM, SPREAD, SPEED, TURN = TARGETS
-
-
-@pytest.fixture(scope="module")
-def lab() -> Lab:
-    return Lab(*released())
 
 
 def _run(speed=0.8, deg=0.0, height=0.76, **joints) -> Executed:
@@ -55,29 +48,29 @@ def _run(speed=0.8, deg=0.0, height=0.76, **joints) -> Executed:
         (TURN, {"deg": 46.0, "speed": 0.5}, "speed"),
     ],
 )
-def test_the_rule(lab, target, made, failure):
+def test_the_rule(target, made, failure):
     """Each bound of the rule, from both sides."""
-    assert judge(target, _run(**made), _run(), lab).failure == failure
+    assert judge(target, _run(**made), _run()).failure == failure
 
 
-def test_the_share_of_the_goal(lab):
-    found = judge(TURN, _run(deg=45.0), _run(), lab)
+def test_the_share_of_the_goal():
+    found = judge(TURN, _run(deg=45.0), _run())
     assert found.share == pytest.approx(0.5, abs=0.002)
     forced = _run(left_shoulder_roll=0.6, right_shoulder_roll=-0.3)
-    assert judge(SPREAD, forced, _run(), lab).share == pytest.approx(0.5, abs=1e-6)
+    assert judge(SPREAD, forced, _run()).share == pytest.approx(0.5, abs=1e-6)
 
 
 @pytest.mark.parametrize(("speed", "failure"), [(0.14, ""), (0.16, "speed")])
-def test_a_base_that_hardly_moves_may_change_by_what_one_notices(lab, speed, failure):
+def test_a_base_that_hardly_moves_may_change_by_what_people_notice(speed, failure):
     still, run = _run(speed=0.0), _run(speed=speed, right_shoulder_pitch=-0.9)
-    assert judge(ARM, run, still, lab).failure == failure
+    assert judge(ARM, run, still).failure == failure
 
 
-def test_faster_means_forward(lab):
+def test_faster_means_forward():
     """A backward walk that slows down has gained forward speed."""
     back = _run(speed=-0.5)
-    assert judge(SPEED, _run(speed=-0.3), back, lab).passes
-    assert not judge(SPEED, _run(speed=-0.7), back, lab).passes
+    assert judge(SPEED, _run(speed=-0.3), back).passes
+    assert not judge(SPEED, _run(speed=-0.7), back).passes
 
 
 def test_the_table_of_robots_that_obey(make_clip, make_corpus, tmp_path):
@@ -126,7 +119,7 @@ class ObedientTokens(Obedient):
     """As obedient robots, with tokens."""
 
     def __init__(self, follow: np.ndarray):
-        Lab.__init__(self, *tokens(), None)
+        Runner.__init__(self, *tokens())
         self.follow, self.made = follow, list[Run]()
 
 
@@ -168,5 +161,5 @@ def test_a_real_run(lab):
     base = lab.base("stand", 200)
     runs = lab.plain(base), lab.steered(base, lab.direction("right_arm", 3.0), "arm")
     plain, run = lab.execute(runs)
-    found = judge(ARM, run, plain, lab)
+    found = judge(ARM, run, plain)
     assert run.stands and found.share > 0.1

@@ -6,14 +6,15 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.experiments import unseen
-from spectral_skills.experiments.unseen_pairs import (
+from spectral_skills.experiments.effects import hold
+from spectral_skills.experiments.unseen import (
     ADDED,
     AMPLITUDES,
     BEAT_HZ,
     KEPT,
     MORE_UNITS,
     PAIRS,
-    Judged,
+    PairVerdict,
     judge,
     measure,
     steered,
@@ -46,8 +47,8 @@ def test_clips_with_both_factors_are_counted():
         "jog+raise_0003",
         "forward+jog+raise_0004_mirror",
     ]
-    assert unseen.together(("jog", "raise"), clips) == 2
-    assert unseen.together(("jog", "reach_up"), clips) == 0
+    assert unseen.clips_with(("jog", "raise"), clips) == 2
+    assert unseen.clips_with(("jog", "reach_up"), clips) == 0
 
 
 def test_a_beat_is_measured_at_its_own_frequency_alone():
@@ -116,17 +117,17 @@ def test_who_lies_flat_is_measured():
 
 
 def test_who_falls_does_not_succeed():
-    assert Judged(2.0, True).success
-    assert not Judged(2.0, True, stands=False).success
+    assert PairVerdict(2.0, True).success
+    assert not PairVerdict(2.0, True, stands=False).success
 
 
 def test_a_beating_knob_goes_to_the_amplitude_and_back(lab):
     base = lab.base("backward", 200)
     change = steered(lab, base, "wave", 2.0).skills - lab.skills(base)
     along = change @ lab.direction("right_arm_1")
-    hold = along[lab.hold(base)]
-    assert hold.max() == pytest.approx(2.0, abs=0.05)
-    assert hold.min() == pytest.approx(0.0, abs=0.05)
+    held = along[hold(base)]
+    assert held.max() == pytest.approx(2.0, abs=0.05)
+    assert held.min() == pytest.approx(0.0, abs=0.05)
     assert np.abs(along[:40]).max() < 1e-4
 
 

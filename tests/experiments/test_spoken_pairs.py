@@ -11,7 +11,7 @@ from rehearsed import Rehearsed
 
 from spectral_skills.control.schedules import full_amplitude
 from spectral_skills.experiments import pairs as module
-from spectral_skills.experiments import unseen_pairs
+from spectral_skills.experiments import unseen
 from spectral_skills.experiments.pairs import EPISODES, SAID, STEPS, Pair, found_pairs
 from spectral_skills.experiments.planning import Table
 from spectral_skills.experiments.stage import Stage
@@ -39,7 +39,7 @@ def test_pairs_are_of_learned_bases_and_of_what_can_be_said():
         *(("high", added) for added in ("reach", "reach_up")),
         *(("bow", added) for added in ("raise", "spread", "reach", "reach_up")),
     ]
-    assert all(pair.factors in unseen_pairs.PAIRS for pair in found)
+    assert all(pair.factors in unseen.PAIRS for pair in found)
     assert {(pair.factors[0], pair.motion) for pair in found} == {
         *(("high", "forward+high_0002"), ("bow", "bow_0003_mirror"))
     }
@@ -76,8 +76,8 @@ def test_without_a_base_there_is_nothing_to_try():
 
 def test_what_is_said_has_a_rule():
     """And is held: what beats is no part of it."""
-    assert set(SAID) <= set(unseen_pairs.ADDED)
-    assert not any(unseen_pairs.ADDED[added].beats for added in SAID)
+    assert set(SAID) <= set(unseen.ADDED)
+    assert not any(unseen.ADDED[added].beats for added in SAID)
 
 
 def _choice(direction: int, amplitude: float) -> Choice:
@@ -156,7 +156,7 @@ def test_pairs_are_run_beside_their_bases(bowing, monkeypatch):
     monkeypatch.setattr(module, "STEPS", 190)
     monkeypatch.setattr(module, "EPISODES", 1)
     tried = (("bow", "raise"), ("bow", "reach"), ("jog", "raise"), ("bow", "wave"))
-    monkeypatch.setattr(unseen_pairs, "PAIRS", tried)
+    monkeypatch.setattr(unseen, "PAIRS", tried)
     planner = Rehearsed(bowing, 30)
     words = actor(), planner, directions()
     found = module.experiment(bowing, Letters(), *words, run="r")

@@ -458,8 +458,7 @@ def _attach(directions, out: Path, release: Path) -> None:
     import json
     from dataclasses import replace
 
-    from spectral_skills.experiments.catalogue import FILE
-    from spectral_skills.experiments.composition.survey import brief
+    from spectral_skills.experiments.catalogue import FILE, brief
 
     entries = json.loads((out / FILE).read_text())
     measured = tuple(brief(entry) for entry in entries)

@@ -1,21 +1,22 @@
-"""Do directions add? Pairs and triples held together against the sum of each alone."""
+"""Do directions add? Pairs and triples held together against the sum of each alone,
+and four directions one after the other, at most three at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.control.batch import Run
-from spectral_skills.experiments.composition import overlap
-from spectral_skills.experiments.composition.lab import Executed, Lab
-from spectral_skills.experiments.effects import Effect
+from spectral_skills.control.batch import Executed, Run, Runner
+from spectral_skills.control.mixer import Knob
+from spectral_skills.experiments.effects import Effect, effect, headings
 from spectral_skills.experiments.findings import (
     Chart,
-    Film,
     Findings,
+    FindingsBuilder,
     Series,
+    paper,
 )
-from spectral_skills.results import Result
+from spectral_skills.motion.corpus import FPS
 
 NAME = "additivity"
 GOAL = 0.97
@@ -44,23 +45,19 @@ TRIPLES: tuple[Combination, ...] = (
     ("left arm", "right arm", "turn left"),
     ("left arm", "right arm", "faster"),
 )
-_PAIR = "0.992 to 0.996"
-PAPER: dict[tuple[Combination, str], str] = {
-    (PAIRS[0], "cosine"): _PAIR,
-    (PAIRS[1], "cosine"): _PAIR,
-    (PAIRS[2], "cosine"): _PAIR,
-    (TRIPLES[0], "cosine"): "0.976",
-    (PAIRS[0], "heading"): "144",
-    (PAIRS[0], "heading of the sum"): "143",
-    (TRIPLES[0], "heading"): "152",
-    (TRIPLES[0], "heading of the sum"): "141",
+OVERLAP_STEPS = 500
+OVERLAP = {
+    "left arm": (0.08, 0.44),
+    "right arm": (0.20, 0.60),
+    "turn left": (0.32, 0.72),
+    "faster": (0.52, 0.92),
 }
-"""On the walk."""
+"""Begin and end of each knob, as shares of the run."""
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A combination that stands, and what adding its parts foretells."""
+    """A combination that stands, and the sum of its parts."""
 
     base: str
     names: Combination
@@ -78,78 +75,86 @@ class Sum:
 
     @property
     def cosine(self) -> float:
-        """Between what was done and the sum."""
+        """Cosine between what was done and the sum."""
         return cosine(self.together.pose, self.pose)
 
     @property
     def size(self) -> float:
-        """Of what was done, as a share of the sum."""
+        """Size of what was done, as a share of the sum."""
         return float(np.linalg.norm(self.together.pose) / np.linalg.norm(self.pose))
 
     @property
     def headings(self) -> tuple[float, float]:
-        """Of what was done, and of the sum, degrees."""
+        """Heading of what was done, and of the sum, degrees."""
         summed = sum(one.changes["heading"] for one in self.alone)
         return self.together.changes["heading"], summed
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    """Of the angle between two patterns; 0 where one of them is nothing."""
+    """Cosine of the angle between two patterns; 0 where one of them is zero."""
     size = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(a @ b) / size if size else 0.0
 
 
 def experiment(
-    lab: Lab,
+    runner: Runner,
     seeds: tuple[int, ...] = (),
     *,
     bases: Sequence[str] = ("walk", "carry"),
     combinations: Sequence[Combination] = (*PAIRS, *TRIPLES),
     steps: int = 400,
-    overlap_steps: int = overlap.STEPS,
+    overlap_steps: int = OVERLAP_STEPS,
 ) -> Findings:
-    """Every combination on every base, once without chance and once a seed."""
-    results, sums, films = [], [], []
+    """Every combination on every base, once without randomness and once per seed."""
+    report = FindingsBuilder(NAME, "Directions add", runner)
+    sums: list[Sum] = []
     for base in bases:
         for seed in (None, *seeds):
-            executed = _execute(lab, base, seed, combinations, steps)
-            found = compare(lab, base, executed, combinations)
-            fallen = sum(not one.stands for one in executed.values())
-            row = f"{base}: all" if seed is None else f"{base}: all, seed {seed}"
-            results += _summary(lab, row, found, fallen, len(executed), seed or 0)
+            executed = _execute(runner, base, seed, combinations, steps)
+            found = compare(base, executed, combinations)
+            _add_summary(report, base, seed, found, [*executed.values()])
             if seed is None:
-                results += [cell for one in found for cell in _cells(lab, one)]
+                for one in found:
+                    _add_sum(report, one)
                 sums += found
-                films += _films(lab, base, executed, found)
-    four = overlap.four_directions(lab, KNOBS, NAME, overlap_steps)
-    charts = (*_charts(bases, sums), *four.charts)
-    return Findings(
-        *(NAME, "Directions add", (*results, *four.results), charts),
-        films=tuple(films[:2] + four.films),
-        note=_note(sums),
+                if found and len(report.films) < 2:
+                    most = max(found, key=lambda one: len(one.names))
+                    keys = most.names, ()
+                    kept = (runner.record(executed[key].run) for key in keys)
+                    report.film(most.label, *kept)
+    report.charts += _charts(bases, sums)
+    overlap(report, runner, overlap_steps)
+    if not sums:
+        return report.findings("No combination stood together with all its parts.")
+    reached = sum(one.cosine >= GOAL for one in sums)
+    far = max(sums, key=lambda one: abs(np.log(one.size)))
+    return report.findings(
+        f"{reached} of {len(sums)} combinations reach a cosine of {GOAL}. The cosine "
+        "compares the pattern and not its size: farthest from the sum in size is "
+        f"{far.label} with {far.size:.2f} of it. Bases, directions and amplitudes are "
+        "ours; the paper's numbers are of the walk and of its own directions."
     )
 
 
 def _execute(
-    lab: Lab,
+    runner: Runner,
     base_name: str,
     seed: int | None,
     combinations: Sequence[Combination],
     steps: int,
 ) -> dict[Combination, Executed]:
     """The unsteered run, under (), each knob alone, and all combinations."""
-    base = lab.base(base_name, steps)
+    base = runner.base(base_name, steps)
     alone = dict.fromkeys((name,) for names in combinations for name in names)
-    runs: dict[Combination, Run] = {(): lab.plain(base, seed)}
+    runs: dict[Combination, Run] = {(): runner.plain(base, seed)}
     for names in (*alone, *combinations):
-        change = np.sum([lab.direction(*KNOBS[name]) for name in names], axis=0)
-        runs[names] = lab.steered(base, change, " + ".join(names), seed=seed)
-    executed = lab.execute(list(runs.values()), f"{NAME}, {base_name}")
+        change = np.sum([runner.direction(*KNOBS[name]) for name in names], axis=0)
+        runs[names] = runner.steered(base, change, " + ".join(names), seed=seed)
+    executed = runner.execute(list(runs.values()), f"{NAME}, {base_name}")
     return dict(zip(runs, executed, strict=True))
 
 
 def compare(
-    lab: Lab,
     base: str,
     executed: dict[Combination, Executed],
     combinations: Sequence[Combination],
@@ -160,41 +165,35 @@ def compare(
     for names in combinations:
         alone = [executed[(name,)] for name in names]
         if all(run.stands for run in (plain, executed[names], *alone)):
-            together = lab.effect(executed[names], plain)
-            effects = tuple(lab.effect(run, plain) for run in alone)
-            found.append(Sum(base, names, together, effects))
+            effects = tuple(effect(run, plain) for run in alone)
+            found.append(Sum(base, names, effect(executed[names], plain), effects))
     return found
 
 
-def _cells(lab: Lab, one: Sum) -> list[Result]:
+def _add_sum(report: FindingsBuilder, one: Sum) -> None:
     heading, summed = one.headings
-    values = {
-        "cosine": (one.cosine, ""),
-        "size": (one.size, "of the sum"),
-        "heading": (heading, "deg"),
-        "heading of the sum": (summed, "deg"),
-    }
-    told = PAPER if one.base == "walk" else {}
-    return [
-        lab.cell(
-            *(NAME, one.label, name, value, unit), paper=told.get((one.names, name), "")
-        )
-        for name, (value, unit) in values.items()
-    ]
+    report.add(one.label, "cosine", one.cosine)
+    report.add(one.label, "size", one.size, "of the sum")
+    report.add(one.label, "heading", heading, "deg")
+    report.add(one.label, "heading of the sum", summed, "deg")
 
 
-def _summary(
-    lab: Lab, row: str, sums: list[Sum], fallen: int, runs: int, seed: int
-) -> list[Result]:
-    cells = [lab.cell(NAME, row, "runs that fell", fallen, n=runs, seed=seed)]
-    for count, kind, paper in ((2, "pairs", _PAIR), (3, "triples", "0.976")):
+def _add_summary(
+    report: FindingsBuilder,
+    base: str,
+    seed: int | None,
+    sums: list[Sum],
+    runs: Sequence[Executed],
+) -> None:
+    row = f"{base}: all" if seed is None else f"{base}: all, seed {seed}"
+    fallen = sum(not one.stands for one in runs)
+    report.add(row, "runs that fell", fallen, n=len(runs), seed=seed)
+    for count, kind in ((2, "pairs"), (3, "triples")):
         cosines = [one.cosine for one in sums if len(one.names) == count]
-        for how, of in (("lowest", np.min), ("median", np.median)):
-            if cosines:
-                metric, told = f"{kind}: {how} cosine", f"{paper}; goal {GOAL}"
-                value, n = float(of(cosines)), len(cosines)
-                cells.append(lab.cell(NAME, row, metric, value, "", n, told, seed))
-    return cells
+        for how, of in (("lowest", np.min), ("median", np.median)) if cosines else ():
+            metric, printed = f"{kind}: {how} cosine", paper(NAME, "all", kind)
+            goal = f"{printed}; goal {GOAL}"
+            report.add(row, metric, of(cosines), "", len(cosines), seed, goal)
 
 
 def _charts(bases: Sequence[str], sums: list[Sum]) -> list[Chart]:
@@ -203,11 +202,7 @@ def _charts(bases: Sequence[str], sums: list[Sum]) -> list[Chart]:
             f"Change of each joint on the {base}: done together against summed",
             *("scatter", "sum of single changes (rad)", "change together (rad)"),
             tuple(
-                Series(
-                    " + ".join(one.names),
-                    tuple(one.pose.tolist()),
-                    tuple(one.together.pose.tolist()),
-                )
+                Series.of(" + ".join(one.names), one.pose, one.together.pose)
                 for one in sums
                 if one.base == base
             ),
@@ -215,33 +210,59 @@ def _charts(bases: Sequence[str], sums: list[Sum]) -> list[Chart]:
         )
         for base in bases
     ]
-    at = tuple(float(i) for i in range(len(sums)))
-    labels = tuple(one.label for one in sums)
-    bars = (
-        Series("together", at, tuple(one.headings[0] for one in sums), labels),
-        Series("sum", at, tuple(one.headings[1] for one in sums), labels),
+    labels = [one.label for one in sums]
+    bars = tuple(
+        Series.of(name, range(len(sums)), (one.headings[i] for one in sums), labels)
+        for i, name in enumerate(("together", "sum"))
     )
     return [*scatters, Chart("Headings add", "bar", "", "heading (deg)", bars)]
 
 
-def _films(
-    lab: Lab, base: str, executed: dict[Combination, Executed], sums: list[Sum]
-) -> list[Film]:
-    if lab.records is None or not sums:
-        return []
-    most = max(sums, key=lambda one: len(one.names))
-    run, plain = (lab.record(executed[key].run) for key in (most.names, ()))
-    return [Film(most.label, run.name, plain.name)] if run and plain else []
+def overlap_curves(steps: int) -> dict[str, np.ndarray]:
+    """(steps,) share of full amplitude of each knob of the overlap."""
+    return {
+        name: Knob(0, 1.0, round(begin * steps), round(end * steps)).curve(steps)
+        for name, (begin, end) in OVERLAP.items()
+    }
 
 
-def _note(sums: list[Sum]) -> str:
-    if not sums:
-        return "No combination stood together with all its parts."
-    reached = sum(one.cosine >= GOAL for one in sums)
-    far = max(sums, key=lambda one: abs(np.log(one.size)))
-    return (
-        f"{reached} of {len(sums)} combinations reach a cosine of {GOAL}. The cosine "
-        "tells the pattern and not its size: farthest from the sum in size is "
-        f"{far.label} with {far.size:.2f} of it. Bases, directions and amplitudes are "
-        "ours; the paper's numbers are of the walk and of its own directions."
-    )
+def overlap(report: FindingsBuilder, runner: Runner, steps: int) -> None:
+    """Four directions in turn on the walk, and each alone in its own time: does the
+    turn arrive?"""
+    row, base = "walk: four directions in turn", runner.base("walk", steps)
+    changes = {
+        name: curve[:, None] * runner.direction(*KNOBS[name])
+        for name, curve in overlap_curves(steps).items()
+    }
+    whole = np.sum(list(changes.values()), axis=0)
+    runs = [runner.plain(base), runner.steered(base, whole, "four directions")]
+    runs += [runner.steered(base, change, name) for name, change in changes.items()]
+    executed = runner.execute(runs, f"{NAME}, overlap")
+    turned = [np.degrees(headings(one.rows)) for one in executed]
+    turned = [one - one[0] - (turned[0] - turned[0][0]) for one in turned]
+    at = 2 + list(changes).index("turn left")
+    curves = {
+        "all four": turned[1],
+        "turn alone": turned[at],
+        "sum of the four alone": np.sum(turned[2:], axis=0),
+    }
+    fallen = sum(not one.stands for one in executed)
+    report.add(row, "runs that fell", fallen, n=len(executed))
+    if not fallen:  # The heading of a robot on the ground means nothing.
+        begin, end = (round(share * steps) for share in OVERLAP["turn left"])
+        metrics = "while turning", "of the turn alone", "of the sum"
+        for metric, curve in zip(metrics, curves.values(), strict=True):
+            report.add(row, f"heading {metric}", curve[end] - curve[begin], "deg")
+    time_s = (np.arange(steps + 1) / FPS)[::10]
+    series = [Series.of(name, time_s, curve[::10]) for name, curve in curves.items()]
+    title = "Heading beyond the unsteered walk's, four directions partly at once"
+    axes = "line", "time (s)", "heading (deg)"
+    report.charts.append(Chart(title, *axes, tuple(series)))
+    shown = {"all four": executed[1], "turn alone": executed[at]}
+    paths = [
+        Series.of(name, *one.rows[: one.fell_at : 10, :2].T)
+        for name, one in {**shown, "unsteered": executed[0]}.items()
+    ]
+    title = "Four directions partly at once: path from above"
+    report.charts.append(Chart(title, "path", "x (m)", "y (m)", tuple(paths)))
+    report.film(row, runner.record(runs[1]), runner.record(runs[0]))

@@ -1,8 +1,8 @@
-"""Dose: how the effect grows with the amplitude, and how well it is foretold.
+"""Dose: how the effect grows with the amplitude, and how well it is predicted.
 
-The slope of a knob is that of a line through no effect at no amplitude, over the runs
-up to `LINEAR` in which the robot stands. What is foretold is the mean effect per unit
-that the predictor gives over the contexts of the corpus, whatever the base.
+The slope of a knob is that of a line through the origin over the runs up to `LINEAR` in
+which the robot stands. Predicted is the mean effect per unit that the skill model gives
+over the contexts of the corpus, whatever the base.
 """
 
 import math
@@ -11,34 +11,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.experiments.composition.foretold import (
-    ALIKE,
-    compare,
-    foretold,
-    through_origin,
-)
-from spectral_skills.experiments.composition.lab import Executed, Lab
-from spectral_skills.experiments.composition.survey import attempt
+from spectral_skills.control.batch import Executed, Runner
+from spectral_skills.experiments.catalogue import AMPLITUDE, attempt
 from spectral_skills.experiments.effects import (
-    NOTICED,
+    LOOSELY_PREDICTED,
+    PREDICTED_BY,
     UNITS,
     effect,
+    hold,
+    predicted,
 )
 from spectral_skills.experiments.findings import (
     Chart,
-    Film,
     Findings,
+    FindingsBuilder,
     Series,
 )
 from spectral_skills.motion.corpus import FPS
-from spectral_skills.results import Result
+from spectral_skills.spectral.catalogue import NOTICED, Parts
 from spectral_skills.spectral.direction_file import Directions
 
+NAME = "dose"
 AMPLITUDES = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 LINEAR = 2.0
 BASES = ("walk", "stand", "squat")
-Parts = Mapping[str, int]
-"""Measures of a knob, each with the sign in which the knob moves it."""
 KNOBS: dict[str, Parts] = {
     "right_arm_1": {"right_shoulder_pitch": -1},
     "left_arm_1": {"left_shoulder_pitch": -1},
@@ -46,7 +42,7 @@ KNOBS: dict[str, Parts] = {
     "speed": {"speed": 1},
     "spread": {"left_shoulder_roll": 1, "right_shoulder_roll": -1},
 }
-"""By direction; one of a leg or of the feet is added."""
+"""Directions, and the measures that each moves; one of a leg or the feet is added."""
 
 
 @dataclass(frozen=True)
@@ -58,63 +54,34 @@ class Dose:
     amplitudes: np.ndarray
     runs: list[Executed]
     effects: np.ndarray
-    """Until the fall, where there is one."""
+    """(n,) effects, measured until the fall where there is one."""
     plain_stands: bool = True
-    """Whether the unsteered robot does: else there is nothing to compare with."""
+    """Whether the unsteered robot stands; else there is nothing to compare with."""
 
     @property
     def stands(self) -> np.ndarray:
-        """(n,) whether the robot does."""
+        """(n,) whether the robot stands."""
         return np.array([one.stands for one in self.runs])
 
     def line(self) -> tuple[float, float, int]:
-        """Slope, R^2 and the number of runs that decide them."""
+        """Slope, R^2 and the number of runs behind them."""
         near = self.stands & (np.abs(self.amplitudes) <= LINEAR) & self.plain_stands
         line = through_origin(self.amplitudes[near], self.effects[near])
         return *line, int(near.sum())
 
 
-def experiment(
-    lab: Lab,
-    seeds: tuple[int, ...] = (),
-    *,
-    bases: tuple[str, ...] = BASES,
-    amplitudes: tuple[float, ...] = AMPLITUDES,
-    compared: Sequence[str] | None = None,
-) -> Findings:
-    """Turn six knobs up and down on some bases.
+def through_origin(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Slope of y = s x, and the share of the squares of y that it explains."""
+    if not x.any() or not y.any():
+        return math.nan, math.nan
+    slope = float(x @ y / (x @ x))
+    return slope, float(1.0 - np.square(y - slope * x).sum() / (y @ y))
 
-    On the first one, all directions or some are compared with what is foretold of
-    them.
-    """
-    knobs = KNOBS | leg_knob(lab.directions)
-    results: list[Result] = []
-    charts: list[Chart] = []
-    films: list[Film] = []
-    fits: list[float] = []
-    for base in bases:
-        doses = turn_up(lab, base, knobs, amplitudes)
-        results += _lines(lab, base, doses)
-        charts.append(_curves(base, doses))
-        films += _film(lab, base, doses[0])
-        fits += [fit for dose in doses if not math.isnan(fit := dose.line()[1])]
-        for seed in seeds:
-            again = turn_up(lab, base, knobs, amplitudes, seed)
-            results += _lines(lab, base, again, seed)
-    cells, chart = compare(lab, "dose", bases[0], compared)
-    straight = sum(fit >= 0.9 for fit in fits)
-    return Findings(
-        "dose",
-        "Effect against amplitude",
-        (*results, *cells),
-        (*charts, chart),
-        tuple(films),
-        f"Up to {LINEAR:g}, a line through zero explains at least 90 % of the effect "
-        f"in {straight} of {len(fits)} knobs and bases. The paper draws the change of "
-        "the targeted joints; here it is the measure that a knob is for. What is "
-        "foretold is a mean over the corpus at the predictor's short horizon; the "
-        f"robot is measured for longer, and on one base ({bases[0]}).",
-    )
+
+def correlation(x: np.ndarray, y: np.ndarray) -> float:
+    """Correlation about zero, not the means: signs of directions are arbitrary."""
+    size = math.sqrt(float((x @ x) * (y @ y)))
+    return float(x @ y) / size if size else math.nan
 
 
 def leg_knob(directions: Directions) -> dict[str, Parts]:
@@ -129,71 +96,105 @@ def leg_knob(directions: Directions) -> dict[str, Parts]:
 
 
 def turn_up(
-    lab: Lab,
+    runner: Runner,
     base_name: str,
     knobs: Mapping[str, Parts],
     amplitudes: Sequence[float],
     seed: int | None = None,
 ) -> list[Dose]:
     """Every knob at every amplitude, in both signs."""
-    base, signed = lab.base(base_name), sorted([-a for a in amplitudes] + [*amplitudes])
-    runs = [attempt(lab, base, knob, a, seed) for knob in knobs for a in signed]
-    told = f"doses on {base_name}"
-    plain, *made = lab.execute([lab.plain(base, seed), *runs], told)
+    base = runner.base(base_name)
+    signed = sorted([-a for a in amplitudes] + [*amplitudes])
+    runs = [runner.plain(base, seed)]
+    runs += [attempt(runner, base, knob, a, seed) for knob in knobs for a in signed]
+    plain, *made = runner.execute(runs, f"doses on {base_name}")
     doses = []
     for i, (knob, parts) in enumerate(knobs.items()):
         ours = made[i * len(signed) : (i + 1) * len(signed)]
-        effects = [until_fall(one, plain, lab.hold(base), parts) for one in ours]
-        doses.append(
-            Dose(
-                *(knob, parts, np.array(signed), ours, np.array(effects)),
-                plain_stands=plain.stands,
-            )
-        )
+        effects = np.array([until_fall(one, plain, hold(base), parts) for one in ours])
+        about = (knob, parts, np.array(signed), ours, effects, plain.stands)
+        doses.append(Dose(*about))
     return doses
 
 
-def until_fall(one: Executed, plain: Executed, hold: slice, parts: Parts) -> float:
+def until_fall(one: Executed, plain: Executed, steps: slice, parts: Parts) -> float:
     """Effect while both robots stand; none where that is less than a second."""
-    ends = [end for end in (hold.stop, one.fell_at, plain.fell_at) if end is not None]
-    if min(ends) - hold.start < FPS:
+    ends = [end for end in (steps.stop, one.fell_at, plain.fell_at) if end is not None]
+    if min(ends) - steps.start < FPS:
         return 0.0
-    return effect(one.rows, plain.rows, slice(hold.start, min(ends))).along(parts)
+    return effect(one, plain, slice(steps.start, min(ends))).along(parts)
 
 
-def _lines(
-    lab: Lab, base: str, doses: list[Dose], seed: int | None = None
-) -> list[Result]:
-    """Slopes beside what is foretold, and falls."""
-    predicted = foretold(lab.directions, lab.hold(lab.base(base)))
-    told = "" if seed is None else f", seed {seed}"
-    cells = []
+def experiment(
+    runner: Runner,
+    seeds: tuple[int, ...] = (),
+    *,
+    bases: tuple[str, ...] = BASES,
+    amplitudes: tuple[float, ...] = AMPLITUDES,
+    compared: Sequence[str] | None = None,
+) -> Findings:
+    """Turn six knobs up and down on some bases.
+
+    On the first base, all directions or some of them are compared with what is
+    predicted.
+    """
+    report = FindingsBuilder(NAME, "Effect against amplitude", runner)
+    knobs = KNOBS | leg_knob(runner.directions)
+    fits: list[float] = []
+    for base in bases:
+        doses = turn_up(runner, base, knobs, amplitudes)
+        _add_lines(report, runner, base, doses)
+        report.charts.append(_curves(base, doses))
+        # A film of the largest positive amplitude at which the robot stands.
+        standing = [one for one in doses[0].runs if one.stands and "+" in one.run.name]
+        if standing:
+            run = standing[-1].run
+            plain = runner.record(runner.plain(runner.base(base)))
+            title = f"{run.name.replace('_', ' ')} on {base}"
+            report.film(title, runner.record(run), plain)
+        fits += [fit for dose in doses if not math.isnan(fit := dose.line()[1])]
+        for seed in seeds:
+            again = turn_up(runner, base, knobs, amplitudes, seed)
+            _add_lines(report, runner, base, again, seed)
+    compare(report, runner, bases[0], compared)
+    straight = sum(fit >= 0.9 for fit in fits)
+    return report.findings(
+        f"Up to {LINEAR:g}, a line through zero explains at least 90 % of the effect "
+        f"in {straight} of {len(fits)} knobs and bases. The paper draws the change of "
+        "the targeted joints; here it is the measure that a knob is for. Predictions "
+        "are means over the corpus at the predictor's short horizon; the robot is "
+        f"measured for longer, and on one base ({bases[0]})."
+    )
+
+
+def _add_lines(
+    report: FindingsBuilder,
+    runner: Runner,
+    base: str,
+    doses: list[Dose],
+    seed: int | None = None,
+) -> None:
+    """Slopes beside the predicted ones, and falls."""
+    known = predicted(runner.directions, hold(runner.base(base)))
+    suffix = "" if seed is None else f", seed {seed}"
     for dose in doses:
-        k = lab.directions.index(dose.knob)
+        k = runner.directions.index(dose.knob)
         expected = [
-            math.nan if part in ALIKE else sign * predicted[part][k]
+            math.nan if part in LOOSELY_PREDICTED else sign * known[part][k]
             for part, sign in dose.parts.items()
         ]
-        per_unit = f"{UNITS[next(iter(dose.parts))]} per unit"
-        row = f"{dose.knob} on {base}{told}: {' and '.join(dose.parts)}"
+        unit = f"{UNITS[next(iter(dose.parts))]} per unit"
+        row = f"{dose.knob} on {base}{suffix}: {' and '.join(dose.parts)}"
         slope, fit, n = dose.line()
-        fallen = int((~dose.stands).sum())
-        foreseen, contexts = float(np.mean(expected)), lab.directions.contexts
-        for metric, value, unit, count in (
-            ("slope", slope, per_unit, n),
+        fallen, contexts = int((~dose.stands).sum()), runner.directions.contexts
+        for metric, value, units, count in (
+            ("slope", slope, unit, n),
             ("R^2", fit, "", n),
-            ("predicted slope", foreseen, per_unit, contexts),
+            ("predicted slope", float(np.mean(expected)), unit, contexts),
             ("falls", fallen, "runs", len(dose.runs)),
         ):
             if not math.isnan(value):
-                cells.append(
-                    lab.cell(
-                        *("dose", row.replace("_", " "), metric, value, unit),
-                        n=count,
-                        seed=seed or 0,
-                    )
-                )
-    return cells
+                report.add(row.replace("_", " "), metric, value, units, count, seed)
 
 
 def _curves(base: str, doses: list[Dose]) -> Chart:
@@ -203,24 +204,57 @@ def _curves(base: str, doses: list[Dose]) -> Chart:
         x, y = np.append(dose.amplitudes, 0.0), np.append(dose.effects, 0.0)
         marks = np.append(np.where(dose.stands, "", "fall"), "")
         order, y = x.argsort(), y / NOTICED[next(iter(dose.parts))]
-        x, y, marks = (tuple(values[order].tolist()) for values in (x, y, marks))
-        series.append(Series(dose.knob.replace("_", " "), x, y, marks))
+        points = x[order], y[order], marks[order].tolist()
+        series.append(Series.of(dose.knob.replace("_", " "), *points))
     return Chart(
         f"Dose on {base}",
-        "line",
-        "amplitude",
-        "change, in smallest changes that one notices",
+        *("line", "amplitude", "change, in smallest changes that people notice"),
         tuple(series),
         "Each knob by its own measure. Marked: the robot falls, measured until then.",
     )
 
 
-def _film(lab: Lab, base_name: str, dose: Dose) -> list[Film]:
-    """The largest amplitude at which the robot stands."""
-    standing = [one for one in dose.runs if one.stands and one.run.name.count("+")]
-    plain = lab.record(lab.plain(lab.base(base_name)))
-    run = lab.record(standing[-1].run) if standing else None
-    if run is None or plain is None:
-        return []
-    title = f"{standing[-1].run.name.replace('_', ' ')} on {base_name}"
-    return [Film(title, run.name, plain.name)]
+def compare(
+    report: FindingsBuilder,
+    runner: Runner,
+    base_name: str,
+    names: Sequence[str] | None = None,
+) -> None:
+    """Executed change per unit of many directions against the predicted one."""
+    base, directions = runner.base(base_name), runner.directions
+    chosen = [directions.index(name) for name in names or directions.names]
+    runs = [runner.plain(base)]
+    for i in chosen:
+        for sign in (1, -1):
+            runs.append(attempt(runner, base, directions.names[i], sign * AMPLITUDE))
+    plain, *made = runner.execute(runs, "predicted and executed")
+    pairs = zip(chosen, made[::2], made[1::2], strict=True)
+    both = [(i, up, down) for i, up, down in pairs if up.stands and down.stands]
+    effects = [(effect(up, plain), effect(down, plain)) for _, up, down in both]
+    known, kept = predicted(directions, hold(base)), [i for i, _, _ in both]
+    series = []
+    for measure in PREDICTED_BY:
+        x = known[measure][kept].astype(float)
+        halves = [(a.changes[measure] - b.changes[measure]) / 2 for a, b in effects]
+        y = np.array(halves) / AMPLITUDE
+        row = f"{measure.replace('_', ' ')} of directions on {base_name}"
+        loose = measure in LOOSELY_PREDICTED
+        ratio = math.nan if loose else through_origin(x, y)[0]
+        for metric, value in (
+            ("predicted and executed, correlation", correlation(x, y)),
+            ("executed over predicted", ratio),
+        ):
+            if not math.isnan(value):
+                report.add(row, metric, value, n=len(kept))
+        x, y = (v * AMPLITUDE / NOTICED[measure] for v in (x, y))
+        series.append(Series.of(measure.replace("_", " "), x, y))
+    report.charts.append(
+        Chart(
+            f"Predicted and executed effect on {base_name}, a = {AMPLITUDE:g}",
+            "scatter",
+            "predicted change, in smallest changes that people notice",
+            "executed change, in the same",
+            tuple(series),
+            "A point is a direction and a measure: half the difference of both signs.",
+        )
+    )

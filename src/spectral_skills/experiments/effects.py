@@ -1,4 +1,4 @@
-"""What a run does, in words people use, and what steering has changed.
+"""What a run does in measures that people use, and what steering changes of them.
 
 Measures are means over the steps of full amplitude. An effect is a measure of a run
 less that of the unsteered run of the same base.
@@ -11,19 +11,21 @@ import numpy as np
 import torch
 
 from spectral_skills import rotation
+from spectral_skills.control.batch import Executed
+from spectral_skills.control.mixer import full_amplitude
 from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
-from spectral_skills.spectral.direction_file import NOTICED, SHOULDERS, SIDES
+from spectral_skills.spectral import catalogue
+from spectral_skills.spectral.catalogue import NOTICED, SHOULDERS, SIDES, outward
+from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.support import ATTRIBUTES as DESCRIBED
 from spectral_skills.spectral.support import describe_run
 
-ARM_JOINTS = np.array(
-    [
-        i
-        for i, name in enumerate(g1.JOINTS)
-        if any(part in name for part in ("shoulder", "elbow", "wrist"))
-    ]
-)
+_ARM = ("shoulder", "elbow", "wrist")
+ARM_JOINTS = [i for i, name in enumerate(g1.JOINTS) if any(p in name for p in _ARM)]
+_FOREARMS = [i for i in ARM_JOINTS if g1.JOINTS[i] not in SHOULDERS]
+_FOREARM_NOTICED_RAD = 0.3
 UNITS: dict[str, str] = {
     **dict.fromkeys(SHOULDERS, "rad"),
     **{f"{side}_apex": "m" for side in SIDES},
@@ -33,7 +35,7 @@ UNITS: dict[str, str] = {
     "stride": "Hz",
 }
 """Measures and their units. Apex: how far the ankle rises within a second. Heading:
-turned from the first step to the last. Speed: along the path. Stride: of one leg."""
+the turn from the first step to the last. Speed: along the path. Stride: of one leg."""
 _NAMES: dict[str, tuple[str, str]] = {
     "shoulder_pitch": ("arm lower", "arm raise"),
     "shoulder_roll": ("arm out", "arm in"),
@@ -44,7 +46,13 @@ _NAMES: dict[str, tuple[str, str]] = {
     "root_height": ("rise", "crouch"),
     "stride": ("quick steps", "long steps"),
 }
-"""What a growing and a falling measure are called, on the left side."""
+"""Names of a growing and of a falling measure, on the left side."""
+PREDICTED_BY = catalogue.PREDICTED_BY | {
+    "left_apex": "left_foot_height",
+    "right_apex": "right_foot_height",
+}
+LOOSELY_PREDICTED = ("left_apex", "right_apex")
+"""Measures predicted by a foot's mean height instead: sizes do not compare."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Effect:
     """What steering has changed."""
 
     changes: dict[str, float]
-    """Of every measure of `UNITS`."""
+    """Changes of every measure of `UNITS`."""
     pose: np.ndarray
     """(29,) change of the mean joint angles, rad."""
 
@@ -62,7 +70,7 @@ class Effect:
         return float(np.sqrt(np.square(self.pose[ARM_JOINTS]).mean()))
 
     def in_scales(self) -> np.ndarray:
-        """Changes as multiples of what one notices, in the order of `UNITS`."""
+        """Changes as multiples of what people notice, in the order of `UNITS`."""
         return np.array([self.changes[name] / NOTICED[name] for name in UNITS])
 
     def along(self, parts: Mapping[str, float]) -> float:
@@ -70,9 +78,34 @@ class Effect:
         return float(np.mean([sign * self.changes[n] for n, sign in parts.items()]))
 
     @property
+    def pattern(self) -> np.ndarray:
+        """Noticeable changes of the measures, then of elbows and wrists."""
+        forearms = self.pose[_FOREARMS] / _FOREARM_NOTICED_RAD
+        return np.concatenate((self.in_scales(), forearms))
+
+    @property
+    def strength(self) -> float:
+        """The largest change, as a multiple of what people notice."""
+        return float(np.abs(self.pattern).max())
+
+    @property
+    def dominant(self) -> str:
+        """The measure that changes most; empty where no change is noticeable."""
+        scaled = np.abs(self.in_scales())
+        return tuple(UNITS)[scaled.argmax()] if scaled.max() >= 1.0 else ""
+
+    @property
     def name(self) -> str:
-        """What people would call it; empty where nothing is noticed."""
+        """What people would call it; empty where no measure changes noticeably."""
         return named(self.changes)
+
+    @property
+    def full_name(self) -> str:
+        """The name, or else the joint of a forearm that moves noticeably."""
+        forearm = max(_FOREARMS, key=lambda i: abs(self.pose[i]))
+        if self.name or abs(self.pose[forearm]) < _FOREARM_NOTICED_RAD:
+            return self.name
+        return g1.JOINTS[forearm].replace("_", " ")
 
 
 def measure(rows: np.ndarray, steps: slice = slice(None)) -> dict[str, float]:
@@ -82,8 +115,7 @@ def measure(rows: np.ndarray, steps: slice = slice(None)) -> dict[str, float]:
     joints = {
         name: float(rows[:, 7 + g1.joint_index(name)].mean()) for name in SHOULDERS
     }
-    yaw = headings(rows)
-    half = FPS // 2
+    yaw, half = headings(rows), FPS // 2
     path = np.linalg.norm(rows[half:, :2] - rows[:-half, :2], axis=1) * FPS / half
     return joints | {
         "left_apex": described["left_apex"],
@@ -95,11 +127,27 @@ def measure(rows: np.ndarray, steps: slice = slice(None)) -> dict[str, float]:
     }
 
 
-def effect(run: np.ndarray, base: np.ndarray, steps: slice) -> Effect:
-    """What a run has that the unsteered one has not."""
-    ours, theirs = measure(run, steps), measure(base, steps)
-    pose = (run[steps, 7:] - base[steps, 7:]).mean(axis=0)
+def hold(base: Base) -> slice:
+    """Rows over which the effects of a run are measured."""
+    return full_amplitude(base.steps)
+
+
+def effect(steered: Executed, plain: Executed, steps: slice | None = None) -> Effect:
+    """What a run changes of the unsteered one, over the steps of full amplitude."""
+    steps = hold(steered.run.base) if steps is None else steps
+    ours, theirs = measure(steered.rows, steps), measure(plain.rows, steps)
+    pose = (steered.rows[steps, 7:] - plain.rows[steps, 7:]).mean(axis=0)
     return Effect({name: ours[name] - theirs[name] for name in UNITS}, pose)
+
+
+def predicted(directions: Directions, steps: slice) -> dict[str, np.ndarray]:
+    """(k,) change of each measure that is predicted per unit of every direction."""
+    found = {
+        measure: directions.effect_mean[:, directions.attributes.index(attribute)]
+        for measure, attribute in PREDICTED_BY.items()
+    }
+    seconds = (steps.stop - steps.start - 1) / FPS
+    return found | {"heading": np.degrees(found["heading"]) * seconds}
 
 
 def headings(rows: np.ndarray) -> np.ndarray:
@@ -109,7 +157,7 @@ def headings(rows: np.ndarray) -> np.ndarray:
 
 
 def stride_hz(rows: np.ndarray) -> float:
-    """Strides a second of one leg; 0 where the thighs do not swing."""
+    """Strides per second of one leg; 0 where the thighs do not swing."""
     left, right = (rows[:, 7 + g1.joint_index(f"{side}_hip_pitch")] for side in SIDES)
     swing = (left - right) - (left - right).mean()
     if swing.std() < 0.05:
@@ -129,10 +177,10 @@ def named(changes: Mapping[str, float]) -> str:
         return ""
     side, _, part = best.partition("_")
     if side not in SIDES:
-        return _word(best, scaled[best])
+        return _NAMES[best][scaled[best] <= 0]
     other = f"{'right' if side == 'left' else 'left'}_{part}"
-    ours, theirs = _outward(best, scaled[best]), _outward(other, scaled[other])
-    word = _word(part, ours)
+    ours, theirs = outward(best, scaled[best]), outward(other, scaled[other])
+    word = _NAMES[part][ours <= 0]
     if part == "apex":
         return word if theirs / ours >= 0.5 else f"{side} {word}"
     if abs(theirs) < 0.5 * abs(ours):
@@ -142,29 +190,15 @@ def named(changes: Mapping[str, float]) -> str:
     return " ".join((both, f"{limb}s", *rest))
 
 
-def _word(part: str, change: float) -> str:
-    grows, falls = _NAMES[part]
-    return grows if change > 0 else falls
-
-
-def _outward(name: str, change: float) -> float:
-    """A change as it would be on the left side: rolls and yaws are mirrored."""
-    mirrored = name.startswith("right") and name.endswith(("roll", "yaw"))
-    return -change if mirrored else change
-
-
 def groups(effects: np.ndarray, alike: float = 0.7) -> np.ndarray:
-    """(n,) number of the group of each effect (n, m): |correlation| of at least
+    """(n,) group of each effect (n, m): those with an absolute correlation of at least
     `alike` with the strongest of the group."""
     unit = effects / np.linalg.norm(effects, axis=1, keepdims=True).clip(1e-12)
-    order = np.argsort(-np.linalg.norm(effects, axis=1))
     found = np.full(len(effects), -1)
     heads: list[int] = []
-    for i in order:
+    for i in np.argsort(-np.linalg.norm(effects, axis=1)):
         near = [g for g, head in enumerate(heads) if abs(unit[i] @ unit[head]) >= alike]
-        if near:
-            found[i] = near[0]
-        else:
-            found[i] = len(heads)
+        found[i] = near[0] if near else len(heads)
+        if not near:
             heads.append(i)
     return found

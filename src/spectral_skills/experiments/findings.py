@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
-from spectral_skills.results import Result, current_command
+from spectral_skills.results import Result, current_command, model_hashes
 
 RECORDS = "records"
 """Folder of the recorded runs, beside the findings."""
@@ -135,6 +135,8 @@ class FindingsBuilder:
     experiment: str
     title: str
     runner: Measured
+    corpus: str = ""
+    """Hash of the corpus that was used, where there is one."""
     results: list[Result] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
     films: list[Film] = field(default_factory=list)
@@ -155,7 +157,7 @@ class FindingsBuilder:
         """Add a number beside the paper's, measured with other models if given."""
         if paper_value is None:
             paper_value = paper(self.experiment, row, metric)
-        measured = runner or self.runner
+        measured, corpus = runner or self.runner, model_hashes(corpus=self.corpus)
         self.results.append(
             Result(
                 *(self.table or f"Composition: {self.experiment}", row, metric),
@@ -164,7 +166,7 @@ class FindingsBuilder:
                 paper=paper_value,
                 command=current_command(),
                 hardware=measured.hardware,
-                models=measured.models,
+                models=", ".join(filter(None, (measured.models, corpus))),
             )
         )
 

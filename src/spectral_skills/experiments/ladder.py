@@ -1,29 +1,34 @@
-"""One direction after the other on a moving robot, and all released together.
+"""The ladder: one direction after the other on a moving robot, then all released.
 
 Each stage is measured over its steady steps: what the robot does, how far its motion,
 encoded again, is from the corpus, and how many windows of the corpus move like it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from spectral_skills.control.schedules import RAMP_STEPS, Knob, schedule
-from spectral_skills.experiments.composition import ladder_charts, ladder_map
-from spectral_skills.experiments.composition.lab import Executed, Lab
-from spectral_skills.experiments.composition.ladder_paper import (
-    MEASURES,
-    PAPER,
-    SUPPORT,
-    support_of,
+from spectral_skills.control.batch import Executed, Runner
+from spectral_skills.control.mixer import RAMP_STEPS, Knob, schedule
+from spectral_skills.experiments.effects import headings, measure
+from spectral_skills.experiments.findings import (
+    Chart,
+    Findings,
+    FindingsBuilder,
+    Series,
 )
-from spectral_skills.experiments.composition.neighbours import Neighbours
-from spectral_skills.experiments.effects import measure
-from spectral_skills.experiments.findings import Film, Findings
+from spectral_skills.experiments.neighbours import (
+    Neighbours,
+    arm_and_turn,
+    maps,
+    stood,
+    trail,
+)
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.results import Result
+from spectral_skills.spectral.catalogue import strongest
+from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.support import (
     ATTRIBUTES,
     describe_run,
@@ -34,14 +39,12 @@ from spectral_skills.spectral.support import (
 NAME = "ladder"
 STEPS = 1000
 RELEASE = 850
-KNOBS = (
-    Knob("right_arm_1", 2.0, 200, RELEASE + RAMP_STEPS),
-    Knob("turn", 1.2, 400, RELEASE + RAMP_STEPS),
-    Knob("s04", 1.2, 600, RELEASE + RAMP_STEPS),
-)
-"""The paper's times and amplitudes."""
+AMPLITUDES = {"+ right arm": 2.0, "+ turn": 1.2, "+ clearance": 1.2}
+"""Amplitudes of the paper, by the stage that they begin."""
+BEGINS = {"+ right arm": 200, "+ turn": 400, "+ clearance": 600, "released": RELEASE}
+"""Steps of the paper at which the stages begin."""
 STEADY = 2 * RAMP_STEPS
-"""Steps after a change that belong to no stage."""
+"""Number of steps after a change that belong to no stage."""
 STAGES: dict[str, slice] = {
     "base": slice(STEADY, 200),
     "+ right arm": slice(200 + STEADY, 400),
@@ -55,37 +58,64 @@ STEERED: dict[str, tuple[str, ...]] = {
     "+ turn": ("right_shoulder_pitch", "yaw_rate"),
     "+ clearance": ("right_shoulder_pitch", "yaw_rate", "left_apex", "right_apex"),
 }
-"""What has been moved so far, by the names of the support's attributes."""
-_MARKS = {
-    **{k.start: n for k, n in zip(KNOBS, [*STAGES][1:], strict=False)},
-    RELEASE: "released",
+"""Attributes of the support that have been steered so far."""
+MEASURES: dict[str, str] = {
+    "speed": "m/s",
+    "yaw rate": "deg/s",
+    "right shoulder pitch": "rad",
+    "left apex": "cm",
+    "right apex": "cm",
+    "distance": "",
 }
-"""Steps at which something changes."""
-_CALLED = {"backward": "backward walk"}
-"""Bases whose names are no nouns."""
+_CURVES = {
+    "speed": ("speed (m/s)", ("speed",), 1.0),
+    "yaw rate": ("yaw rate (deg/s)", ("heading",), 1.0),
+    "right shoulder": ("right shoulder pitch (rad)", ("right_shoulder_pitch",), 1.0),
+    "swing apex": ("apex (cm)", ("left_apex", "right_apex"), 100.0),
+}
+"""Charts over time: label, measures, and the factor from a measure's unit."""
+_LIFT = {"left_apex": 1, "right_apex": 1}
+_NOUNS = {"backward": "backward walk"}
+_EVERY = 10
+"""Number of steps between points of a chart."""
 _SPREAD = 5000
-"""Skills of the corpus measured against those of other clips."""
+"""Number of skills of the corpus that are measured against those of other clips."""
+
+
+def knobs(directions: Directions) -> list[Knob]:
+    """The three directions of the ladder: the parts and targets that are solved for arm
+    and turn, and for clearance the one measured to lift both feet most."""
+    clearance, sign = strongest(directions, _LIFT, "foot_clearance")
+    names = {"+ right arm": ("right_arm_1", 1), "+ turn": ("turn", 1)}
+    names["+ clearance"] = clearance, sign
+    return [
+        Knob(name, sign * AMPLITUDES[stage], BEGINS[stage], RELEASE + RAMP_STEPS)
+        for stage, (name, sign) in names.items()
+    ]
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageResult:
     """What one run does in one stage."""
 
     values: dict[str, float]
-    """Of every measure of `MEASURES`."""
+    """Values of all `MEASURES`."""
     support: int | None
-    """None once released."""
+    """Number of windows of the corpus that move like it; None once released."""
 
 
-def stages(near: Neighbours, executed: Executed) -> dict[str, Stage]:
-    """The stages that a run has stood through."""
+Found = dict[str, StageResult]
+"""Stages that a run has stood through."""
+
+
+def stages(near: Neighbours, executed: Executed) -> Found:
+    """Measure the stages that a run has stood through."""
     rows, found = executed.rows, {}
-    for name, steps in ladder_map.stood(executed, STAGES).items():
+    for name, steps in stood(executed, STAGES).items():
         seen = measure(rows, steps)
-        seconds = (steps.stop - steps.start - 1) / FPS
         values = (
             seen["speed"],
-            seen["heading"] / seconds,
+            seen["heading"] / ((steps.stop - steps.start - 1) / FPS),
             seen["right_shoulder_pitch"],
             100 * seen["left_apex"],
             100 * seen["right_apex"],
@@ -95,154 +125,217 @@ def stages(near: Neighbours, executed: Executed) -> dict[str, Stage]:
         if name in STEERED:
             base, now = (describe_run(rows, STAGES[n]) for n in ("base", name))
             count = support(near.windows, base, now, STEERED[name], ATTRIBUTES)
-        found[name] = Stage(dict(zip(MEASURES, values, strict=True)), count)
+        found[name] = StageResult(dict(zip(MEASURES, values, strict=True)), count)
     return found
 
 
 def experiment(
-    lab: Lab,
+    runner: Runner,
     seeds: tuple[int, ...] = (0, 1, 2),
     *,
     bases: Sequence[str] = ("walk", "jog", "backward"),
     corpus: Corpus | None = None,
 ) -> Findings:
-    """The ladder on every base: once without chance, and once a seed."""
-    near = Neighbours.build(lab.encoder, corpus)
-    change = schedule(KNOBS, STEPS, lab.directions.names) @ lab.directions.vectors
-    axes = np.stack([lab.direction(str(knob.direction)) for knob in KNOBS[:2]])
-    results, charts, films = _corpus(lab, near), [], []
-    spaces, trails, unsteered_runs = [], {}, {}
-    both: list[tuple[dict[str, Stage], dict[str, Stage]]] = []
-    for name in bases:
-        base = lab.base(name, STEPS)
-        runs = [lab.plain(base)]
-        runs += [lab.steered(base, change, NAME, seed=s) for s in (None, *seeds)]
-        runs += [lab.plain(base, seed) for seed in seeds]
-        plain, alone, *random = lab.execute(runs, f"{NAME}, {name}")
-        random, unsteered_random = random[: len(seeds)], random[len(seeds) :]
-        found, unsteered = stages(near, alone), stages(near, plain)
-        pairs = zip(seeds, random, strict=True)
-        by_seed = {seed: stages(near, one) for seed, one in pairs}
-        results += _falls(lab, name, (alone, *random), (plain, *unsteered_random))
-        for stage in STAGES:
-            results += _alone(lab, name, stage, found, unsteered)
-            results += _seeds(lab, name, stage, by_seed)
-        called = _CALLED.get(name, name)
-        charts += ladder_charts.charts(called, plain, alone, near, _MARKS)
-        spaces.append(ladder_map.arm_and_turn(called, near, axes, alone, STAGES))
-        trails[name] = ladder_map.done(near, alone, STAGES)
-        unsteered_runs[name] = plain
-        both.append((found, unsteered))
-        if (run := lab.record(alone.run)) and (other := lab.record(plain.run)):
-            films.append(Film(f"The ladder on the {called}", run.name, other.name))
-    drift = ladder_charts.turned_away(unsteered_runs)
-    charts = [*ladder_map.maps(near, trails), *spaces, drift, *charts]
-    return Findings(
-        *(NAME, "One direction after the other", tuple(results), tuple(charts)),
-        films=tuple(films),
-        note=_note(both, len(near.windows.values)),
-    )
-
-
-def _corpus(lab: Lab, near: Neighbours) -> list[Result]:
-    """How far apart clips of the corpus are themselves."""
+    """The ladder on every base: once without randomness, and once per seed."""
+    near = Neighbours.build(runner.encoder, corpus)
+    report = FindingsBuilder(NAME, "One direction after the other", runner, near.corpus)
+    directions, turned = runner.directions, knobs(runner.directions)
+    change = schedule(turned, STEPS, directions.names) @ directions.vectors
+    axes = np.stack([runner.direction(str(knob.direction)) for knob in turned[:2]])
     spread = leave_one_clip_out(near.skills, near.clips, _SPREAD)
-    told = (("median", spread.median, "2.80"), ("90th percentile", spread.p90, "4.01"))
-    return [
-        lab.cell(*(NAME, "corpus", f"distance, {name}", value), n=spread.n, paper=paper)
-        for name, value, paper in told
-    ]
+    report.add("corpus", "distance, median", spread.median, n=spread.n)
+    report.add("corpus", "distance, 90th percentile", spread.p90, n=spread.n)
+    spaces, over_time, trails, unsteered = [], [], {}, {}
+    both: list[tuple[Found, Found]] = []
+    for name in bases:
+        base, noun = runner.base(name, STEPS), _NOUNS.get(name, name)
+        runs = [runner.plain(base)]
+        runs += [runner.steered(base, change, NAME, seed=s) for s in (None, *seeds)]
+        runs += [runner.plain(base, seed) for seed in seeds]
+        plain, alone, *random = runner.execute(runs, f"{NAME}, {name}")
+        steered = alone, *random[: len(seeds)]
+        others = plain, *random[len(seeds) :]
+        found, without = stages(near, alone), stages(near, plain)
+        row, metric = f"{name}: all stages", "runs that fell"
+        for suffix, some in (("", steered), (", unsteered", others)):
+            fallen = sum(not one.stands for one in some)
+            report.add(row, metric + suffix, fallen, n=len(some))
+        pairs = zip(seeds, steered[1:], strict=True)
+        by_seed = {seed: stages(near, one) for seed, one in pairs}
+        for stage in STAGES:
+            add_stage(report, f"{name}: {stage}", stage, found, without)
+            add_seeds(report, f"{name}: {stage}", stage, by_seed)
+        over_time += charts(noun, plain, alone, near)
+        spaces.append(arm_and_turn(noun, near, axes, alone, STAGES))
+        trails[name], unsteered[name] = trail(near, alone, STAGES), plain
+        both.append((found, without))
+        kept = runner.record(alone.run), runner.record(plain.run)
+        report.film(f"The ladder on the {noun}", *kept)
+    report.charts += [*maps(near, trails), *spaces, turned_away(unsteered), *over_time]
+    clearance = turned[2].direction
+    return report.findings(_note(both, len(near.windows.values), str(clearance)))
 
 
-def _falls(
-    lab: Lab, base: str, steered: Sequence[Executed], plain: Sequence[Executed]
-) -> list[Result]:
-    """Of the same robots with and without steering: a base may fall by itself."""
-    row, metric = f"{base}: all stages", "runs that fell"
-    fallen, alone = (sum(not one.stands for one in some) for some in (steered, plain))
-    return [
-        lab.cell(NAME, row, metric, fallen, n=len(steered), paper="0"),
-        lab.cell(NAME, row, f"{metric}, unsteered", alone, n=len(plain)),
-    ]
-
-
-def _alone(
-    lab: Lab,
-    base: str,
-    stage: str,
-    found: dict[str, Stage],
-    unsteered: dict[str, Stage],
-) -> list[Result]:
-    """Cells of the run without chance; headings drift unsteered, so that is told."""
+def add_stage(
+    report: FindingsBuilder, row: str, stage: str, found: Found, unsteered: Found
+) -> None:
+    """Numbers of the run without randomness; unsteered robots drift, so that is shown
+    beside."""
     if stage not in found:
-        return []
-    one = found[stage]
-    values = {name: (one.values[name], unit) for name, unit in MEASURES.items()}
-    if stage in unsteered:
-        for name in ("yaw rate", "distance"):
-            value = unsteered[stage].values[name]
-            values[f"{name}, unsteered"] = value, MEASURES[name]
-    if one.support is not None:
-        values[SUPPORT] = one.support, "windows"
-    row = f"{base}: {stage}"
-    return [
-        lab.cell(NAME, row, name, value, unit, paper=PAPER.get((base, stage, name), ""))
-        for name, (value, unit) in values.items()
-    ]
+        return
+    for name, unit in MEASURES.items():
+        report.add(row, name, found[stage].values[name], unit)
+    for name in ("yaw rate", "distance") if stage in unsteered else ():
+        value = unsteered[stage].values[name]
+        report.add(row, f"{name}, unsteered", value, MEASURES[name])
+    if (count := found[stage].support) is not None:
+        report.add(row, "support", count, "windows")
 
 
-def _seeds(
-    lab: Lab, base: str, stage: str, by_seed: dict[int, dict[str, Stage]]
-) -> list[Result]:
+def add_seeds(
+    report: FindingsBuilder, row: str, stage: str, by_seed: Mapping[int, Found]
+) -> None:
     """Mean and sample SD over the seeds that stand, and the support of each."""
     standing = {seed: one[stage] for seed, one in by_seed.items() if stage in one}
-    cells = []
-
-    def add(name: str, value: float, unit: str, n: int, seed: int = 0) -> None:
-        paper = PAPER.get((base, stage, name), "")
-        row = f"{base}: {stage}"
-        cells.append(lab.cell(NAME, row, name, value, unit, n, paper, seed))
-
     for name, unit in MEASURES.items():
         values = [one.values[name] for one in standing.values()]
-        if values:
-            add(f"{name}, mean of seeds", np.mean(values).item(), unit, len(values))
-        if len(values) > 1:
-            sd = np.std(values, ddof=1).item()
-            add(f"{name}, SD of seeds", sd, unit, len(values))
+        if n := len(values):
+            report.add(row, f"{name}, mean of seeds", np.mean(values), unit, n)
+        if n > 1:
+            report.add(row, f"{name}, SD of seeds", np.std(values, ddof=1), unit, n)
     for seed, one in standing.items():
         if one.support is not None:
-            add(support_of(seed), one.support, "windows", 1, seed)
-    return cells
+            metric = f"support, seed {seed}"
+            report.add(row, metric, one.support, "windows", 1, seed)
 
 
-def _note(
-    both: Sequence[tuple[dict[str, Stage], dict[str, Stage]]], windows: int
-) -> str:
+def _note(both: Sequence[tuple[Found, Found]], windows: int, clearance: str) -> str:
     names = [*STEERED]
 
-    def distance(one: dict[str, Stage], stage: str) -> float:
-        return one[stage].values["distance"]
+    def above(one: Found, stage: str, other: Found, before: str) -> bool | None:
+        if stage not in one or before not in other:
+            return None
+        return one[stage].values["distance"] > other[before].values["distance"]
 
-    rises = [
-        distance(found, after) > distance(found, before)
-        for found, _ in both
-        for before, after in pairwise(names)
-        if after in found
-    ]
-    above = [
-        distance(found, stage) > distance(unsteered, stage)
-        for found, unsteered in both
-        for stage in names[1:]
-        if stage in found and stage in unsteered
-    ]
+    rises = [above(f, b, f, a) for f, _ in both for a, b in pairwise(names)]
+    more = [above(f, s, u, s) for f, u in both for s in names[1:]]
+    rises, more = ([x for x in some if x is not None] for some in (rises, more))
     return (
-        f"Without chance, the distance to the corpus rises with {sum(rises)} of "
+        f"Without randomness, the distance to the corpus rises with {sum(rises)} of "
         f"{len(rises)} added directions, but that of the unsteered run wanders too: "
-        f"steered is above it in {sum(above)} of {len(above)} stages. "
+        f"steered is above it in {sum(more)} of {len(more)} stages. "
         f"Support counts {windows:,} windows, the paper's 1,697,723; its "
-        "tolerances are ours. High steps are the fourth spectral direction, chosen for "
-        "what it does on these very bases. A run counts in a stage only if it stands "
-        "through it. Unsteered robots drift in heading and, with a seed, may fall by "
-        "themselves, so both are told beside."
+        f"tolerances are ours. Clearance is {clearance}, the direction that was "
+        "measured to lift both feet most on the walk. A run counts in a stage only if "
+        "it stands through it. Unsteered robots drift in heading and, with a seed, may "
+        "fall by themselves, so both are shown beside."
     )
+
+
+def charts(
+    base: str, plain: Executed, steered: Executed, near: Neighbours
+) -> list[Chart]:
+    """Measures, distance, path and drift of a base over time, up to a fall."""
+    runs = {"steered": steered, "unsteered": plain}
+    runs = {name: one.rows[: one.fell_at] for name, one in runs.items()}
+    kept = {name: rows for name, rows in runs.items() if len(rows) > 2 * FPS}
+    time = {name: over_time(rows) for name, rows in kept.items()}
+    drawn: list[tuple[str, str, list[Series], str]] = []
+    for title, (label, measures, scale) in _CURVES.items():
+        series = [
+            _series(
+                name if len(measures) == 1 else f"{name}, {one.split('_')[0]}",
+                time[name][0],
+                scale * time[name][1][one],
+                marked=one == measures[0],
+            )
+            for name in kept
+            for one in measures
+        ]
+        drawn.append((title, label, series, ""))
+    near_s = {
+        n: smoothed(near.distances(r), -near.encoder.first) for n, r in kept.items()
+    }
+    series = [_series(name, *points) for name, points in near_s.items()]
+    note = (
+        "From the skill of the executed motion to the nearest of the corpus; mean over "
+        "a second."
+    )
+    drawn.append(("distance to the corpus", "distance", series, note))
+    wanted = plain.run.base.rows
+    away = [_series(n, *_every(distance_away(r, wanted))) for n, r in kept.items()]
+    note = (
+        "From where the base's motion has its root at the same time. Skills are played "
+        "open loop: nothing leads the robot back."
+    )
+    drawn.append(("drift from the base's motion", "distance (m)", away, note))
+    found = [
+        Chart(f"Ladder on the {base}: {title}", "line", "time (s)", y, tuple(ss), text)
+        for title, y, ss, text in drawn
+    ]
+    paths = [_path(name, rows) for name, rows in kept.items()]
+    paths.append(replace(_path("the base's motion", wanted), role="behind"))
+    title = f"Ladder on the {base}: path from above"
+    found.insert(-1, Chart(title, "path", "x (m)", "y (m)", tuple(paths)))
+    return found
+
+
+def turned_away(plain: Mapping[str, Executed]) -> Chart:
+    """How far unsteered runs turn away from their bases' headings, up to a fall."""
+    series = []
+    for name, one in plain.items():
+        rows, wanted = one.rows[: one.fell_at], one.run.base.rows
+        count = min(len(rows), len(wanted))
+        turned = headings(rows[:count]) - headings(wanted[:count])
+        series.append(_series(name, *_every(np.degrees(turned - turned[0]))))
+    note = "Of the robot's pelvis, beyond that of the motion whose skills it was given."
+    title, labels = "Drift of the heading, unsteered", ("time (s)", "heading (deg)")
+    return Chart(title, "line", *labels, tuple(series), note)
+
+
+def distance_away(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """(T,) along the ground, from where a motion has its root at the same time, m."""
+    count = min(len(rows), len(wanted))
+    return np.linalg.norm(rows[:count, :2] - wanted[:count, :2], axis=1)
+
+
+def over_time(rows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Steps in the middle of windows of a second, and all measures there."""
+    starts = np.arange(0, len(rows) - FPS, _EVERY)
+    seen = [measure(rows, slice(s, s + FPS + 1)) for s in starts.tolist()]
+    # A window is a second long, so its turn is a rate.
+    return starts + FPS // 2, {n: np.array([one[n] for one in seen]) for n in seen[0]}
+
+
+def smoothed(values: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and means over a second of values that begin at a step."""
+    mean = np.convolve(values, np.full(FPS, 1 / FPS), "valid")[::_EVERY]
+    return first + FPS // 2 + _EVERY * np.arange(len(mean)), mean
+
+
+def _every(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    steps = np.arange(0, len(values), _EVERY)
+    return steps, values[steps]
+
+
+def _series(
+    name: str, steps: np.ndarray, values: np.ndarray, marked: bool = True
+) -> Series:
+    return Series.of(name, steps / FPS, values, _marks(name, steps, marked))
+
+
+def _path(name: str, rows: np.ndarray) -> Series:
+    steps = np.arange(0, len(rows), _EVERY)
+    return Series.of(name, *rows[steps, :2].T, _marks(name, steps))
+
+
+def _marks(name: str, steps: np.ndarray, marked: bool = True) -> list[str]:
+    """Names of the stages at the first point after each begins, on steered runs."""
+    if not name.startswith("steered"):
+        return []
+    found = [""] * len(steps)
+    for stage, at in BEGINS.items() if marked else ():
+        later = np.flatnonzero(steps >= at)
+        if len(later):
+            found[later[0]] = stage
+    return found

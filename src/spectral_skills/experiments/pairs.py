@@ -3,7 +3,7 @@
 The first sentence is planned; the second one picks a direction and an amplitude from
 the catalogue of what directions did to a robot, and is added to the planned skills. The
 pairs are those that the embedded corpus leaves out on purpose, as far as the second can
-be said in words and held; what counts is told in `composition/unseen_pairs.py`.
+be said in words and held; what counts is told in `composition/unseen.py`.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from spectral_skills.control.schedules import (
     schedule,
 )
 from spectral_skills.control.source import SteeredSource
-from spectral_skills.experiments import unseen_pairs
+from spectral_skills.experiments import unseen
 from spectral_skills.experiments.findings import Findings
 from spectral_skills.experiments.planning import Table, sentences
 from spectral_skills.experiments.stage import Stage, fell
-from spectral_skills.experiments.unseen_pairs import Judged
+from spectral_skills.experiments.unseen import PairVerdict
 from spectral_skills.models import Models
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.planner.model import Planner
@@ -110,7 +110,7 @@ def found_pairs(
 ) -> list[Pair]:
     """Pairs whose first factor is planned and whose second can be said."""
     found = []
-    for base, added in unseen_pairs.PAIRS:
+    for base, added in unseen.PAIRS:
         motion = _motion(stage, base)
         if motion is not None and added in SAID:
             like = base_of(stage.clips.sentences()[stage.names.index(motion)][0])
@@ -145,9 +145,9 @@ def _cells(
 ) -> list[Result]:
     """Of one pair; runs are (T, episodes, 36)."""
     row = f"{pair.factors[0]}: {SAID[pair.factors[1]]}"
-    judged = Judged(0.0, False, False)
+    judged = PairVerdict(0.0, False, False)
     if not fallen and np.isfinite(steered).all():
-        judged = unseen_pairs.judge(pair.factors, _means(steered), _means(plain))
+        judged = unseen.judge(pair.factors, _means(steered), _means(plain))
     amplitude = 0.0 if pair.choice is None else pair.choice.amplitude
     return [
         table.cell(row, "success", float(judged.success), "", EPISODES),
@@ -160,5 +160,5 @@ def _cells(
 def _means(runs: np.ndarray) -> dict[str, float]:
     """Means over episodes of what runs (T, episodes, 36) measure."""
     steps = full_amplitude(STEPS)
-    each = [unseen_pairs.measure(runs[steps, i]) for i in range(runs.shape[1])]
+    each = [unseen.measure(runs[steps, i]) for i in range(runs.shape[1])]
     return {name: float(np.mean([one[name] for one in each])) for name in each[0]}

@@ -1,52 +1,242 @@
 """How often a goal is reached and the rest left alone, by the paper's rule.
 
 The ways compared: directions for a goal, spectral directions, the pose of the steered
-run forced on the servos, and directions found from skills without a predictor. Those
-are also tried on a tracker of tokens (FSQ), where there is one. An amplitude of 1 is
-there as many of that space's own deviations as it is of ours.
+run forced on the servos, and directions found from skills without a predictor:
+principal components, which know no goal, and ridge regression to an attribute of the
+motion. Those are also tried on a tracker of tokens (FSQ), where there is one. There, an
+amplitude of 1 is as many of that space's own deviations as it is of ours.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
 
-from spectral_skills.experiments.composition import candidates as ways
-from spectral_skills.experiments.composition.candidates import Options
-from spectral_skills.experiments.composition.lab import Lab
-from spectral_skills.experiments.composition.pass_rule import ENOUGH, SLOW, TARGETS
-from spectral_skills.experiments.composition.trials import Bench, Chosen, Trial
-from spectral_skills.experiments.effects import NOTICED
+import numpy as np
+
+from spectral_skills.control.batch import Executed, Run, Runner
+from spectral_skills.control.mixer import standard
+from spectral_skills.experiments.effects import effect, hold
 from spectral_skills.experiments.findings import (
     Chart,
-    Film,
     Findings,
+    FindingsBuilder,
     Series,
 )
-from spectral_skills.experiments.token_directions import describe
+from spectral_skills.experiments.token_directions import (
+    Described,
+    describe,
+    principal,
+    ridge,
+)
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.synthetic.bases import BASES, STEPS
+from spectral_skills.motion.synthetic.bases import BASES, STEPS, Base
 from spectral_skills.motion.synthetic.generate import embedded_corpus
-from spectral_skills.results import Result
+from spectral_skills.spectral.catalogue import NOTICED
+from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.spectral.support import ATTRIBUTES, describe_run
 
 NAME = "pass_rates"
+ENOUGH = 0.5
+"""Share of the goal that a passing run has reached."""
+SPEED_SHARE = 0.3
+HEADING_DEG = 27.0
+"""How far speed and heading may be from those of the base."""
+SLOW = 0.1
+"""Speed, in m/s, below which a share of it has no meaning; there the speed may change
+by what people notice."""
 LARGER = (4.0, 6.0)
-"""Amplitudes that the paper has not: what more would give."""
+"""Amplitudes that the paper does not have: what more would give."""
 DIRECTED, MORE = "target-directed", "target-directed, larger"
 SPECTRAL, FORCED = "spectral directions only", "joint offset (oracle)"
 PCA, RIDGE = "PCA of skills", "ridge on skills"
 FSQ_PCA, FSQ_RIDGE = "FSQ PCA", "FSQ ridge"
-PAPER = {
-    DIRECTED: ("9/12", "9/10", "4/12", "6/11", "28/45"),
-    SPECTRAL: ("3/5", "0/5", "1/5", "2/5", "6/20"),
-    FORCED: ("2/10", "8/9", "0/10", "5/10", "15/39"),
-    PCA: ("4/5", "2/5", "0/5", "0/5", "6/20"),
-    RIDGE: ("0/5", "0/5", "0/5", "4/5", "4/20"),
-    FSQ_PCA: ("4/5", "2/5", "0/5", "0/5", "6/20"),
-    FSQ_RIDGE: ("0/5", "0/5", "0/5", "4/5", "4/20"),
-}
-"""Of each target, and of all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A change that a run is asked for."""
+
+    name: str
+    direction: str
+    moves: dict[str, float]
+    """Measures and their changes; `speed` is forward, so less of a backward walk."""
+
+    def predicted(self, directions: Directions) -> np.ndarray:
+        """(k,) share of the goal that is predicted for a unit of each direction."""
+        known = {"heading": "yaw_rate", "speed": "forward_speed"}
+        shares = []
+        for name, goal in self.moves.items():
+            column = directions.attributes.index(known.get(name, name))
+            shares.append(directions.effect_mean[:, column] / goal)
+        return np.mean(shares, axis=0)
+
+
+_SPREAD = {"left_shoulder_roll": 0.6, "right_shoulder_roll": -0.6}
+TARGETS = (
+    Target("right arm", "right_arm", {"right_shoulder_pitch": -1.0}),
+    Target("spread", "spread", _SPREAD),
+    Target("speed", "speed", {"speed": 0.3}),
+    Target("turn", "turn", {"heading": 90.0}),
+)
+Vectors = dict[str, np.ndarray]
+"""Directions by name, as long as an amplitude of 1."""
+Options = dict[Target, Vectors]
+"""Directions that a way of steering chooses from, for each target."""
+Chosen = dict[Target, tuple[str, np.ndarray]]
+"""A named direction for each target."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a run passes, and why not."""
+
+    share: float
+    """Share of the goal that was reached; of two joints, by the one that moved less."""
+    failure: str
+    """Reason: `fall`, `too little`, `speed`, `heading`, or empty."""
+
+    @property
+    def passes(self) -> bool:
+        return not self.failure
+
+
+def judge(target: Target, run: Executed, plain: Executed) -> Verdict:
+    """Judge a run by the paper's rule: it does not fall, makes at least half of the
+    change, and keeps speed and heading near the base unless they are the target."""
+    changes = dict(effect(run, plain).changes)
+    steps, forward = hold(run.run.base), ATTRIBUTES.index("forward_speed")
+    speed, usual = (describe_run(one.rows, steps)[forward] for one in (run, plain))
+    changes["speed"] = float(speed - usual)
+    share = min(changes[name] / goal for name, goal in target.moves.items())
+    near = SPEED_SHARE * abs(usual) if abs(usual) >= SLOW else NOTICED["speed"]
+    failure = ""
+    if not run.stands:
+        failure = "fall"
+    elif not share >= ENOUGH:  # What is not a number is not enough.
+        failure = "too little"
+    elif "speed" not in target.moves and abs(changes["speed"]) > near:
+        failure = "speed"
+    elif "heading" not in target.moves and abs(changes["heading"]) > HEADING_DEG:
+        failure = "heading"
+    return Verdict(share, failure)
+
+
+def spectral_options(directions: Directions, count: int) -> Options:
+    """The spectral directions that are predicted to do most for a target."""
+    places = directions.family("spectral")
+    vectors = directions.vectors[places]
+    found: Options = {}
+    for target in TARGETS:
+        predicted = target.predicted(directions)[places]
+        found[target] = {}
+        for i in np.argsort(-np.abs(predicted))[:count].tolist():
+            sign = -1.0 if predicted[i] < 0 else 1.0
+            found[target][f"{'-+'[sign > 0]}s{i + 1:02d}"] = sign * vectors[i]
+    return found
+
+
+def component_options(described: Described, count: int, unit: float = 1.0) -> Options:
+    """Principal components of skills, both signs of each, the same for all targets."""
+    vectors = {
+        f"{'-+'[sign > 0]}pc{i + 1}": sign * unit * vector
+        for i, vector in enumerate(principal(described.skills, count))
+        for sign in (1.0, -1.0)
+    }
+    return dict.fromkeys(TARGETS, vectors)
+
+
+def ridge_options(described: Described, unit: float = 1.0) -> Options:
+    """The one direction that ridge regression finds for each target."""
+    rolls = [described.attribute(f"{side}_shoulder_roll") for side in ("left", "right")]
+    attributes = {
+        "right arm": -described.attribute("right_shoulder_pitch"),
+        "spread": rolls[0] - rolls[1],
+        "speed": described.attribute("forward_speed"),
+        "turn": described.attribute("yaw_rate"),
+    }
+    return {
+        t: {f"{t.name} ridge": unit * ridge(described.skills, attributes[t.name])}
+        for t in TARGETS
+    }
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run that is asked for something."""
+
+    target: Target
+    executed: Executed
+    verdict: Verdict
+    amplitude: float
+
+
+class Trials:
+    """Runs trials beside the unsteered runs of their bases."""
+
+    def __init__(
+        self, runner: Runner, bases: Sequence[str], steps: int, seed: int | None = None
+    ):
+        self.runner, self.seed = runner, seed
+        self.bases = [runner.base(name, steps) for name in bases]
+        runs = [runner.plain(base, seed) for base in self.bases]
+        self.plain = {o.run.base.name: o for o in runner.execute(runs, "bases")}
+
+    def judge(self, target: Target, executed: Executed) -> Verdict:
+        return judge(target, executed, self.plain[executed.run.base.name])
+
+    def _trials(
+        self, asked: list[tuple[Target, Run, float]], label: str
+    ) -> list[Trial]:
+        executed = self.runner.execute([run for _, run, _ in asked], label)
+        return [
+            Trial(target, one, self.judge(target, one), amplitude)
+            for (target, _, amplitude), one in zip(asked, executed, strict=True)
+        ]
+
+    def run(self, base: Base, name: str, vector: np.ndarray, amplitude: float) -> Run:
+        label = f"{name} a={amplitude:+g}"
+        return self.runner.steered(base, amplitude * vector, label, seed=self.seed)
+
+    def steered(self, chosen: Chosen, amplitudes: Sequence[float]) -> list[Trial]:
+        """A direction for each target, on all bases."""
+        every = product(chosen.items(), self.bases, amplitudes)
+        asked = [(t, self.run(b, *named, a), a) for (t, named), b, a in every]
+        return self._trials(asked, "steered")
+
+    def forced(self, trials: list[Trial]) -> list[Trial]:
+        """The mean pose change of steered runs, added to the joint targets instead."""
+        asked = []
+        for trial in trials:
+            one, base = trial.executed, trial.executed.run.base
+            if one.stands:  # A fallen robot has no pose to copy.
+                pose = effect(one, self.plain[base.name]).pose
+                servo = (standard(1.0, base.steps) * pose).astype(np.float32)
+                about = f"{one.run.name} forced", base, self.runner.skills(base)
+                run = Run(*about, self.seed, servo=servo)
+                asked.append((trial.target, run, trial.amplitude))
+        return self._trials(asked, "forced")
+
+    def choose(self, options: Options, amplitude: float) -> Chosen:
+        """The best of each target's directions on the first base."""
+        every: Vectors = {n: v for some in options.values() for n, v in some.items()}
+        runs = [self.run(self.bases[0], *named, amplitude) for named in every.items()]
+        executed = self.runner.execute(runs, "candidates")
+        by_name = dict(zip(every, executed, strict=True))
+
+        def rank(target: Target, name: str) -> tuple:
+            verdict = self.judge(target, by_name[name])
+            return verdict.passes, verdict.failure != "fall", verdict.share
+
+        best = {}
+        for target, vectors in options.items():
+            ranks = {name: rank(target, name) for name in vectors}
+            name = max(ranks, key=ranks.__getitem__)
+            best[target] = name, vectors[name]
+        return best
 
 
 def experiment(
-    lab: Lab,
+    runner: Runner,
     seeds: tuple[int, ...] = (),
     *,
     bases: Sequence[str] = BASES,
@@ -55,78 +245,71 @@ def experiment(
     candidates: int = 6,
     steps: int = STEPS,
     corpus: Corpus | None = None,
-    tokens: Lab | None = None,
+    tokens: Runner | None = None,
 ) -> Findings:
     """Pass rates of every way, on every base; directions are chosen on the first.
 
     `tokens` is a tracker of FSQ tokens, judged against its own unsteered runs.
     """
-    bench = Bench(lab, bases, steps, None)
-    directed = {t: (t.name, lab.direction(t.direction)) for t in TARGETS}
-    rows = {DIRECTED: bench.steered(directed, amplitudes)}
+    corpus, first = corpus or Corpus.open(embedded_corpus()), amplitudes[0]
+    report = FindingsBuilder(NAME, "How often a goal is reached", runner, corpus.hash)
+    trials = Trials(runner, bases, steps)
+    directed = {t: (t.name, runner.direction(t.direction)) for t in TARGETS}
+    rows = {DIRECTED: trials.steered(directed, amplitudes)}
     for seed in seeds:
-        randomised = Bench(lab, bases, steps, seed)
-        rows[f"{DIRECTED}, seed {seed}"] = randomised.steered(directed, amplitudes)
-    rows[MORE] = bench.steered(directed, larger)
-    arm = {TARGETS[0]: ("right arm part", lab.direction("right_arm_1"))}
-    rows["part direction"] = bench.steered(arm, amplitudes)
-    corpus = corpus or Corpus.open(embedded_corpus())
-    skills = describe(lab.encoder, corpus)
+        again = Trials(runner, bases, steps, seed)
+        rows[f"{DIRECTED}, seed {seed}"] = again.steered(directed, amplitudes)
+    rows[MORE] = trials.steered(directed, larger)
+    arm = {TARGETS[0]: ("right arm part", runner.direction("right_arm_1"))}
+    rows["part direction"] = trials.steered(arm, amplitudes)
+    skills = describe(runner.encoder, corpus)
     options = {
-        SPECTRAL: ways.spectral(lab.directions, candidates),
-        PCA: ways.components(skills, candidates),
-        RIDGE: ways.fitted(skills),
+        SPECTRAL: spectral_options(runner.directions, candidates),
+        PCA: component_options(skills, candidates),
+        RIDGE: ridge_options(skills),
     }
-    chosen = _choose(bench, options, amplitudes[0])
-    rows |= _follow(bench, chosen, amplitudes[0])
-    rows[FORCED] = bench.forced(rows[DIRECTED])
-    cells, note = [*_cells(lab, rows)], _note(lab, rows, chosen)
+    chosen = {way: trials.choose(some, first) for way, some in options.items()}
+    rows |= {way: trials.steered(one, [first]) for way, one in chosen.items()}
+    rows[FORCED] = trials.forced(rows[DIRECTED])
+    _add_rows(report, rows, runner)
+    note = _note(runner, rows, chosen)
     if tokens is not None:
-        theirs = Bench(tokens, bases, steps, None)
-        found = describe(tokens.encoder, corpus)
+        theirs, found = Trials(tokens, bases, steps), describe(tokens.encoder, corpus)
         unit = found.spread / skills.spread
         options = {
-            FSQ_PCA: ways.components(found, candidates, unit),
-            FSQ_RIDGE: ways.fitted(found, unit),
+            FSQ_PCA: component_options(found, candidates, unit),
+            FSQ_RIDGE: ridge_options(found, unit),
         }
-        chosen = _choose(theirs, options, amplitudes[0])
-        of_tokens = _follow(theirs, chosen, amplitudes[0])
-        cells += _cells(tokens, of_tokens)
-        note += _token_note(theirs, chosen[FSQ_PCA], unit)
-        rows |= of_tokens
-    return Findings(
-        NAME,
-        "How often a goal is reached",
-        tuple(cells),
-        (_bars(rows), _reached([*rows[DIRECTED], *rows[MORE]])),
-        _films(lab, bench, rows[DIRECTED]),
-        note,
-    )
+        chosen = {way: theirs.choose(some, first) for way, some in options.items()}
+        more = {way: theirs.steered(one, [first]) for way, one in chosen.items()}
+        _add_rows(report, more, tokens)
+        falls = sum(not one.stands for one in theirs.plain.values())
+        note += (
+            f" The FSQ rows are of a tracker of tokens ({falls} of {len(theirs.plain)} "
+            f"of its unsteered runs fall). Its space is {unit:.2f} times as wide as "
+            f"ours, and amplitudes there are {unit:.2f} times as large; steered tokens "
+            f"are not rounded to a token again. Chosen: {_names(chosen[FSQ_PCA])}."
+        )
+        rows |= more
+    report.charts += [_bars(rows), _reached([*rows[DIRECTED], *rows[MORE]])]
+    # A film of the largest amplitude of each target on the first base.
+    base = trials.bases[0]
+    runs = [(t.target, t.executed.run) for t in rows[DIRECTED]]
+    for run in {t: run for t, run in runs if run.base is base}.values():
+        kept = runner.record(run), runner.record(trials.plain[base.name].run)
+        report.film(f"{base.name}, {run.name}", *kept)
+    return report.findings(note)
 
 
-def _choose(
-    bench: Bench, options: dict[str, Options], amplitude: float
-) -> dict[str, Chosen]:
-    """The best of what each way offers."""
-    return {way: bench.choose(some, amplitude) for way, some in options.items()}
-
-
-def _follow(
-    bench: Bench, chosen: dict[str, Chosen], amplitude: float
-) -> dict[str, list[Trial]]:
-    """What comes of the directions that each way has chosen."""
-    return {way: bench.steered(one, [amplitude]) for way, one in chosen.items()}
-
-
-def _cells(lab: Lab, rows: dict[str, list[Trial]]) -> Iterator[Result]:
+def _add_rows(
+    report: FindingsBuilder, rows: dict[str, list[Trial]], runner: Runner
+) -> None:
     for row, trials in rows.items():
-        paper = PAPER.get(row, ("",) * (len(TARGETS) + 1))
-        for i, metric in enumerate([*(t.name for t in TARGETS), "all"]):
+        for metric in [*(t.name for t in TARGETS), "all"]:
             of = [t for t in trials if metric in ("all", t.target.name)]
-            if of:
-                passed, seed = _passed(of), of[0].executed.run.seed or 0
-                told = f"of {len(of)}", len(of), paper[i], seed
-                yield lab.cell(NAME, row, metric, passed, *told)
+            if n := len(of):
+                seed, unit = of[0].executed.run.seed, f"of {n}"
+                report.add(row, metric, _passed(of), unit, n, seed, runner=runner)
 
 
 def _passed(trials: list[Trial]) -> int:
@@ -134,15 +317,13 @@ def _passed(trials: list[Trial]) -> int:
 
 
 def _bars(rows: dict[str, list[Trial]]) -> Chart:
-    names = tuple(t.name for t in TARGETS)
+    names = [t.name for t in TARGETS]
     series = []
     for row, trials in rows.items():
         parts = [[t for t in trials if t.target is target] for target in TARGETS]
         if all(parts):
-            shares = tuple(100.0 * _passed(part) / len(part) for part in parts)
-            series.append(
-                Series(row, tuple(map(float, range(len(names)))), shares, names)
-            )
+            shares = [100.0 * _passed(part) / len(part) for part in parts]
+            series.append(Series.of(row, range(len(names)), shares, names))
     return Chart("Runs that pass", "bar", "target", "passing runs, %", tuple(series))
 
 
@@ -152,25 +333,15 @@ def _reached(trials: list[Trial]) -> Chart:
         of = [t for t in trials if t.target is target]
         marks = [t.executed.run.base.name if t.executed.stands else "fall" for t in of]
         x, y = [t.amplitude for t in of], [100.0 * t.verdict.share for t in of]
-        series.append(Series(target.name, tuple(x), tuple(y), tuple(marks)))
+        series.append(Series.of(target.name, x, y, marks))
     note = f"From {100 * ENOUGH:.0f} % on a run passes if nothing else has changed."
     title, axes = "What target directions reach", ("amplitude", "of the goal, %")
     return Chart(title, "scatter", *axes, tuple(series), note)
 
 
-def _films(lab: Lab, bench: Bench, trials: list[Trial]) -> tuple[Film, ...]:
-    """The largest amplitude of each target on the first base."""
-    first = bench.bases[0]
-    last = {t.target: t.executed.run for t in trials if t.executed.run.base is first}
-    base, films = lab.record(bench.plain[first.name].run), []
-    for run in last.values():
-        record = lab.record(run)
-        if record is not None and base is not None:
-            films.append(Film(f"{first.name}, {run.name}", record.name, base.name))
-    return tuple(films)
-
-
-def _note(lab: Lab, rows: dict[str, list[Trial]], chosen: dict[str, Chosen]) -> str:
+def _note(
+    runner: Runner, rows: dict[str, list[Trial]], chosen: dict[str, Chosen]
+) -> str:
     trials, more = rows[DIRECTED], rows[MORE]
     failures = [t.verdict.failure for t in trials if t.verdict.failure]
     why = ", ".join(f"{one} ({failures.count(one)})" for one in sorted(set(failures)))
@@ -178,22 +349,12 @@ def _note(lab: Lab, rows: dict[str, list[Trial]], chosen: dict[str, Chosen]) -> 
     best = ", ".join(_names(chosen[way]) for way in (SPECTRAL, PCA))
     return (
         f"Of {len(trials)} target-directed runs {_passed(trials)} pass (paper: 28 of "
-        f"45, five of them in a second simulator); what fails: {why or 'nothing'}. At "
+        f"45, five of them in a second simulator); failures: {why or 'none'}. At "
         f"a={amplitudes}, which the paper has not, {_passed(more)} of {len(more)} "
         f"pass. Speed is forward speed; on a base slower than {SLOW} m/s it may change "
         f"by {NOTICED['speed']} m/s. The paper's PCA and ridge are of SONIC's tokens, "
-        f"ours of the lab's own skills ({lab.encoder.config.bottleneck.kind}). Chosen "
-        f"on {trials[0].executed.run.base.name}: {best}."
-    )
-
-
-def _token_note(bench: Bench, components: Chosen, unit: float) -> str:
-    falls = sum(not one.stands for one in bench.plain.values())
-    return (
-        f" The FSQ rows are of a tracker of tokens ({falls} of {len(bench.plain)} of "
-        f"its unsteered runs fall). Its space is {unit:.2f} times as wide as ours, and "
-        f"amplitudes there are {unit:.2f} times as large; what is steered is not "
-        f"rounded to a token again. Chosen: {_names(components)}."
+        f"ours of our own skills ({runner.encoder.config.bottleneck.kind}). Chosen on "
+        f"{trials[0].executed.run.base.name}: {best}."
     )
 
 

@@ -1,24 +1,25 @@
-"""One composed run: knobs on a base, what they did and what was predicted of them."""
+"""One composed run: knobs on a base, their effects, and what was predicted of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.control.schedules import MARGIN_STEPS, Knob, schedule
-from spectral_skills.experiments.composition.foretold import ALIKE, foretold
-from spectral_skills.experiments.composition.lab import Executed, Lab
-from spectral_skills.experiments.composition.neighbours import Neighbours
+from spectral_skills.control.batch import Executed, Runner
+from spectral_skills.control.mixer import MARGIN_STEPS, Knob, schedule
 from spectral_skills.experiments.effects import (
-    NOTICED,
+    LOOSELY_PREDICTED,
     UNITS,
     Effect,
     effect,
     measure,
+    predicted,
 )
+from spectral_skills.experiments.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import Base
+from spectral_skills.spectral.catalogue import NOTICED
 from spectral_skills.spectral.support import WINDOW
 
 
@@ -32,18 +33,18 @@ class Composed:
     steps: slice
     """Rows over which effects are measured: all knobs at full amplitude."""
     measures: dict[str, tuple[float, float]]
-    """Of the unsteered and of the steered run."""
+    """Measures of the unsteered and of the steered run."""
     effect: Effect
     predicted: dict[str, float]
-    """What the skill model says of some measures."""
+    """Changes of some measures that the skill model predicts."""
     distance: tuple[float, float]
     """Median distance of the unsteered and of the steered motion's skills to the
     nearest of the corpus."""
 
     @property
     def side_effects(self) -> dict[str, float]:
-        """Noticed changes that nobody asked for: where the prediction is no third of
-        what one notices."""
+        """Noticeable changes that nobody asked for: those whose prediction is less than
+        a third of what people notice."""
         return {
             name: change
             for name, change in self.effect.changes.items()
@@ -65,24 +66,23 @@ def knobs(
     ends = [steps - MARGIN_STEPS] * len(names)
     if until is not None:
         ends = [round(t * FPS) for t in until]
-    for what, given in (
-        ("--amplitude", amplitudes),
-        ("--at", starts),
-        ("--until", ends),
-    ):
+    options = {"--amplitude": amplitudes, "--at": starts, "--until": ends}
+    for option, given in options.items():
         if len(given) != len(names):
             raise ValueError(
-                f"{what} has {len(given)} values for {len(names)} directions; give one "
-                "for each"
+                f"{option} has {len(given)} values for {len(names)} directions; give "
+                "one for each"
             )
-    turned = zip(names, amplitudes, starts, ends, strict=True)
-    return [Knob(n.replace(" ", "_"), a, start, end) for n, a, start, end in turned]
+    values = zip(names, amplitudes, starts, ends, strict=True)
+    return [Knob(n.replace(" ", "_"), a, start, end) for n, a, start, end in values]
 
 
-def find_base(lab: Lab, corpus: Corpus, name: str, steps: int | None = None) -> Base:
+def find_base(
+    runner: Runner, corpus: Corpus, name: str, steps: int | None = None
+) -> Base:
     """A generated base, or a clip of a corpus."""
     if name in bases.NAMES:
-        return lab.base(name, steps or bases.STEPS)
+        return runner.base(name, steps or bases.STEPS)
     if name not in corpus.names:
         known = ", ".join(bases.NAMES)
         raise ValueError(f"no base and no clip {name!r}; bases are {known}")
@@ -90,7 +90,7 @@ def find_base(lab: Lab, corpus: Corpus, name: str, steps: int | None = None) -> 
 
 
 def steer(
-    lab: Lab,
+    runner: Runner,
     corpus: Corpus,
     name: str,
     turned: Sequence[Knob],
@@ -98,39 +98,36 @@ def steer(
     seed: int | None = None,
 ) -> Composed:
     """Run a base with knobs and without."""
-    base = find_base(lab, corpus, name, round(seconds * FPS))
-    names = lab.directions.names
-    amplitudes = schedule(turned, base.steps, names)
-    change = (amplitudes @ lab.directions.vectors).astype(np.float32)
+    base = find_base(runner, corpus, name, round(seconds * FPS))
+    directions = runner.directions
+    amplitudes = schedule(turned, base.steps, directions.names)
+    change = (amplitudes @ directions.vectors).astype(np.float32)
     labels = [f"{knob.direction} {knob.amplitude:+g}" for knob in turned]
-    steered, plain = lab.execute(
-        [
-            lab.steered(base, change, " ".join(labels), seed=seed),
-            lab.plain(base, seed),
-        ]
-    )
-    steps = _full(turned, base.steps)
+    run = runner.steered(base, change, " ".join(labels), seed=seed)
+    steered, plain = runner.execute([run, runner.plain(base, seed)])
+    steps = full_steps(turned, base.steps)
     weights = amplitudes[steps].mean(axis=0)
-    known = foretold(lab.directions, steps).items()
-    pair = [measure(run.rows, steps) for run in (plain, steered)]
-    near = Neighbours.build(lab.encoder, corpus)
-    distances = [
-        float(np.median(near.distances(run.rows[steps]))) for run in (plain, steered)
-    ]
+    known = predicted(directions, steps).items()
+    before, after = (measure(one.rows, steps) for one in (plain, steered))
+    near = Neighbours.build(runner.encoder, corpus)
+    distances = (near.distances(one.rows[steps]) for one in (plain, steered))
+    unsteered, ours = (float(np.median(one)) for one in distances)
     return Composed(
         title=f"{name} with {', '.join(labels)}",
         steered=steered,
         plain=plain,
         steps=steps,
-        measures={key: (pair[0][key], pair[1][key]) for key in UNITS},
-        effect=effect(steered.rows, plain.rows, steps),
-        predicted={k: float(weights @ v) for k, v in known if k not in ALIKE},
-        distance=(distances[0], distances[1]),
+        measures={key: (before[key], after[key]) for key in UNITS},
+        effect=effect(steered, plain, steps),
+        predicted={
+            k: float(weights @ v) for k, v in known if k not in LOOSELY_PREDICTED
+        },
+        distance=(unsteered, ours),
     )
 
 
-def _full(turned: Sequence[Knob], steps: int) -> slice:
-    """Where all knobs are up, if that lasts a second; else where any is."""
+def full_steps(turned: Sequence[Knob], steps: int) -> slice:
+    """Steps at which all knobs are up, if that lasts a second; else any knob."""
     ups = [k.start + k.ramp for k in turned]
     downs = [steps if k.end is None else k.end - k.ramp for k in turned]
     for start, stop in ((max(ups), min(downs)), (min(ups), max(downs))):

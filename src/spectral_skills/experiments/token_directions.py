@@ -1,6 +1,6 @@
 """Directions that need no predictor: from a tracker's skills over a corpus alone.
 
-The alternatives to the response of a predictor, for any skill space: principal
+They are the alternatives to the response of a predictor, for any skill space: principal
 components of the skills, which know no goal, and ridge regression from skills to an
 attribute of the motion they stand for.
 """
@@ -15,18 +15,18 @@ from spectral_skills.skill.codes import SkillBank
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.spectral.attributes import NAMES, Attributes
 
-RIDGE = 1e-2
-"""Penalty, as a share of the variance of a normalised skill number."""
+PENALTY = 1e-2
+"""Penalty of the ridge, as a share of the variance of a normalised skill number."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """Skills, and what the motions they were encoded from do."""
+    """Skills, and attributes of the motions they were encoded from."""
 
     skills: np.ndarray
     """(n, d)"""
     attributes: np.ndarray
-    """(n, a) of the same windows, columns as in `spectral/attributes.NAMES`."""
+    """(n, a) of the same windows, columns as in `spectral.attributes.NAMES`."""
     clips: np.ndarray
     """(n,) position of each window's clip in the corpus."""
 
@@ -43,16 +43,14 @@ class Described:
 def describe(encoder: SkillEncoder, corpus: Corpus, every: int = 10) -> Described:
     """Skills of a corpus at every `every`-th frame, and the chunks they stand for."""
     bank = SkillBank.build(encoder, corpus, every)
-    windows = encoder.windows
-    chunk = replace(windows, future=windows.chunk)
+    chunk = replace(encoder.windows, future=encoder.windows.chunk)
     device = encoder.steps.device
     attributes, motions = Attributes(chunk, device), corpus.to(device)
     steps = encoder.steps[encoder.steps >= 0]
+    batches = zip(bank.clips.split(4096), bank.times.split(4096), strict=True)
     parts = [
         attributes(reference_poses(motions, clips, times, steps, "heading"))
-        for clips, times in zip(
-            bank.clips.split(4096), bank.times.split(4096), strict=True
-        )
+        for clips, times in batches
     ]
     values = np.concatenate([part.cpu().numpy() for part in parts])
     skills = bank.skills.cpu().numpy().astype(np.float64)
@@ -72,15 +70,15 @@ def principal(skills: np.ndarray, count: int) -> np.ndarray:
 
 
 def ridge(
-    skills: np.ndarray, attribute: np.ndarray, penalty: float = RIDGE
+    skills: np.ndarray, attribute: np.ndarray, penalty: float = PENALTY
 ) -> np.ndarray:
     """(d,) unit direction in which a linear fit of an attribute (n,) grows fastest.
 
     Numbers of a skill are fitted in their standard deviations, so that the penalty
     treats them alike; the weights are then those of raw skills again.
     """
-    # Asked of the values: equal ones may differ from their mean in the last digit, and
-    # have a deviation then. What never varies has no weight.
+    # Equal values may differ from their mean in the last digit and then have a
+    # deviation, so the values themselves are asked. What never varies has no weight.
     if not np.ptp(attribute) > 0:
         raise ValueError("the attribute is the same everywhere: no direction")
     scale = np.where(np.ptp(skills, axis=0) > 0, skills.std(axis=0), np.inf)

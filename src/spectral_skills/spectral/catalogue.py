@@ -7,7 +7,7 @@ Predicted effects per unit come from the skill model; measured ones are those of
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from spectral_skills.spectral.direction_file import (
     NOTICED,
@@ -35,13 +35,14 @@ _BEYOND = 1.25
 """Reach of a fader, as a multiple of what was tried without a fall."""
 _ALIKE = 0.7
 """Two sides are described as one if the smaller change is this share of the larger."""
-_PREDICTED = {
+PREDICTED_BY = {
     **{name: name for name in SHOULDERS},
     "heading": "yaw_rate",
     "speed": "forward_speed",
     "root_height": "root_height",
 }
 """Measures, and the attribute of the skill model that predicts each."""
+Key = TypeVar("Key")
 Parts = Mapping[str, int]
 """Measures that a wish is about: 1 where it is to grow, -1 where it is to fall."""
 
@@ -54,6 +55,50 @@ def served(effects: Mapping[str, float], parts: Parts) -> tuple[float, float]:
         return 0.0, 0.0
     other = math.hypot(*(size for name, size in sizes.items() if name not in parts))
     return wished, wished / (wished + other)
+
+
+def mainly(changes: Mapping[str, float], parts: Parts) -> bool:
+    """Whether nothing changes more noticeably than the measures of a wish, and those
+    of the other side of the body, where it is not wished, at most half as much."""
+    sizes = {name: abs(value) / NOTICED[name] for name, value in changes.items()}
+    for part in parts:
+        side, _, rest = part.partition("_")
+        other = f"{'left' if side == 'right' else 'right'}_{rest}"
+        if other not in parts and sizes.get(other, 0.0) > 0.5 * sizes[part]:
+            return False
+    return max(sizes, key=sizes.__getitem__) in parts
+
+
+def best_served(
+    candidates: Mapping[Key, Mapping[str, float]], parts: Parts, pure: bool = True
+) -> Key | None:
+    """The candidate that changes the measures of a wish most, by the one that changes
+    least; if `pure`, among those that mainly change them. None where there is none."""
+    best, most = None, 0.0
+    for key, changes in candidates.items():
+        size = min(sign * changes.get(name, 0.0) for name, sign in parts.items())
+        if size > most and (not pure or mainly(changes, parts)):
+            best, most = key, size
+    return best
+
+
+def strongest(directions: Directions, parts: Parts, otherwise: str) -> tuple[str, int]:
+    """The direction that was measured to change some measures most on the walk at the
+    usual amplitude of either side, whatever else it does, and the sign that makes them
+    change as wished; `otherwise` in a file without measurements."""
+    candidates = {
+        (one["direction"], sign, label): {
+            name: sign * math.copysign(1, float(label)) * change
+            for name, change in (effects or {}).items()
+        }
+        for one in directions.measured
+        if one["base"] == USUAL_BASE
+        for label, effects in one["effects"].items()
+        if abs(float(label)) == USUAL_AMPLITUDE
+        for sign in (1, -1)
+    }
+    best = best_served(candidates, parts, pure=False)
+    return (otherwise, 1) if best is None else best[:2]
 
 
 @dataclass(frozen=True)
@@ -182,7 +227,7 @@ class Catalogue:
         row = directions.effect_mean[directions.index(name)].astype(float)
         known = {
             measure: amplitude * float(row[directions.attributes.index(attribute)])
-            for measure, attribute in _PREDICTED.items()
+            for measure, attribute in PREDICTED_BY.items()
             if attribute in directions.attributes
         }
         if "heading" in known:
@@ -273,9 +318,9 @@ def in_words(
             name.partition("_") if name.startswith(SIDES) else ("", "", name)
         )
         other = f"{'right' if side == 'left' else 'left'}_{part}"
-        ours, theirs = _outward(name, changes[name]), 0.0
+        ours, theirs = outward(name, changes[name]), 0.0
         if side and other in shown:
-            theirs = _outward(other, changes[other])
+            theirs = outward(other, changes[other])
         if theirs / ours >= _ALIKE:
             shown.remove(other)
             phrases.append(_phrase("both", part, (ours + theirs) / 2))
@@ -284,7 +329,7 @@ def in_words(
     return ", ".join(phrases)
 
 
-def _outward(name: str, change: float) -> float:
+def outward(name: str, change: float) -> float:
     """A change as it would be on the left side: rolls and yaws are mirrored."""
     mirrored = name.startswith("right") and name.endswith(("roll", "yaw"))
     return -change if mirrored else change

@@ -65,6 +65,27 @@ def generate(name: str, steps: int = STEPS, seed: int = 0) -> Base:
     return _base(name, np.asarray(rows, np.float32))
 
 
+def of_factor(factor: str, steps: int = STEPS) -> Base:
+    """A base that is one factor of the corpus, under way from the first frame on."""
+    sketch, seconds, first_s = Sketch(np.random.default_rng(0)), steps / FPS + 1.0, 1.6
+    if factor == "turn":
+        sketch.walk(seconds, 0.9, turning=0.6, width=0.04)
+    elif factor == "arc":
+        sketch.walk(seconds, 1.4, forward=0.6, turning=0.35)
+    elif factor == "sideways":
+        sketch.walk(seconds, 0.9, sideways=0.36, width=0.1)
+    elif factor == "bow":
+        first_s = 0.0
+        while sketch.now_s < seconds:
+            moves.bow(sketch)
+    else:
+        moves.MANNER[factor](sketch)
+        sketch.walk(seconds, 1.1, forward=0.45)
+    first = round(first_s * FPS)
+    piece = Piece(factor, "", sketch.score(), (first, first + steps + 1))
+    return Base(factor, np.asarray(perform(piece).qpos(), np.float32))
+
+
 def _travel(sketch: Sketch, name: str, seconds: float) -> float:
     """Draw a walk or a jog; gives the time from which it has its speed."""
     ramp, speed = _RAMP_S[name], _SPEEDS[name]

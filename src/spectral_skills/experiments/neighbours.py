@@ -1,0 +1,223 @@
+"""A corpus as neighbours of what a robot does: distances, and maps of its skills."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spectral_skills.control.batch import Executed
+from spectral_skills.experiments.findings import Chart, Role, Series
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.kinds import OTHER, kind
+from spectral_skills.motion.synthetic.generate import embedded_corpus
+from spectral_skills.skill.codes import SkillBank, encode_rows
+from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.skill.tsne import MOST_POINTS, tsne
+from spectral_skills.skill.tsne import place as place_on_map
+from spectral_skills.spectral.support import (
+    ATTRIBUTES,
+    TOLERANCES,
+    WINDOW,
+    Descriptors,
+    describe,
+    describe_run,
+    nearest,
+)
+
+EVERY = 10
+"""Number of frames between skills of the corpus."""
+_KINDS = 6
+"""Number of kinds of motion that have a colour of their own on the map."""
+_CORNER = "walk"
+"""Base whose part of the map is enlarged."""
+RAISED_RAD, TURNED_DEG_S = 0.8, 20.0
+"""How much higher than the base's the right shoulder of a window must be, and how much
+faster it must turn left, to count as a raised arm and as a turn."""
+_FAR = 1 << 32
+"""Number of frames between clips when all are put in one row: longer than any clip."""
+Stages = Mapping[str, slice]
+"""Steady steps of the stages of a run, in the order of time."""
+Trail = Mapping[str, np.ndarray]
+"""(d,) mean skill of each stage."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """A corpus and its mirror image, as skills and as windows of motion."""
+
+    encoder: SkillEncoder
+    skills: Tensor
+    """(n, d)"""
+    clips: Tensor
+    """(n,) clip of each skill."""
+    times: Tensor
+    """(n,) frame of each skill in its clip, rising within a clip."""
+    windows: Descriptors
+    kinds: tuple[str, ...]
+    """Kind of motion of each clip."""
+    corpus: str
+    """Hash of the corpus."""
+
+    @classmethod
+    def build(
+        cls, encoder: SkillEncoder, corpus: Corpus | None = None, every: int = EVERY
+    ) -> "Neighbours":
+        """Skills of a corpus; None is the embedded one, which trained the release."""
+        corpus = (corpus or Corpus.open(embedded_corpus())).with_mirror()
+        bank = SkillBank.build(encoder, corpus, every)
+        entries = [corpus.entry(i) for i in range(len(corpus))]
+        kinds = tuple(kind(entry.name, entry.text) for entry in entries)
+        parts = bank.skills, bank.clips, bank.times, describe(corpus)
+        return cls(encoder, *parts, kinds, corpus.hash)
+
+    def encode(self, rows: np.ndarray) -> Tensor:
+        """(T', d) skills of a motion (T, 36), from frame `-encoder.first` on."""
+        return encode_rows(self.encoder, np.asarray(rows, np.float32))
+
+    def distances(self, rows: np.ndarray) -> np.ndarray:
+        """(T',) from each skill of a motion (T, 36) to the nearest of the corpus."""
+        return nearest(self.skills, self.encode(rows)).cpu().numpy()
+
+    def window_skills(self) -> np.ndarray:
+        """(w, d) mean of the skills within each window; NaN where there is none."""
+        skills = self.skills.double().cpu().numpy()
+        total = np.concatenate((np.zeros_like(skills[:1]), skills.cumsum(axis=0)))
+        place = self.clips.cpu().numpy() * _FAR + self.times.cpu().numpy()
+        starts = self.windows.clips * _FAR + self.windows.starts
+        first, end = (np.searchsorted(place, at) for at in (starts, starts + WINDOW))
+        with np.errstate(invalid="ignore"):
+            return (total[end] - total[first]) / (end - first)[:, None]
+
+
+def stood(executed: Executed, stages: Stages) -> dict[str, slice]:
+    """The stages that a run has stood through."""
+    ends = np.inf if executed.fell_at is None else executed.fell_at
+    return {name: steps for name, steps in stages.items() if steps.stop <= ends}
+
+
+def trail(near: Neighbours, executed: Executed, stages: Stages) -> Trail:
+    """Mean skills of what the robot did, encoded again."""
+    return {
+        name: near.encode(executed.rows[steps]).mean(dim=0).double().cpu().numpy()
+        for name, steps in stood(executed, stages).items()
+    }
+
+
+def maps(near: Neighbours, trails: Mapping[str, Trail]) -> list[Chart]:
+    """All clips, with the trail of every base, and the part around the walk's."""
+    clips, means = SkillBank(near.skills, near.clips, near.times).clip_means()
+    some = torch.randperm(len(clips), generator=torch.Generator().manual_seed(0))
+    some = some[:MOST_POINTS]
+    kinds = np.array([near.kinds[i] for i in clips.cpu()[some].tolist()])
+    means = means.cpu()[some].double()
+    dots = tsne(means)
+    ways = {
+        name: place_on_map(means, dots, torch.as_tensor(np.array([*one.values()])))
+        for name, one in trails.items()
+        if one
+    }
+    dots = _by_kind(dots.numpy(), kinds)
+    lines = [
+        _points(f"ladder on the {name}", way.numpy(), (name,), "trail")
+        for name, way in ways.items()
+    ]
+    drawn = "." if len(some) == len(clips) else f", drawn from {len(clips):,}."
+    note = (
+        f"Each dot is the mean skill of one of {len(some):,} clips and mirror images"
+        f"{drawn} Like skills lie together (t-SNE); distances between groups mean "
+        "nothing. A ladder joins its stages: each is the mean skill of what the robot "
+        "did, put in the middle of the clips nearest to it."
+    )
+    title = "Clips of the corpus, and where the ladder leads"
+    found = [Chart(title, "map", "", "", (*dots, *lines), note)]
+    if _CORNER in ways:
+        names = tuple(trails[_CORNER])
+        line = _points("ladder", ways[_CORNER].numpy(), names, "trail")
+        title = f"The same map, enlarged around the ladder on the {_CORNER}"
+        found.append(Chart(title, "map", "", "", (*_around(dots, line), line)))
+    return found
+
+
+def _by_kind(places: np.ndarray, kinds: np.ndarray) -> list[Series]:
+    """Dots by kind of motion; those without a colour behind the others."""
+    counts = Counter(name for name in kinds.tolist() if name != OTHER)
+    common = [name for name, _ in counts.most_common(_KINDS)]
+    rest = ~np.isin(kinds, common)
+    behind = [_points(OTHER, places[rest], role="behind")] if rest.any() else []
+    return behind + [_points(name, places[kinds == name]) for name in common]
+
+
+def _around(groups: list[Series], line: Series) -> list[Series]:
+    """Points in a square around a trail; at least a third of the map's width."""
+    points = np.array((line.x, line.y))
+    low, high = points.min(axis=1), points.max(axis=1)
+    widest = max(np.ptp(np.concatenate([one.x for one in groups])), 1e-9)
+    half = max(0.75 * float((high - low).max()), widest / 6)
+    found = []
+    for one in groups:
+        places = np.array((one.x, one.y)).T
+        inside = (np.abs(places - (low + high) / 2) <= half).all(axis=1)
+        # Empty groups stay: colours are given in turn.
+        found.append(_points(one.name, places[inside], role=one.role))
+    return found
+
+
+def arm_and_turn(
+    base: str, near: Neighbours, axes: np.ndarray, steered: Executed, stages: Stages
+) -> Chart:
+    """Skills along the directions (2, d) of arm and turn: windows of the corpus that
+    move like the base, and the stages of a run, the first of which is unsteered."""
+    first, given = next(iter(stages.values())), steered.run.skills
+    assert given is not None
+    zero = axes @ given[first].mean(axis=0, dtype=np.float64)
+    trails = {
+        "given to the robot": {
+            name: given[steps].mean(axis=0, dtype=np.float64)
+            for name, steps in stood(steered, stages).items()
+        },
+        "what the robot does": trail(near, steered, stages),
+    }
+    moves = describe_run(steered.run.base.rows, first)
+    change = dict(zip(ATTRIBUTES, (near.windows.values - moves).T, strict=True))
+    like = np.all(
+        [np.abs(change[n]) <= TOLERANCES[n] for n in ("forward_speed", "root_height")],
+        axis=0,
+    )
+    raises = change["right_shoulder_pitch"] <= -RAISED_RAD
+    turns = change["yaw_rate"] >= np.radians(TURNED_DEG_S)
+    places = near.window_skills() @ axes.T - zero
+    others = places[like & ~raises & ~turns]
+    dots = [_points("corpus windows like the base", others, role="behind")]
+    for name, chosen in (
+        ("with the right arm raised", raises & ~turns),
+        ("turning left", turns & ~raises),
+        ("both", raises & turns),
+    ):
+        dots.append(_points(name, places[like & chosen]))
+    ways = [
+        _points(name, np.array([*one.values()]) @ axes.T - zero, tuple(one), "trail")
+        for name, one in trails.items()
+        if one
+    ]
+    note = (
+        f"Dots are the mean skills of {int(like.sum()):,} windows of a second with the "
+        f"height and speed of the {base}; coloured where the right arm is raised "
+        f"{RAISED_RAD:g} rad or the turn {TURNED_DEG_S:g} deg/s beyond the base's. "
+        f"Windows with both: {int((like & raises & turns).sum()):,}. Lines join the "
+        "stages of the ladder. Zero is the base's own skill."
+    )
+    title = f"Ladder on the {base}: skills along arm and turn"
+    labels = "along the right arm direction", "along the turn direction"
+    return Chart(title, "scatter", *labels, (*dots, *ways), note)
+
+
+def _points(
+    name: str, places: np.ndarray, names: Sequence[str] = (), role: Role = ""
+) -> Series:
+    """Points (n, 2), the first of which have names."""
+    places = np.asarray(places, float).reshape(-1, 2)
+    marks = (*names, *("",) * (len(places) - len(names))) if names else ()
+    return Series.of(name, *places.T, marks, role)
