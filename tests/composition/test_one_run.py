@@ -5,9 +5,9 @@ import json
 import pytest
 
 from spectral_skills.cli.main import main
-from spectral_skills.control.mixer import Knob
+from spectral_skills.control.schedules import Knob
 from spectral_skills.experiments.steer import full_steps, knobs
-from spectral_skills.plots import steered_run
+from spectral_skills.plots import film
 
 
 def test_knobs_have_times_of_their_own():

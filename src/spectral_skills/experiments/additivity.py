@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.mixer import Knob
+from spectral_skills.control.schedules import Knob
 from spectral_skills.experiments.effects import Effect, effect, headings
 from spectral_skills.experiments.findings import (
     Chart,

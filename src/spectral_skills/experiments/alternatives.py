@@ -17,7 +17,7 @@ from statistics import mean, stdev
 import numpy as np
 
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.mixer import standard
+from spectral_skills.control.schedules import standard
 from spectral_skills.experiments.effects import Effect, effect, hold, measure
 from spectral_skills.experiments.findings import (
     Chart,

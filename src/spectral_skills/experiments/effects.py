@@ -12,7 +12,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Executed
-from spectral_skills.control.mixer import full_amplitude
+from spectral_skills.control.schedules import full_amplitude
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1

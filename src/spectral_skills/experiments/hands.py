@@ -11,7 +11,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Runner
-from spectral_skills.control.mixer import RAMP_STEPS, Knob, standard
+from spectral_skills.control.schedules import RAMP_STEPS, Knob, standard
 from spectral_skills.experiments.effects import hold
 from spectral_skills.experiments.findings import (
     Chart,

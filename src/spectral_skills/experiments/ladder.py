@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from spectral_skills.control.batch import Executed, Runner
-from spectral_skills.control.mixer import RAMP_STEPS, Knob, schedule
+from spectral_skills.control.schedules import RAMP_STEPS, Knob, schedule
 from spectral_skills.experiments.effects import headings, measure
 from spectral_skills.experiments.findings import (
     Chart,

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.mixer import standard
+from spectral_skills.control.schedules import standard
 from spectral_skills.experiments.effects import effect, hold
 from spectral_skills.experiments.findings import (
     Chart,

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from spectral_skills.control.batch import Runner
-from spectral_skills.control.mixer import MARGIN_STEPS, RAMP_STEPS, Knob
+from spectral_skills.control.schedules import MARGIN_STEPS, RAMP_STEPS, Knob
 from spectral_skills.experiments.catalogue import attempt, outcome
 from spectral_skills.experiments.effects import effect, measure
 from spectral_skills.experiments.findings import (

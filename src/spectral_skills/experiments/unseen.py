@@ -17,7 +17,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.mixer import standard
+from spectral_skills.control.schedules import standard
 from spectral_skills.experiments import effects
 from spectral_skills.experiments.effects import UNITS, hold
 from spectral_skills.experiments.findings import (
