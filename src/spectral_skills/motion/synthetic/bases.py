@@ -77,9 +77,9 @@ def of_factor(factor: str, steps: int = STEPS) -> Base:
     elif factor == "bow":
         first_s = 0.0
         while sketch.now_s < seconds:
-            moves.bow(sketch)
+            acts.bow(sketch)
     else:
-        moves.MANNER[factor](sketch)
+        acts.MANNER[factor](sketch)
         sketch.walk(seconds, 1.1, forward=0.45)
     first = round(first_s * FPS)
     piece = Piece(factor, "", sketch.score(), (first, first + steps + 1))
