@@ -1,21 +1,23 @@
-"""The control loop: sensors in, an order out, fifty times a second.
+"""The control loop of a robot with its safety states: sensors in, orders out, at 50 Hz.
 
     ramp      to the default pose in three seconds
     wait      there, until the operator starts
     control   the controller follows the mixer's skills
-    stopped   motors only brake; nothing but a new start leads out
+    stopped   motors only brake; only a new start leads out
 
-`Runtime.step` is all of it but the clock, so that tests and fault injection make time.
-Needs NumPy and onnxruntime; simulations need MuJoCo; nothing needs torch.
+`ControlLoop.tick` is everything but the clock, so that tests and fault injection supply
+the time. It needs NumPy and onnxruntime, neither MuJoCo nor torch.
 """
 
 import time
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import REST, Mixed, Mixer
 from spectral_skills.control.safety import (
     LIMITS,
@@ -30,15 +32,16 @@ from spectral_skills.control.safety import (
     sendable,
     stopped_by_hand,
 )
-from spectral_skills.control.session import Pilot
+from spectral_skills.control.session import Session
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.robot import g1
 
 PERIOD_S = 1.0 / g1.CONTROL_HZ
 RAMP_S = 3.0
 SETTLE_S = 1.0
-"""Standing under control before anything else is played."""
+"""Time of standing under control before anything else is played."""
 BAD_ACTIONS = 3
-"""Actions in a row that are no numbers before the robot is stopped."""
+"""Number of consecutive actions that are not finite after which the robot is stopped."""
 
 
 class State(StrEnum):
@@ -53,15 +56,20 @@ class Event(NamedTuple):
 
     time_s: float
     state: State
-    what: str
+    message: str
 
 
-class Runtime:
-    """One robot from its start to its stop."""
+class SourceFailedError(Exception):
+    """Neither the mixer nor its rescue gives a skill."""
+
+
+class ControlLoop(Session):
+    """A session that is safe from the start of a robot to its stop."""
 
     def __init__(
         self,
-        mixer: Mixer,
+        bundle: Bundle | Path | str,
+        planner: LivePlanner | None = None,
         *,
         begin: Callable[[Mixer], None] = lambda mixer: None,
         by_hand: bool = False,
@@ -69,30 +77,27 @@ class Runtime:
         limits: Limits = LIMITS,
         log: Callable[[Event], None] = lambda event: None,
     ):
-        """`begin` is called once the robot stands under control. `by_hand`: the
+        """`begin` is called once the robot stands under control. With `by_hand` the
         operator starts, and holds the dead man's key as long as the robot may move."""
-        self.mixer, self.pilot = mixer, Pilot(mixer.bundle)
-        self.state, self.fault = State.RAMP, None
-        self.fault: Fault | None
-        """Why it was stopped."""
+        super().__init__(bundle, planner)
+        self.state = State.RAMP
+        self.fault: Fault | None = None
+        """Reason of the stop."""
         self.events: list[Event] = []
-        self.mixed: Mixed | None = None
-        """The last step under control."""
-        self.action = np.zeros(g1.NUM_JOINTS)
         self._begin, self._by_hand, self._ramp_s = begin, by_hand, ramp_s
         self._limits, self._log = limits, log
         self._gate = Gate(limits)
         self._now: float | None = None
         self._since = 0.0
-        """When the state began."""
+        """Time at which the state began."""
         self._from: np.ndarray | None = None
         self._order: Order | None = None
         self._bad = 0
         self._begun = False
-        self._told: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
-    def step(self, now: float, sensed: Sensed | None) -> Order | None:
-        """What motors are told now; None before a robot has told where it is."""
+    def tick(self, now: float, sensed: Sensed | None) -> Order | None:
+        """The order for the motors now; None before the first state of the robot."""
         order = self._ordered(now, sensed)
         if order is not None and not sendable(order):
             order = self.stop(now, Fault.ORDER)
@@ -100,7 +105,7 @@ class Runtime:
         return order
 
     def stop(self, now: float, fault: Fault) -> Order | None:
-        """Motors only brake from now on."""
+        """Make the motors brake, and nothing else, from now on."""
         if self.state is not State.STOPPED:
             self.fault = fault
             self._enter(now, State.STOPPED, str(fault))
@@ -117,8 +122,8 @@ class Runtime:
             return self.stop(now, Fault.CLOCK)
         if fresh is None:
             return self._without(now)
-        fault = stopped_by_hand(fresh, self._by_hand and self.state is State.CONTROL)
-        fault = fault or danger(fresh, self._limits)
+        must_hold = self._by_hand and self.state is State.CONTROL
+        fault = stopped_by_hand(fresh, must_hold) or danger(fresh, self._limits)
         if fault is not None:
             return self.stop(now, fault)
         return self._moving(now, fresh)
@@ -128,20 +133,20 @@ class Runtime:
             return None
         fault = self._gate.refuse(sensed)
         if fault is not None:
-            self._tell(now, f"not taken: {fault}")
+            self._note(now, f"not taken: {fault}")
             return None
         if now - sensed.time_s > self._limits.hold_s:
-            self._tell(now, f"not taken: {Fault.LOST} for {self._limits.hold_s} s")
+            self._note(now, f"not taken: {Fault.LOST} for {self._limits.hold_s} s")
             return None
         return sensed
 
     def _without(self, now: float) -> Order | None:
-        """No state to act upon: the last order counts on, but not for long."""
+        """Without a state the last order stays in force, but not for long."""
         if self._gate.last is None:
             return None
         if self._gate.age_s(now) > self._limits.lost_s:
             return self.stop(now, Fault.LOST)
-        self._tell(now, f"last order held: {Fault.LOST}")
+        self._note(now, f"last order held: {Fault.LOST}")
         return self._order or self.stop(now, Fault.LOST)
 
     def _moving(self, now: float, sensed: Sensed) -> Order | None:
@@ -152,13 +157,13 @@ class Runtime:
             if share >= 1.0:
                 self._enter(now, State.WAIT, "at the default pose")
             way = self.pilot.default - self._from
-            return self.pilot.stand(self._from + share * way)
+            return self.pilot.hold(self._from + share * way)
         if self.state is State.WAIT:
             started = not self._by_hand or (
                 sensed.keys & START_KEY and not stopped_by_hand(sensed, True)
             )
             if not started:
-                return self.pilot.stand(self.pilot.default)
+                return self.pilot.hold(self.pilot.default)
             self._enter(now, State.CONTROL, "started")
             self.pilot.reset(sensed)
         return self._controlled(now, sensed)
@@ -167,47 +172,49 @@ class Runtime:
         if not self._begun and now - self._since >= SETTLE_S:
             self._begun = True
             self._begin(self.mixer)
-        self.pilot.sense(sensed)
-        mixed = self._mix(now)
-        if mixed is None:
+        try:
+            order = self.control(sensed)
+        except SourceFailedError:
             return self.stop(now, Fault.SOURCE)
-        if trouble := getattr(self.mixer.stream, "trouble", ""):
-            self._tell(now, f"{Fault.SOURCE}: {trouble}")
-        self.mixed, self.action = mixed, self.pilot.act(mixed.skill)
-        if np.isfinite(self.action).all():
+        if order is not None:
             self._bad = 0
-            return self.pilot.order(self.action)
+            return order
         self._bad += 1
-        self._tell(now, f"last order held: {Fault.ACTION}")
+        self._note(now, f"last order held: {Fault.ACTION}")
         if self._bad >= BAD_ACTIONS or self._order is None:
             return self.stop(now, Fault.ACTION)
         return self._order
 
-    def _mix(self, now: float) -> Mixed | None:
-        """The mixer's step; if that fails, the robot stands."""
+    def mix(self) -> Mixed:
+        """The mixer's next step; if it fails, the robot stands."""
+        now = self._now or 0.0
         for _ in range(2):
+            mixed = None
             try:
-                mixed = self.mixer.step(self.pilot.history)
-                if np.isfinite(mixed.skill).all():
-                    return mixed
-                why = "a skill that is not a number"
-            except Exception as error:  # whatever it is, there is something safe to do
+                mixed = super().mix()
+                finite = bool(np.isfinite(mixed.skill).all())
+                why = "" if finite else "a skill that is not a number"
+            except Exception as error:  # Whatever it is, standing is safe.
                 why = f"{type(error).__name__}: {error}"
-            self._tell(now, f"standing: {Fault.SOURCE}: {why}")
-            rest = self.mixer.bundle.base(REST).skills[0]
+            if mixed is not None and not why:
+                if trouble := getattr(self.mixer.stream, "trouble", ""):
+                    self._note(now, f"{Fault.SOURCE}: {trouble}")
+                return mixed
+            self._note(now, f"standing: {Fault.SOURCE}: {why}")
+            rest = self.bundle.base(REST).skills[0]
             self.mixer.rescue(rest if self.mixed is None else self.mixed.skill)
-        return None
+        raise SourceFailedError
 
     def _enter(self, now: float, state: State, why: str) -> None:
         self.state, self._since = state, now
         self._write(Event(now, state, why))
 
-    def _tell(self, now: float, what: str) -> None:
+    def _note(self, now: float, message: str) -> None:
         """Log what is not a change of state, each kind at most once a second."""
-        kind = what.split(":")[0]
-        if now - self._told.get(kind, -1.0e9) >= 1.0:
-            self._told[kind] = now
-            self._write(Event(now, self.state, what))
+        kind = message.split(":")[0]
+        if now - self._logged.get(kind, -1.0e9) >= 1.0:
+            self._logged[kind] = now
+            self._write(Event(now, self.state, message))
 
     def _write(self, event: Event) -> None:
         self.events.append(event)
@@ -215,7 +222,7 @@ class Runtime:
 
 
 class Robot(Protocol):
-    """Something to drive."""
+    """A robot that can be driven, simulated or real."""
 
     def read(self) -> Sensed | None:
         """The newest state, if there is a new one."""
@@ -225,26 +232,26 @@ class Robot(Protocol):
 
 
 class Timing(NamedTuple):
-    """How a loop kept its time, s, one of each for every step."""
+    """How a loop kept its time, s, one value for every step."""
 
     compute: list[float]
-    """From reading the sensors to the order."""
+    """Time from reading the sensors to the order."""
     late: list[float]
-    """How much later than planned a step began."""
+    """Delay of the start of a step."""
 
 
 def drive(
-    runtime: Runtime,
+    loop: ControlLoop,
     robot: Robot,
     seconds: float,
-    after: Callable[[Runtime], bool | None] = lambda runtime: None,
-    made_time: Callable[[], float] | None = None,
+    after: Callable[[ControlLoop], bool | None] = lambda loop: None,
+    simulated_time: Callable[[], float] | None = None,
     paced: bool = True,
 ) -> Timing:
-    """Fifty steps a second; `after` each one, something may end it by telling True.
+    """Drive a robot at 50 steps a second; `after` a step, True ends the drive.
 
-    `made_time` is the clock of a simulated robot, which passes a period with every
-    order; without `paced` it passes as fast as it can be computed.
+    `simulated_time` is the clock of a simulated robot, which advances by a period with
+    every order; without `paced` it runs as fast as it can be computed.
     """
     timing, wall = Timing([], []), time.monotonic
     due, steps = wall(), round(seconds / PERIOD_S)
@@ -253,13 +260,14 @@ def drive(
             time.sleep(wait)
         start = wall()
         sensed = robot.read()
-        order = runtime.step(start if made_time is None else made_time(), sensed)
+        now = start if simulated_time is None else simulated_time()
+        order = loop.tick(now, sensed)
         timing.compute.append(wall() - start)
         timing.late.append(start - due if paced else 0.0)
         if order is not None:
             robot.write(order)
-        if after(runtime):
+        if after(loop):
             break
-        # A step that is late is not caught up with: the next is a period later.
+        # A late step is not caught up with: the next one is a period later.
         due = max(due + PERIOD_S, start)
     return timing

@@ -4,11 +4,12 @@ import mujoco
 import numpy as np
 
 from spectral_skills.control.safety import Order, Sensed
-from spectral_skills.physics.settings import PhysicsConfig, tracking_model
+from spectral_skills.physics.settings import LARGEST, PhysicsConfig, tracking_model
 from spectral_skills.robot import g1
 
 NOISE = {"joints": 0.003, "velocities": 0.1, "gyro": 0.03, "tilt": 0.005}
-"""Deviations of what is sensed: rad, rad/s, rad/s, rad."""
+"""Usual deviations of what is sensed: rad, rad/s, rad/s, rad."""
+_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 class SimulatedRobot:
@@ -18,9 +19,9 @@ class SimulatedRobot:
         """`noise` scales the usual deviations of what is sensed."""
         self.noise = noise
         self.model = tracking_model(PhysicsConfig())
-        # MuJoCo would write a file of warnings wherever one works,
+        # MuJoCo would write a file of warnings into the working folder,
         mujoco.set_mju_user_warning(lambda text: None)
-        # and a broken robot must show, not restart unseen in the zero pose.
+        # and a broken robot must show, not silently restart in the zero pose.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self.data = mujoco.MjData(self.model)
         self._random = np.random.default_rng(seed)
@@ -41,30 +42,40 @@ class SimulatedRobot:
         """(35,) root velocity in the world, its turn rate in the pelvis, joints."""
         return self.data.qvel
 
+    @property
+    def broken(self) -> bool:
+        """Whether the simulation has left what is possible."""
+        state = np.concatenate((self.qpos, self.qvel))
+        return not bool((np.abs(state) < LARGEST).all())
+
     def reset(self, row: np.ndarray, velocity: np.ndarray | None = None) -> None:
-        """Put the robot into a state."""
+        """Place the robot in a state."""
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos = row
         self.data.qvel = 0.0 if velocity is None else velocity
         self.data.ctrl = row[7:]
 
-    def state(self) -> np.ndarray:
-        """All that the simulation goes on from, to the last bit."""
-        kind = mujoco.mjtState.mjSTATE_INTEGRATION
-        found = np.empty(mujoco.mj_stateSize(self.model, kind))
-        mujoco.mj_getState(self.model, self.data, found, kind)
+    def velocity_between(self, row: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """(35,) velocity that leads from a row to another in one control step."""
+        found = np.zeros(self.model.nv)
+        mujoco.mj_differentiatePos(self.model, found, 1 / g1.CONTROL_HZ, row, after)
+        return found
+
+    def snapshot(self) -> np.ndarray:
+        """Everything that the simulation continues from, to the last bit."""
+        found = np.empty(mujoco.mj_stateSize(self.model, _STATE))
+        mujoco.mj_getState(self.model, self.data, found, _STATE)
         return found
 
     def restore(self, state: np.ndarray) -> None:
-        """Go on from a state."""
-        kind = mujoco.mjtState.mjSTATE_INTEGRATION
-        if state.shape != (mujoco.mj_stateSize(self.model, kind),):
+        """Continue from a snapshot."""
+        if state.shape != (mujoco.mj_stateSize(self.model, _STATE),):
             raise ValueError(f"a state of shape {state.shape} is of another robot")
         mujoco.mj_resetData(self.model, self.data)
-        mujoco.mj_setState(self.model, self.data, state, kind)
+        mujoco.mj_setState(self.model, self.data, state, _STATE)
 
     def apply(self, order: Order) -> None:
-        """Motors go by an order from now on."""
+        """Let the motors follow an order from now on."""
         self.data.ctrl = order.targets
         self.model.actuator_gainprm[:, 0] = order.stiffness
         self.model.actuator_biasprm[:, 1] = -order.stiffness
@@ -80,17 +91,16 @@ class SimulatedRobot:
         self.data.qvel[:6] += velocity
 
     def sense(self, noise: float = 0.0, time_s: float | None = None) -> Sensed:
-        """What its sensors tell; `noise` scales their usual deviations."""
+        """What the sensors give; `noise` scales their usual deviations."""
         quaternion, gyro = self.qpos[3:7].copy(), self.qvel[3:6].copy()
         joints, velocities = self.qpos[7:].copy(), self.qvel[6:].copy()
         if noise:
             joints += self._normal(29, noise * NOISE["joints"])
             velocities += self._normal(29, noise * NOISE["velocities"])
             gyro += self._normal(3, noise * NOISE["gyro"])
-            turn = np.empty(4)
-            mujoco.mju_axisAngle2Quat(
-                turn, _unit(self._normal(3, 1.0)), self._normal(1, NOISE["tilt"])[0]
-            )
+            axis, turn = self._normal(3, 1.0), np.empty(4)
+            axis /= max(float(np.linalg.norm(axis)), 1e-9)
+            mujoco.mju_axisAngle2Quat(turn, axis, self._normal(1, NOISE["tilt"])[0])
             clean = quaternion.copy()
             mujoco.mju_mulQuat(quaternion, clean, turn)
         when = self.data.time if time_s is None else time_s
@@ -104,10 +114,6 @@ class SimulatedRobot:
         return self.sense(self.noise)
 
     def write(self, order: Order) -> None:
-        """What a control loop is answered with: a control step passes."""
+        """Follow an order for one control step."""
         self.apply(order)
         self.step()
-
-
-def _unit(vector: np.ndarray) -> np.ndarray:
-    return vector / max(float(np.linalg.norm(vector)), 1e-9)
