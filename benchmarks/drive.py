@@ -8,7 +8,7 @@ import numpy as np
 from report import main
 
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.loop import SETTLE_S, Runtime, Timing
+from spectral_skills.control.loop import SETTLE_S, ControlLoop, Timing
 from spectral_skills.control.loop import drive as run
 from spectral_skills.control.mixer import Cue, Mixer
 from spectral_skills.control.simulated import SimulatedRobot
@@ -71,22 +71,23 @@ def measure(
 ) -> tuple[Timing, int]:
     """Drive with something new every four seconds; gives times and falls."""
     planner = bundle.planner() if planned else None
-    mixer = Mixer(bundle, None if planner is None else ThreadedPlanner(planner))
-    robot, runtime = SimulatedRobot(noise=1.0, seed=seed), Runtime(mixer, ramp_s=0.1)
+    live = None if planner is None else ThreadedPlanner(planner)
+    robot = SimulatedRobot(noise=1.0, seed=seed)
+    loop = ControlLoop(bundle, live, ramp_s=0.1)
     change = _changes(bundle, np.random.default_rng(seed), planned)
     falls = steps = 0
 
-    def after(runtime: Runtime) -> None:
+    def after(loop: ControlLoop) -> None:
         nonlocal falls, steps
         steps += 1
         if steps > SETTLE_S * 100 and steps % _EVERY == 0:
-            change(mixer)
+            change(loop.mixer)
         if robot.qpos[2] < 0.3:
             falls += 1
             robot.reset(bundle.base("stand").rows[0])
 
-    timing = run(runtime, robot, seconds, after, lambda: robot.time_s, paced)
-    if runtime.fault is not None:
+    timing = run(loop, robot, seconds, after, lambda: robot.time_s, paced)
+    if loop.fault is not None:
         falls += 1
     return timing, falls
 

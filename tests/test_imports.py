@@ -138,6 +138,8 @@ def test_init_files_are_empty():
         ("spectral_skills.control.mixer", ("torch", "mujoco")),
         ("spectral_skills.spectral.direction_file", ("torch", "mujoco")),
         ("spectral_skills.control.loop", ("torch", "mujoco")),
+        ("spectral_skills.control.session", ("torch", "mujoco")),
+        ("spectral_skills.control.simulated", ("torch",)),
         # Nor does what drives a robot, simulates one or shows one need torch.
         ("spectral_skills.runtime.brain", ("torch", "mujoco")),
         ("spectral_skills.runtime.journey", ("torch",)),

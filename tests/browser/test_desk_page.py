@@ -12,10 +12,11 @@ import pytest
 from PIL import Image
 
 from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.session import replay
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.page import Page
 from spectral_skills.desk.server import open_server
-from spectral_skills.desk.takes import Take, replay
 from spectral_skills.robot import g1
 from spectral_skills.runtime.released import base_bundle
 
@@ -159,7 +160,7 @@ def test_a_push_is_felt_and_survived(desk):
     wait("a pause", lambda: desk.page.live.paused)
     time.sleep(0.1)  # a step may have been under way
     step = desk.engine.frame.step
-    robot = desk.engine._walker._robot
+    robot = desk.engine.robot
     before = robot.qvel[:2].copy()
     desk.click("← left")
     wait("the push", lambda: np.linalg.norm(robot.qvel[:2] - before) > 0.5)
@@ -185,8 +186,8 @@ def test_files_are_kept_in_the_run_folder(desk):
     wait("a take", lambda: desk.engine.recorder and desk.engine.recorder.seconds > 0.5)
     desk.click("■ Stop and save the take")
     wait("its file", lambda: (desk.out / "mine.csv").exists())
-    take = Take.load(desk.out / "mine.npz")
-    assert np.array_equal(replay(desk.engine.bundle, take), take.rows)
+    take = Rollout.load(desk.out / "mine.npz")
+    assert np.array_equal(replay(desk.engine.bundle, take), take.robot[:, 0])
 
 
 def test_a_reload_shows_the_desk_as_it_is(desk):

@@ -1,4 +1,4 @@
-"""From start to stop: what motors are told whatever a robot tells."""
+"""From start to stop: what motors are driven whatever a robot tells."""
 
 from dataclasses import replace
 
@@ -6,8 +6,7 @@ import made_up
 import numpy as np
 import pytest
 
-from spectral_skills.control.loop import PERIOD_S, Runtime, State
-from spectral_skills.control.mixer import Mixer
+from spectral_skills.control.loop import PERIOD_S, ControlLoop, State
 from spectral_skills.control.safety import (
     HOLD_KEY,
     START_KEY,
@@ -37,63 +36,63 @@ def sensed(step: int, **changes) -> Sensed:
     return replace(found, **changes)
 
 
-class Told:
-    """A runtime that is told a state at every step."""
+class Driven:
+    """A runtime that is driven a state at every step."""
 
     def __init__(self, **more):
         more = {"ramp_s": 0.1, **more}
-        self.runtime = Runtime(Mixer(made_up.bundle(walk=100)), **more)
+        self.loop = ControlLoop(made_up.bundle(walk=100), **more)
         self.at = 0
 
     def steps(self, count: int, **changes) -> Order | None:
         order = None
         for _ in range(count):
             state = sensed(self.at, **changes)
-            order = self.runtime.step(self.at * PERIOD_S, state)
+            order = self.loop.tick(self.at * PERIOD_S, state)
             self.at += 1
         return order
 
     @property
     def reasons(self) -> str:
-        return "; ".join(event.what for event in self.runtime.events)
+        return "; ".join(event.message for event in self.loop.events)
 
 
-def in_control(**more) -> Told:
-    told = Told(**more)
-    told.steps(10)
-    assert told.runtime.state is State.CONTROL
-    return told
+def in_control(**more) -> Driven:
+    driven = Driven(**more)
+    driven.steps(10)
+    assert driven.loop.state is State.CONTROL
+    return driven
 
 
 def test_ramp_leads_from_where_the_robot_is_to_the_default_pose():
     """Linearly, with full gains, and then it waits for the operator."""
-    told = Told(ramp_s=1.0, by_hand=True)
+    driven = Driven(ramp_s=1.0, by_hand=True)
     start = g1.DEFAULT_JOINTS + 0.2
-    first, half = told.steps(1, joints=start), told.steps(25, joints=start)
+    first, half = driven.steps(1, joints=start), driven.steps(25, joints=start)
     assert first is not None and half is not None
     np.testing.assert_allclose(first.targets, start.clip(*g1.JOINT_LIMITS.T))
     np.testing.assert_allclose(half.targets, g1.DEFAULT_JOINTS + 0.1)
     np.testing.assert_allclose(half.stiffness, g1.STIFFNESS)
-    told.steps(30)
-    assert told.runtime.state is State.WAIT
-    told.steps(50, keys=HOLD_KEY)
-    assert told.runtime.state is State.WAIT, "start was not pressed"
-    told.steps(2, keys=HOLD_KEY | START_KEY)
-    assert told.runtime.state is State.CONTROL
+    driven.steps(30)
+    assert driven.loop.state is State.WAIT
+    driven.steps(50, keys=HOLD_KEY)
+    assert driven.loop.state is State.WAIT, "start was not pressed"
+    driven.steps(2, keys=HOLD_KEY | START_KEY)
+    assert driven.loop.state is State.CONTROL
 
 
 def test_nothing_is_sent_before_the_first_state():
-    """A robot that has not told where it is is not moved."""
-    runtime = Runtime(Mixer(made_up.bundle()))
-    assert all(runtime.step(t * PERIOD_S, None) is None for t in range(10))
+    """A robot that has not driven where it is is not moved."""
+    loop = ControlLoop(made_up.bundle())
+    assert all(loop.tick(t * PERIOD_S, None) is None for t in range(10))
 
 
 def test_program_begins_after_a_second_under_control():
     """The robot stands first."""
-    told = in_control(begin=lambda mixer: mixer.play("walk"))
-    assert told.runtime.mixer.playing == "stand"
-    told.steps(60)
-    assert told.runtime.mixer.playing == "walk"
+    driven = in_control(begin=lambda mixer: mixer.play("walk"))
+    assert driven.loop.mixer.playing == "stand"
+    driven.steps(60)
+    assert driven.loop.mixer.playing == "walk"
 
 
 @pytest.mark.parametrize(
@@ -107,12 +106,12 @@ def test_program_begins_after_a_second_under_control():
 )
 def test_danger_stops_at_once(changes, fault):
     """The next order only brakes, and so do all that follow."""
-    told = in_control()
-    order = told.steps(1, **changes)
-    assert order is not None and order.damped and told.runtime.fault is fault
-    order = told.steps(50)
+    driven = in_control()
+    order = driven.steps(1, **changes)
+    assert order is not None and order.damped and driven.loop.fault is fault
+    order = driven.steps(50)
     assert order is not None and order.damped, "a stop is for good"
-    assert str(fault) in told.reasons
+    assert str(fault) in driven.reasons
 
 
 @pytest.mark.parametrize(
@@ -128,30 +127,32 @@ def test_danger_stops_at_once(changes, fault):
 )
 def test_states_that_cannot_be_are_not_acted_upon(changes, why):
     """The last order counts on for three periods, then the robot is stopped."""
-    told = in_control()
-    before = told.steps(0) or told.runtime.step(told.at * PERIOD_S, sensed(told.at))
-    told.at += 1
+    driven = in_control()
+    before = driven.steps(0) or driven.loop.tick(
+        driven.at * PERIOD_S, sensed(driven.at)
+    )
+    driven.at += 1
     changes = dict(changes)
     if changes.get("tick") == 9:
-        changes["tick"] = told.at - 1
-    held = told.steps(1, **changes)
+        changes["tick"] = driven.at - 1
+    held = driven.steps(1, **changes)
     assert before is not None and held is not None
     np.testing.assert_array_equal(held.targets, before.targets)
-    assert told.runtime.state is State.CONTROL and str(why) in told.reasons
-    order = told.steps(1)
+    assert driven.loop.state is State.CONTROL and str(why) in driven.reasons
+    order = driven.steps(1)
     assert order is not None and not order.damped, "it goes on"
-    order = told.steps(5, **(changes if "tick" not in changes else {"tick": 3}))
+    order = driven.steps(5, **(changes if "tick" not in changes else {"tick": 3}))
     assert order is not None and order.damped
-    assert told.runtime.fault is Fault.LOST
+    assert driven.loop.fault is Fault.LOST
 
 
 def test_late_states_are_held_then_stopped():
     """No new state: last order, then a stop after 60 ms."""
-    told = in_control()
+    driven = in_control()
     kinds = []
     for _ in range(5):
-        order = told.runtime.step(told.at * PERIOD_S, None)
-        told.at += 1
+        order = driven.loop.tick(driven.at * PERIOD_S, None)
+        driven.at += 1
         assert order is not None
         kinds.append(order.damped)
     assert kinds == [False, False, False, True, True]
@@ -160,41 +161,41 @@ def test_late_states_are_held_then_stopped():
 @pytest.mark.parametrize("jump", [-5.0, 10.0])
 def test_a_jump_of_the_clock_stops(jump):
     """Forwards and backwards."""
-    told = in_control()
-    now = told.at * PERIOD_S + jump
-    order = told.runtime.step(now, sensed(told.at, time_s=now))
+    driven = in_control()
+    now = driven.at * PERIOD_S + jump
+    order = driven.loop.tick(now, sensed(driven.at, time_s=now))
     assert order is not None and order.damped
-    assert told.runtime.fault is Fault.CLOCK
+    assert driven.loop.fault is Fault.CLOCK
 
 
 def test_the_dead_mans_key_must_be_held():
     """Letting it go stops."""
-    told = Told(by_hand=True)
-    told.steps(8)
-    told.steps(5, keys=HOLD_KEY | START_KEY)
-    assert told.runtime.state is State.CONTROL
-    order = told.steps(20, keys=HOLD_KEY)
+    driven = Driven(by_hand=True)
+    driven.steps(8)
+    driven.steps(5, keys=HOLD_KEY | START_KEY)
+    assert driven.loop.state is State.CONTROL
+    order = driven.steps(20, keys=HOLD_KEY)
     assert order is not None and not order.damped
-    order = told.steps(1)
-    assert order is not None and order.damped and told.runtime.fault is Fault.KEY
+    order = driven.steps(1)
+    assert order is not None and order.damped and driven.loop.fault is Fault.KEY
 
 
 def test_actions_that_are_no_numbers_are_not_sent():
     """The last order counts on; three in a row stop."""
-    told = in_control()
-    told.runtime.pilot._controller = lambda history, command: NAN  # type: ignore
-    orders = [told.steps(1) for _ in range(4)]
+    driven = in_control()
+    driven.loop.pilot._controller = lambda history, command: NAN  # type: ignore
+    orders = [driven.steps(1) for _ in range(4)]
     assert [order.damped for order in orders if order] == [False, False, True, True]
-    assert told.runtime.fault is Fault.ACTION
+    assert driven.loop.fault is Fault.ACTION
     assert all(order and sendable(order) for order in orders)
 
 
 @pytest.mark.parametrize("broken", ["raises", "nan"])
 def test_a_source_that_fails_leaves_a_robot_that_stands(broken):
     """The mixer goes back to standing, and the reason is logged."""
-    told = in_control(begin=lambda mixer: mixer.play("walk"))
-    told.steps(100)
-    mixer = told.runtime.mixer
+    driven = in_control(begin=lambda mixer: mixer.play("walk"))
+    driven.steps(100)
+    mixer = driven.loop.mixer
     good = mixer.stream.next
 
     def bad(history):
@@ -203,22 +204,22 @@ def test_a_source_that_fails_leaves_a_robot_that_stands(broken):
         return good(history)._replace(skill=np.full(made_up.WIDTH, np.nan))
 
     mixer._deck.next = bad  # type: ignore[method-assign]
-    told.steps(1)
-    order = told.steps(40)
-    assert str(Fault.SOURCE) in told.reasons
+    driven.steps(1)
+    order = driven.steps(40)
+    assert str(Fault.SOURCE) in driven.reasons
     assert order is not None
-    assert told.runtime.state is State.CONTROL
+    assert driven.loop.state is State.CONTROL
     assert mixer.playing == "stand" and not order.damped
 
 
 def test_orders_out_of_limits_are_never_sent():
     """Not even if something else made them."""
-    told = in_control()
+    driven = in_control()
     far = Order(np.full(29, 9.0), g1.STIFFNESS, g1.DAMPING)
-    told.runtime.pilot.order = lambda action: far  # type: ignore[method-assign]
-    order = told.steps(1)
+    driven.loop.pilot.order = lambda action: far  # type: ignore[method-assign]
+    order = driven.steps(1)
     assert order is not None and order.damped and sendable(order)
-    assert told.runtime.fault is Fault.ORDER
+    assert driven.loop.fault is Fault.ORDER
 
 
 def test_ticks_may_wrap_around():

@@ -114,5 +114,6 @@ def run(engine: Engine, lines: Iterable[Line], seconds: float) -> list[Frame]:
     for step in range(round(seconds * g1.CONTROL_HZ)):
         while waiting and waiting[0].at_s * g1.CONTROL_HZ <= step:
             engine.post(waiting.pop(0))
-        frames.append(engine.step())
+        engine.step()
+        frames.append(engine.frame)
     return frames

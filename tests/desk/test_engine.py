@@ -10,11 +10,10 @@ import pytest
 from scripted import read_script, run, script
 
 from spectral_skills.control.bundle import Support
+from spectral_skills.control.session import placed
 from spectral_skills.control.streams import InlinePlanner
-from spectral_skills.desk.clock import Live
-from spectral_skills.desk.engine import Engine
+from spectral_skills.desk.engine import Engine, Live, Measures
 from spectral_skills.desk.meters import Readouts
-from spectral_skills.desk.poses import Measures, placed
 from spectral_skills.quaternion import heading
 from spectral_skills.robot import g1
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scripted import run, script
 
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.schedules import read_automation
+from spectral_skills.control.session import Recorder, automation, replay
 from spectral_skills.desk import film
 from spectral_skills.desk.engine import Engine
-from spectral_skills.desk.takes import Recorder, Take, replay
 
 LINES = [
     {"at": 0, "do": "cross", "deck": "a"},
@@ -23,83 +24,91 @@ LINES = [
 ]
 
 
+def _with(take: Rollout, **columns) -> Rollout:
+    return replace(take, extra={**take.extra, **columns})
+
+
 @pytest.fixture(scope="module")
-def take(bundle) -> Take:
+def take(bundle) -> Rollout:
     engine = Engine(bundle)
     frames = run(engine, script(LINES), 2.6)
     found = engine.stop_recording()
     assert found is not None and engine.recorder is None
-    assert np.array_equal(found.rows[1:], [frame.row for frame in frames[25:]])
+    assert np.array_equal(found.robot[1:, 0], [frame.row for frame in frames[25:]])
     return found
 
 
 def test_a_take_begun_in_the_middle_is_run_again_exactly(bundle, take, tmp_path):
     """From its file, with its push and its reset; to the last bit."""
     take.save(tmp_path / "take.npz")
-    loaded = Take.load(tmp_path / "take.npz")
-    assert np.array_equal(replay(bundle, loaded), take.rows)
-    assert loaded.seconds == pytest.approx(2.1) and len(loaded.events) == 2
-    assert loaded.heard[0] == "walk" and loaded.heard[-1] == "jog"
+    loaded = Rollout.load(tmp_path / "take.npz")
+    assert np.array_equal(replay(bundle, loaded), take.robot[:, 0])
+    assert loaded.seconds == pytest.approx(2.1) and len(loaded.extra["events"]) == 2
+    assert loaded.extra["playing"][[0, -1]].tolist() == ["walk", "jog"]
 
 
 def test_another_skill_gives_another_run(bundle, take):
     """What is run again is the commands, not the rows."""
     changed = replace(take, skills=take.skills + 0.05)
-    assert np.abs(replay(bundle, changed) - take.rows).max() > 1e-3
+    assert np.abs(replay(bundle, changed) - take.robot[:, 0]).max() > 1e-3
 
 
 def test_another_controller_is_refused(bundle, take):
     with pytest.raises(ValueError, match="made with another controller"):
-        replay(bundle, replace(take, controller="other"))
+        replay(bundle, _with(take, controller=np.array("other")))
 
 
 def test_automation_is_read_back_exactly(bundle, take, tmp_path):
     """Amplitudes of every step, and only the directions that were used."""
     path = tmp_path / "faders.csv"
-    path.write_text(take.automation())
+    path.write_text(automation(take))
     assert path.read_text().splitlines()[0] == "time_s,right_arm_1,turn"
     read = read_automation(path, bundle.directions.names)
-    assert np.array_equal(read.schedule(len(take.skills)), take.amplitudes)
+    assert np.array_equal(read.schedule(take.steps), take.extra["amplitudes"])
 
 
 def test_automation_of_faders_at_rest_has_no_column(bundle, take):
-    still = replace(take, amplitudes=np.zeros_like(take.amplitudes))
-    assert still.automation() == "time_s\n0.0\n2.08\n"
+    still = _with(take, amplitudes=np.zeros_like(take.extra["amplitudes"]))
+    assert automation(still) == "time_s\n0.0\n2.08\n"
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda arrays: arrays.pop("events"),
-        lambda arrays: arrays.update(rows=arrays["rows"][:-1]),
+        lambda arrays: arrays.pop("names"),
+        lambda arrays: arrays.update(robot=arrays["robot"][:-1]),
         lambda arrays: arrays.update(version=np.array(99)),
-        lambda arrays: arrays.update(heard=arrays["heard"][:3]),
     ],
 )
-def test_damaged_takes_are_told(take, tmp_path, damage):
-    """The file is named."""
+def test_damaged_takes_are_refused(take, tmp_path, damage):
+    """The message names the file."""
     path = tmp_path / "take.npz"
     take.save(path)
     arrays = dict(np.load(path))
     damage(arrays)
     np.savez(path, allow_pickle=False, **arrays)
-    with pytest.raises(ValueError, match="take.npz"):
-        Take.load(path)
-    path.write_bytes(b"no take")
-    with pytest.raises(ValueError, match="not a take"):
-        Take.load(path)
+    with pytest.raises(ValueError, match="take.npz: not a rollout"):
+        Rollout.load(path)
+
+
+def test_a_rollout_that_is_no_take_is_not_run_again(bundle, take):
+    with pytest.raises(ValueError, match="not a take, amplitudes is missing"):
+        extra = {n: v for n, v in take.extra.items() if n != "amplitudes"}
+        replay(bundle, replace(take, extra=extra))
+    with pytest.raises(ValueError, match="a damaged take"):
+        automation(_with(take, amplitudes=take.extra["amplitudes"][:3]))
 
 
 def test_a_take_ends_by_itself(bundle, monkeypatch):
     """Before it fills the memory; one without a step is none."""
-    monkeypatch.setattr("spectral_skills.desk.takes.LONGEST_S", 0.1)
+    monkeypatch.setattr("spectral_skills.control.session.LONGEST_S", 0.1)
     engine = Engine(bundle)
     engine.record()
     assert isinstance(engine.recorder, Recorder) and engine.stop_recording() is None
     engine.record()
     run(engine, script([{"at": 0.2, "do": "push", "left": 0.1}]), 0.3)
     take = engine.stop_recording()
-    assert take is not None and take.seconds == 0.1 and not len(take.events)
+    assert take is not None and take.seconds == 0.1 and not len(take.extra["events"])
 
 
 def test_films_show_the_robot_beside_its_base(take, tmp_path, monkeypatch):
@@ -119,5 +128,5 @@ def test_films_show_the_robot_beside_its_base(take, tmp_path, monkeypatch):
     film.main()
     (record, path, more), *_ = drawn
     assert path == tmp_path / "take" and more["caption"] == "blue: the base"
-    np.testing.assert_allclose(record.robot[:, 0], take.rows, atol=1e-6)
-    np.testing.assert_allclose(record.reference[:, 0], take.ghosts, atol=1e-6)
+    np.testing.assert_allclose(record.robot[:, 0], take.robot[:, 0], atol=1e-6)
+    np.testing.assert_allclose(record.reference[:, 0], take.reference[:, 0], atol=1e-6)

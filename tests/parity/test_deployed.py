@@ -1,28 +1,19 @@
 """What runs on a robot does what was trained: the same actions, the same errors."""
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 import torch
 
-from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.metrics import episodes
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.control.run import Tracker
+from spectral_skills.control.run import Tracker, run
 from spectral_skills.control.safety import Sensed
-from spectral_skills.control.session import Pilot
+from spectral_skills.control.session import Pilot, follow
 from spectral_skills.control.simulated import SimulatedRobot
+from spectral_skills.control.source import ReferenceSource
 from spectral_skills.models import Models
 from spectral_skills.physics.base import simulate
-from spectral_skills.runtime.measured import tracked, tracked_in_batch
-from spectral_skills.runtime.released import base_bundle
+from spectral_skills.runtime.parity import as_references
 from spectral_skills.tracking.policy import Controller
-
-
-@pytest.fixture(scope="module")
-def bundle() -> Bundle:
-    return Bundle.open(base_bundle())
 
 
 def test_pilot_and_tracker_act_alike(bundle):
@@ -66,12 +57,17 @@ def test_simulated_robot_is_the_training_environment(bundle):
 
 def test_bundle_tracks_as_the_batch_evaluation_says(bundle):
     """Errors of a base are those of the evaluation, which runs with torch."""
-    base = Path("base")
-    told = tracked_in_batch(Models.load(base, base), bundle, ["squat"])["squat"]
-    found = tracked(bundle, ["squat"])["squat"]
-    assert told["success"] and found["success"]
-    assert abs(found["local_mm"] - told["local_mm"]) < 1.0
-    assert abs(found["global_mm"] - told["global_mm"]) < 10.0
+    models, rows = Models.load(), [torch.from_numpy(bundle.base("squat").rows)]
+    references, chosen = as_references(rows)
+    source = ReferenceSource(references, chosen, models.encoder)
+    begin = references.at(chosen, torch.zeros_like(chosen))
+    start, steps = (begin.rows, begin.qvel), len(rows[0]) - 1
+    tracker = Tracker(models.controller)
+    expected = episodes(run(simulate("cpu", 1), tracker, source, start, steps))
+    found = episodes(follow(bundle, "squat"))
+    assert expected.success.all() and found.success.all()
+    assert abs(found.local_mm - expected.local_mm) < 1.0
+    assert abs(found.global_mm - expected.global_mm) < 10.0
 
 
 def test_records_of_poses_alone_are_records():

@@ -13,7 +13,7 @@ import numpy as np
 from simulated_rig import Rig
 
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import Cue, Mixer
+from spectral_skills.control.mixer import Cue
 from spectral_skills.control.safety import HOLD_KEY, STOP_KEY, sendable
 from spectral_skills.control.streams import InlinePlanner
 from spectral_skills.robot import g1
@@ -67,13 +67,13 @@ def run(bundle: Bundle, case: FaultCase, seed: int) -> Outcome:
     """One drive, one fault, at a random time."""
     random = np.random.default_rng(seed)
     planner = bundle.planner() if case.planned else None
-    mixer = Mixer(bundle, None if planner is None else InlinePlanner(planner, seed))
+    live = None if planner is None else InlinePlanner(planner, seed)
     if planner is not None:
         cue = Cue(planner.sentences[int(random.integers(len(planner.sentences)))][1])
         cue = Cue(cue.name, planned=True)
     else:
         cue = Cue(str(random.choice([n for n in bundle.bases if n != "jog"])))
-    rig = Rig(mixer, lambda mixer: mixer.play(cue), seed)
+    rig = Rig(bundle, live, lambda mixer: mixer.play(cue), seed)
     onset = int(random.integers(1200, 2600))
     rig.run(onset)
     if not rig.writes or rig.writes[-1].order.damped:
@@ -122,7 +122,7 @@ def _outcome(rig: Rig, case: FaultCase, onset: int, wrong: str) -> Outcome:
 
 def _not_standing(rig: Rig) -> str:
     """What is wrong with a robot that should stand by now."""
-    mixed, rest = rig.runtime.mixed, rig.runtime.mixer.bundle.base("stand").skills
+    mixed, rest = rig.loop.mixed, rig.loop.bundle.base("stand").skills
     if mixed is None or np.abs(rest - mixed.skill).max(axis=1).min() > 1e-4:
         return "it is not told to stand"
     return "" if rig.robot.qpos[2] > 0.5 else "it fell"
@@ -280,7 +280,7 @@ def _killed(case: Injection) -> None:
 
 def _source(case: Injection) -> None:
     """Whatever is playing raises, or gives what is not a number."""
-    stream, raises = case.rig.runtime.mixer.stream, bool(case.random.integers(2))
+    stream, raises = case.rig.loop.mixer.stream, bool(case.random.integers(2))
     good = stream.next
 
     def bad(history: np.ndarray):
@@ -294,7 +294,7 @@ def _source(case: Injection) -> None:
 
 def _planner(kind: Literal["hangs", "dies"]):
     def inject(case: Injection) -> None:
-        planner: InlinePlanner = case.rig.runtime.mixer.stream._planner  # type: ignore
+        planner: InlinePlanner = case.rig.loop.mixer.stream._planner  # type: ignore
 
         def ask(step: int, history: np.ndarray, sentence: str) -> None:
             if kind == "dies":
@@ -307,7 +307,7 @@ def _planner(kind: Literal["hangs", "dies"]):
 
 def _action(times: int | None):
     def inject(case: Injection) -> None:
-        pilot, left = case.rig.runtime.pilot, [times]
+        pilot, left = case.rig.loop.pilot, [times]
         good = pilot._controller
 
         def bad(history: np.ndarray, command: np.ndarray) -> np.ndarray:

@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectral_skills.control.loop import Runtime
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.loop import ControlLoop
 from spectral_skills.control.mixer import Mixer
 from spectral_skills.control.safety import HOLD_KEY, START_KEY, Order
 from spectral_skills.control.simulated import SimulatedRobot
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.pipe import Told
 from spectral_skills.runtime.reflexes import Guard
@@ -37,10 +39,16 @@ class Write(NamedTuple):
 class Rig:
     """A robot that stands, is started by its operator, and does as a mixer says."""
 
-    def __init__(self, mixer: Mixer, begin: Callable[[Mixer], None], seed: int = 0):
+    def __init__(
+        self,
+        bundle: Bundle,
+        planner: LivePlanner | None,
+        begin: Callable[[Mixer], None],
+        seed: int = 0,
+    ):
         self.robot = SimulatedRobot(noise=1.0, seed=seed)
-        self.robot.reset(mixer.bundle.base("stand").rows[0])
-        self.runtime = Runtime(mixer, begin=begin, by_hand=True, ramp_s=0.02)
+        self.robot.reset(bundle.base("stand").rows[0])
+        self.loop = ControlLoop(bundle, planner, begin=begin, by_hand=True, ramp_s=0.02)
         self.guard = Guard(by_hand=True)
         self.ms = 0
         self.keys = int(HOLD_KEY | START_KEY)
@@ -83,9 +91,9 @@ class Rig:
             sensed = None
         if sensed is not None:
             self._given = sensed.time_s
-        order = self.runtime.step(now, sensed)
-        events = self.runtime.events
-        self.log += [(self.ms, event.what) for event in events[self._known :]]
+        order = self.loop.tick(now, sensed)
+        events = self.loop.events
+        self.log += [(self.ms, event.message) for event in events[self._known :]]
         self._known = len(events)
         if order is not None:
             self._told = Told(now, order)

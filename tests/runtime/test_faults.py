@@ -49,7 +49,7 @@ def test_orders_beyond_limits_are_found_out(bundle, monkeypatch):
         monkeypatch.setattr(f"spectral_skills.{module}.sendable", lambda order: True)
 
     def inject(case):
-        case.rig.runtime.pilot.order = lambda action: far
+        case.rig.loop.pilot.order = lambda action: far
 
     found = faults_in_simulation.run(
         bundle, FaultCase("far", "goes on", inject), seed=1

@@ -196,28 +196,29 @@ def _simulate(
 ) -> int:
     import numpy as np
 
-    from spectral_skills.control.loop import Runtime, State
-    from spectral_skills.control.mixer import Mixer
+    from spectral_skills.control.loop import ControlLoop, State
     from spectral_skills.control.simulated import SimulatedRobot
     from spectral_skills.control.streams import InlinePlanner, ThreadedPlanner
     from spectral_skills.runtime.journey import simulate
 
     planner = bundle.planner()
     beside = InlinePlanner if fast else ThreadedPlanner
-    mixer = Mixer(bundle, None if planner is None else beside(planner))
+    live = None if planner is None else beside(planner)
 
     def show(event) -> None:
         if not json:
-            print(f"{event.time_s:7.2f} s  {event.state:8s}{event.what}")
+            print(f"{event.time_s:7.2f} s  {event.state:8s}{event.message}")
 
-    runtime = Runtime(mixer, begin=program, log=show)
-    journey = simulate(runtime, SimulatedRobot(noise), seconds, paced=not fast)
+    loop = ControlLoop(bundle, live, begin=program, log=show)
+    journey = simulate(loop, SimulatedRobot(noise), seconds, paced=not fast)
     compute = 1000 * np.array(journey.timing.compute)
+    distance = journey.rollout.extra["distance"]
+    distance = distance if len(distance) else np.zeros(1)
     told = {
         "fell_at_s": journey.fell_at_s,
-        "stopped": None if runtime.fault is None else str(runtime.fault),
+        "stopped": None if loop.fault is None else str(loop.fault),
         "walked_m": round(journey.walked_m, 2),
-        "distance_to_corpus": round(float(np.median(journey.distance or [0.0])), 2),
+        "distance_to_corpus": round(float(np.median(distance)), 2),
         "compute_ms": round(float(np.median(compute)), 2),
         "compute_p99_ms": round(float(np.quantile(compute, 0.99)), 2),
     }
@@ -230,20 +231,14 @@ def _simulate(
             label = name.replace("_", " ")
             print(f"{label:20s}{'no' if value is None else value}")
     if out is not None:
-        _keep(journey, out, film, silent=json)
-    return int(journey.fell_at_s is not None or runtime.state is State.STOPPED)
+        _keep(journey.rollout, out, film, silent=json)
+    return int(journey.fell_at_s is not None or loop.state is State.STOPPED)
 
 
-def _keep(journey, out: Path, film: bool, silent: bool) -> None:
+def _keep(record, out: Path, film: bool, silent: bool) -> None:
     """Write the record and a film."""
-    import numpy as np
-
-    from spectral_skills.control.rollout import Rollout
     from spectral_skills.plots.film import write_film
 
-    both = zip(journey.rows, journey.reference, strict=True)
-    ghost = [row if reference is None else reference for row, reference in both]
-    record = Rollout.of_rows("drive", np.array(journey.rows), np.array(ghost))
     out.mkdir(parents=True, exist_ok=True)
     record.save(out / "drive.npz")
     paths = [("record", out / "drive.npz")]
@@ -259,9 +254,17 @@ def _track(bundle, names: list[str], json: bool) -> int:
     """Follow bases as references, and print how well."""
     import json as text
 
-    from spectral_skills.runtime.measured import tracked
+    from spectral_skills.control.metrics import episodes
+    from spectral_skills.control.session import follow
 
-    found = tracked(bundle, names)
+    found = {}
+    for name in names:
+        done = episodes(follow(bundle, name))
+        found[name] = {
+            "success": bool(done.success[0]),
+            "local_mm": float(done.local_mm[0]),
+            "global_mm": float(done.global_mm[0]),
+        }
     if json:
         print(text.dumps(found, indent=1))
     else:

@@ -157,14 +157,14 @@ def _replay(path: Path, bundle: Path | None, out: Path, film: bool, json: bool) 
 
     from spectral_skills.control.bundle import Bundle
     from spectral_skills.control.rollout import Rollout
-    from spectral_skills.desk.takes import Take, replay
+    from spectral_skills.control.session import replay
     from spectral_skills.plots.film import write_film, write_strip
     from spectral_skills.runtime.released import base_bundle
 
-    take = Take.load(path)
+    take = Rollout.load(path)
     rows = replay(Bundle.open(bundle or base_bundle()), take)
-    off = float(np.abs(rows - take.rows).max())
-    record = Rollout.of_rows(path.stem, rows, take.ghosts)
+    off = float(np.abs(rows - take.robot[:, 0]).max())
+    record = Rollout.of_rows(path.stem, rows, take.reference[:, 0])
     out.mkdir(parents=True, exist_ok=True)
     record.save(out / "run.npz")
     if json:

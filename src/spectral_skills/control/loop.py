@@ -41,7 +41,7 @@ RAMP_S = 3.0
 SETTLE_S = 1.0
 """Time of standing under control before anything else is played."""
 BAD_ACTIONS = 3
-"""Number of consecutive actions that are not finite after which the robot is stopped."""
+"""Number of consecutive actions that are not finite before the robot is stopped."""
 
 
 class State(StrEnum):

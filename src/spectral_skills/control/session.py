@@ -264,7 +264,9 @@ class Recorder:
         if not self.full:
             self._steps.append(mixed)
             self._rows.append(row)
-            self._references.append(row if mixed.row is None else placed(mixed.row, row))
+            self._references.append(
+                row if mixed.row is None else placed(mixed.row, row)
+            )
 
     def note(self, kind: int, value: np.ndarray) -> None:
         """Note that the robot was pushed or put somewhere before the next step."""
@@ -328,7 +330,7 @@ def replay(bundle: Bundle, take: Rollout) -> np.ndarray:
 
 
 def automation(take: Rollout) -> str:
-    """The faders of a recording over time, as `schedules.read_automation` reads them."""
+    """The faders of a recording over time, as `read_automation` reads them."""
     _check_take(take)
     return write_automation(take.extra["amplitudes"], take.extra["directions"].tolist())
 

@@ -9,8 +9,7 @@ import viser
 
 from spectral_skills.control.mixer import FADES, Cue
 from spectral_skills.desk.bound import Bound
-from spectral_skills.desk.clock import SLOWEST, Live
-from spectral_skills.desk.engine import PUSH, Engine
+from spectral_skills.desk.engine import PUSH, SLOWEST, Engine, Live
 
 _PUSHES = {"← left": (0.0, PUSH), "forward": (PUSH, 0.0), "right →": (0.0, -PUSH)}
 _QUEUED_S = 4.0

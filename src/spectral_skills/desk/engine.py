@@ -1,12 +1,16 @@
-"""The desk without its page: mixer, controller and robot, one control step at a time.
+"""The desk without its page: a session with decks, meters and a fall lamp.
 
 Nothing here waits or draws. Whoever wants to change something posts a function, which
-is run before the next step by the thread that makes steps. The same actions at the same
-steps give the same run, to the last bit.
+the thread that makes steps runs before the next one. The same actions at the same steps
+give the same run, to the last bit. `Live` steps an engine by the clock.
 """
 
 import math
 import queue
+import sys
+import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -14,21 +18,33 @@ from typing import Literal
 import numpy as np
 
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import FADE, FADES, REST, Cue, Mixed, Mixer
+from spectral_skills.control.mixer import FADE, REST, Cue, Mixed, check_fade
+from spectral_skills.control.session import Session, placed
 from spectral_skills.control.streams import BaseStream, LivePlanner
-from spectral_skills.desk.poses import FallLamp, Measures, Meter, placed
-from spectral_skills.desk.takes import Recorder, Take
-from spectral_skills.desk.walker import Walker
 from spectral_skills.quaternion import heading
 from spectral_skills.robot import g1
 
 Deck = Literal["a", "b"]
 PUSH = 0.6
-"""Of a push, m/s."""
+"""Speed of a push, m/s."""
+STEP_S = 1.0 / g1.CONTROL_HZ
+SLOWEST = 0.05
 _LIE = 2 * g1.CONTROL_HZ
-"""Steps that a robot lies before it is put on its feet again, if that is wished."""
+"""Number of steps that a robot lies before it is put on its feet, if that is wanted."""
 _BEGIN = ("walk", "jog")
 """Bases of the decks at first, where the bundle has them."""
+_SPEED_STEPS = g1.CONTROL_HZ
+"""A second, so that the meter shows the robot's speed instead of its sway."""
+_RISE = g1.CONTROL_HZ
+"""Number of steps in which a robot may rise from a base lower than the next."""
+_UP_M, _UP_STEPS = 0.15, g1.CONTROL_HZ // 2
+"""Height above the limit, and for how many steps, at which a robot is up again."""
+_LATE_S = 0.3
+"""Delay that is made up for; more is dropped, or a busy machine would only chase."""
+_SWITCH_S = 0.001
+_WINDOW = 2 * g1.CONTROL_HZ
+"""Number of steps over which the real-time factor is computed."""
+_LEFT, _RIGHT = (g1.joint_index(f"{side}_shoulder_pitch") for side in ("left", "right"))
 
 Action = Callable[["Engine"], None]
 
@@ -40,12 +56,80 @@ class Decks:
     a: str
     b: str
     fade: int = FADE
-    """Steps from one to the other."""
+    """Number of steps from one to the other."""
     live: Deck | None = None
-    """Which one is heard; neither, if something else is."""
+    """The deck that is heard; None, if something else is."""
 
     def name(self, deck: Deck) -> str:
         return self.a if deck == "a" else self.b
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Readings of a robot."""
+
+    speed: float
+    """Speed along its path, m/s."""
+    turning: float
+    """Turn rate to the left, deg/s."""
+    heading: float
+    """Heading from where it began, deg."""
+    left_arm: float
+    """Angle by which the upper arm is raised to the front, deg."""
+    right_arm: float
+    height: float
+    """Height of the pelvis, m."""
+
+
+class Meter:
+    """Measures of a robot that moves."""
+
+    def __init__(self):
+        self._places: deque[np.ndarray] = deque(maxlen=_SPEED_STEPS + 1)
+        self._headings: deque[float] = deque(maxlen=_SPEED_STEPS + 1)
+
+    def read(self, row: np.ndarray) -> Measures:
+        """Measures after one more control step."""
+        angle = heading(row[3:7])
+        if self._headings:  # Without jumps.
+            before = self._headings[-1]
+            angle = before + math.remainder(angle - before, math.tau)
+        self._places.append(row[:2].copy())
+        self._headings.append(angle)
+        seconds = max(len(self._places) - 1, 1) / g1.CONTROL_HZ
+        away = float(np.linalg.norm(self._places[-1] - self._places[0]))
+        return Measures(
+            speed=away / seconds,
+            turning=math.degrees(angle - self._headings[0]) / seconds,
+            heading=math.degrees(angle),
+            left_arm=-math.degrees(row[7 + _LEFT]),
+            right_arm=-math.degrees(row[7 + _RIGHT]),
+            height=float(row[2]),
+        )
+
+
+class FallLamp:
+    """Whether a robot has fallen. One that lies throws itself about: it is up again
+    only when it stays well above where it fell."""
+
+    def __init__(self):
+        self._limits: deque[float] = deque(maxlen=_RISE)
+        self._up = 0
+        self.steps = 0
+        """Number of steps since it has fallen."""
+
+    def read(self, height_m: float, limit_m: float) -> bool:
+        """The lamp after one more control step; below the limit is a fall."""
+        self._limits.append(limit_m)
+        lowest_m = min(self._limits)
+        self._up = self._up + 1 if height_m > lowest_m + _UP_M else 0
+        if not height_m > lowest_m:
+            self.steps = max(self.steps, 1)
+        elif self._up >= _UP_STEPS:
+            self.steps = 0
+        if self.steps:
+            self.steps += 1
+        return self.steps > 0
 
 
 @dataclass(frozen=True)
@@ -53,14 +137,14 @@ class Frame:
     """The robot after a control step."""
 
     step: int
-    """Steps since the engine began."""
+    """Number of steps since the engine began."""
     row: np.ndarray
     """(36,)"""
     mixed: Mixed
     ghost: np.ndarray | None
-    """(36,) the base's pose, at the robot's place and heading."""
+    """(36,) pose of the base at the robot's place and heading."""
     distance: float
-    """Of the commanded skill to the corpus."""
+    """Distance of the commanded skill to the corpus."""
     measures: Measures
     fallen: bool
 
@@ -69,36 +153,35 @@ class Frame:
         return self.step / g1.CONTROL_HZ
 
 
-class Engine:
-    """One robot, and all that a desk can do to it."""
+class Engine(Session):
+    """One robot, and everything that a desk can do to it."""
 
     def __init__(self, bundle: Bundle, planner: LivePlanner | None = None):
-        self.bundle, self.mixer = bundle, Mixer(bundle, planner)
+        super().__init__(bundle, planner)
         self.can_plan = planner is not None
         names = [n for n in (*_BEGIN, *bundle.bases) if n in bundle.bases]
         self.decks = Decks(names[0], names[min(1, len(names) - 1)])
         self.auto_reset = False
-        self.recorder: Recorder | None = None
         self.resets = 0
-        """Times that the robot was put on its feet: what was drawn of it is void."""
+        """Number of times that the robot was put on its feet: its trace is void."""
         self.broken = 0
-        """Times that the simulation broke, and was begun anew."""
-        self._walker = Walker(bundle)
+        """Number of times that the simulation broke, and was begun anew."""
         self._posted: queue.SimpleQueue[tuple[Action, Callable[[str], None] | None]]
         self._posted = queue.SimpleQueue()
-        self._meter = Meter()
-        self._fall, self._step = FallLamp(), 0
-        self._stand()
-        self._mixed = self._still()
+        self._meter, self._fall, self._steps = Meter(), FallLamp(), 0
+        rest = bundle.base(REST)
+        skill = rest.skills[0].astype(np.float64)
+        still = np.zeros(len(self.mixer.names))
+        self.mixed = Mixed(skill, skill, rest.rows[0], still, REST, 0.0)
         self.frame = self._look()
-        """The newest; other threads may read it at any time."""
+        """Newest frame, which other threads may read at any time."""
 
     def post(
         self, action: Action, refused: Callable[[str], None] | None = None
     ) -> None:
         """Do something before the next step, from any thread.
 
-        If it cannot be done `refused` is told why; without it, `step` raises.
+        If it cannot be done `refused` gets the reason; without it, `step` raises.
         """
         self._posted.put((action, refused))
 
@@ -116,23 +199,17 @@ class Engine:
                 refused(str(error))
         return any_done
 
-    def step(self) -> Frame:
-        """One control step."""
+    def step(self, skill: np.ndarray | None = None) -> None:
+        """One control step; `frame` shows it."""
         self.do_posted()
-        history = self._walker.sense()
-        self._mixed = self.mixer.step(history)
-        self._walker.act(self._mixed.skill)
-        self._step += 1
-        if self.recorder is not None:
-            ghost = self._ghost()
-            self.recorder.add(self._mixed, self._walker.row, ghost)
-        if self._walker.broken:
+        super().step(skill)
+        self._steps += 1
+        if self.robot.broken:
             self.broken += 1
             self.reset()
-        self.frame = self._look()
+        self.refresh()
         if self.auto_reset and self._fall.steps > _LIE:
             self.post(lambda engine: engine.reset())
-        return self.frame
 
     def refresh(self) -> None:
         """Renew the frame without a step, after something was done to the robot."""
@@ -140,24 +217,9 @@ class Engine:
 
     def reset(self) -> None:
         """Put the robot on its feet where it began; what is playing goes on."""
-        self._stand()
+        super().reset()
+        self._meter, self._fall = Meter(), FallLamp()
         self.resets += 1
-        if self.recorder is not None:
-            self.recorder.put(self._walker.row)
-
-    def push(self, forward: float = 0.0, left: float = 0.0) -> np.ndarray:
-        """Give the pelvis a speed in its own directions, m/s; gives it (6,) in the
-        world."""
-        if not (math.isfinite(forward) and math.isfinite(left)):
-            raise ValueError(f"a push of {forward}, {left} m/s")
-        angle = heading(self._walker.row[3:7])
-        c, s = math.cos(angle), math.sin(angle)
-        velocity = np.zeros(6)
-        velocity[:2] = c * forward - s * left, s * forward + c * left
-        self._walker.push(velocity)
-        if self.recorder is not None:
-            self.recorder.push(velocity)
-        return velocity
 
     def cross(self, deck: Deck) -> None:
         """Cross-fade to a deck."""
@@ -172,67 +234,116 @@ class Engine:
             self.cross(deck)
 
     def fade(self, steps: int) -> None:
-        """Steps of cross-fades from now on."""
-        if not FADES[0] <= steps <= FADES[1]:
-            told = f"{FADES[0]} to {FADES[1]}"
-            raise ValueError(f"a cross-fade of {steps} steps, must be {told}")
+        """Set the number of steps of cross-fades from now on."""
+        check_fade(steps)
         self.decks.fade = steps
 
-    def play(self, *cues: Cue) -> None:
+    def play(self, cue: Cue | str, *others: Cue) -> None:
         """Play something that is on no deck, and more after it."""
-        first, *others = cues
-        self.mixer.play(first)
-        self.mixer.enqueue(others)
+        super().play(cue, *others)
         self.decks.live = None
 
     def enqueue(self, *cues: Cue) -> None:
         """Play more after what is playing."""
-        self.mixer.enqueue(cues)
+        super().enqueue(*cues)
         self.decks.live = None
 
     def loop(self, on: bool) -> None:
-        """Whether bases begin again when they are over, and the queue when it is."""
+        """Set whether bases start again at their end, and the queue at its own."""
         self.mixer.loop = on
         if isinstance(self.mixer.stream, BaseStream):
             self.mixer.stream.loop = on
 
-    def record(self) -> None:
-        """Begin a take; one that is under way is given up."""
-        self.recorder = Recorder(self.bundle, self._walker.state(), self._walker.row)
-
-    def stop_recording(self) -> Take | None:
-        """End the take."""
-        recorder, self.recorder = self.recorder, None
-        return None if recorder is None else recorder.take()
-
-    def _stand(self) -> None:
-        self._walker.put(self.bundle.base(REST).rows[0].astype(np.float64))
-        self._meter.clear()
-        self._fall = FallLamp()
-
-    def _still(self) -> Mixed:
-        """What is mixed before the first step."""
-        rest = self.bundle.base(REST)
-        skill = rest.skills[0].astype(np.float64)
-        none = np.zeros(len(self.mixer.names))
-        return Mixed(skill, skill, rest.rows[0], none, REST, 0.0)
-
-    def _ghost(self) -> np.ndarray | None:
-        row = self._mixed.row
-        return None if row is None else placed(row, self._walker.row)
-
     def _look(self) -> Frame:
-        row, mixed = self._walker.row, self._mixed
-        base = self.bundle.bases.get(mixed.name)
-        lowest = min(base.fall_m for base in self.bundle.bases.values())
+        row, mixed = self.row, self.mixed
+        assert mixed is not None
+        bases = self.bundle.bases
         # What is planned may go as low as any base does.
-        limit_m = lowest if base is None else base.fall_m
+        lowest_m = min(base.fall_m for base in bases.values())
+        limit_m = bases[mixed.name].fall_m if mixed.name in bases else lowest_m
         return Frame(
-            step=self._step,
+            step=self._steps,
             row=row,
             mixed=mixed,
-            ghost=self._ghost(),
+            ghost=None if mixed.row is None else placed(mixed.row, row),
             distance=self.bundle.support.distance(mixed.skill),
             measures=self._meter.read(row),
             fallen=self._fall.read(float(row[2]), limit_m),
         )
+
+
+class Live:
+    """Steps an engine by the clock; pauses, slows down, never catches up for long."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        self.paused = False
+        self.trouble = ""
+        """Reason why it stands still by itself, if it does."""
+        self.lost_s = 0.0
+        """Delay that was not made up for."""
+        self._speed, self._single = 1.0, 0
+        self._done: deque[float] = deque(maxlen=_WINDOW)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="desk", daemon=True)
+
+    @property
+    def speed(self) -> float:
+        """Speed of time: 1 is real, less is slow motion."""
+        return self._speed
+
+    @speed.setter
+    def speed(self, value: float) -> None:
+        if not SLOWEST <= value <= 1.0:
+            raise ValueError(f"a speed of {value}, must be {SLOWEST:g} to 1")
+        self._speed = value
+        self._done.clear()
+
+    @property
+    def factor(self) -> float:
+        """Simulated over real time of the last steps, relative to the speed; NaN before
+        there are enough."""
+        done = list(self._done)
+        if len(done) < 10:
+            return float("nan")
+        return (len(done) - 1) * STEP_S / self._speed / (done[-1] - done[0])
+
+    def start(self) -> None:
+        # Threads of the page may hold the interpreter no longer than this.
+        sys.setswitchinterval(_SWITCH_S)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; waits for a step under way."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5.0)
+
+    def single_step(self) -> None:
+        """Make one step of a paused robot."""
+        self._single += 1
+
+    def _run(self) -> None:
+        due = time.perf_counter()
+        while not self._stopping.is_set():
+            try:
+                self._tick()
+            except Exception as error:  # The page stays, and says why.
+                self.trouble = f"{type(error).__name__}: {error}"
+                self.paused = True
+            due += STEP_S / self._speed
+            now = time.perf_counter()
+            if now > due + _LATE_S:
+                self.lost_s += now - due
+                due = now
+            self._stopping.wait(max(due - now, 0.0))
+
+    def _tick(self) -> None:
+        if self.paused and not self._single:
+            if self.engine.do_posted():
+                self.engine.refresh()
+            self._done.clear()
+            return
+        self._single = max(self._single - 1, 0)
+        self.engine.step()
+        self._done.append(time.perf_counter())

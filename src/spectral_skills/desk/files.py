@@ -10,10 +10,11 @@ from typing import Any
 import viser
 
 from spectral_skills.atomic import write_file
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.session import automation
 from spectral_skills.desk import presets
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.folder import RunFolder
-from spectral_skills.desk.takes import Take
 
 _PRESET, _TAKE, _CSV = ".json", ".npz", ".csv"
 _NONE = "(none saved yet)"
@@ -57,7 +58,7 @@ class Keeper:
 
     def stop(self, typed: str) -> None:
         """End the take, and keep it and its automation."""
-        done: list[Take | None] = []
+        done: list[Rollout | None] = []
         ended = threading.Event()
 
         def end(engine: Engine) -> None:
@@ -70,7 +71,7 @@ class Keeper:
             return
         take, path = done[0], self._folder.free(typed, _TAKE)
         take.save(path)
-        write_file(path.with_suffix(_CSV), take.automation())
+        write_file(path.with_suffix(_CSV), automation(take))
         self._tell(
             f"Saved {take.seconds:.1f} s: {path}, and its faders in "
             f"{path.with_suffix(_CSV).name}. To run it again: spectral steer --take "

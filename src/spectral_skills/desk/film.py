@@ -5,10 +5,10 @@ Drawing needs torch and a core; the robot on the page needs neither.
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.desk.takes import Take
 from spectral_skills.plots.film import write_film
 
 LONGEST_S = 30.0
@@ -16,16 +16,12 @@ LONGEST_S = 30.0
 _NICER = 10
 
 
-def film(take: Take, path: Path) -> list[Path]:
-    """Write a GIF, and an mp4 where imageio-ffmpeg is: the robot beside its base."""
-    record = Rollout.of_rows(path.stem, take.rows, take.ghosts)
-    return write_film(record, path, most_s=LONGEST_S, caption="blue: the base")
-
-
 def main() -> None:
     """Take, then the film's file without its ending."""
     os.nice(_NICER)
-    for path in film(Take.load(Path(sys.argv[1])), Path(sys.argv[2])):
+    take, out = Path(sys.argv[1]), Path(sys.argv[2])
+    record = replace(Rollout.load(take), names=(out.stem,))
+    for path in write_film(record, out, most_s=LONGEST_S, caption="blue: the base"):
         print(path)
 
 

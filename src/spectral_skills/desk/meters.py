@@ -7,8 +7,7 @@ import numpy as np
 import viser
 from viser import uplot
 
-from spectral_skills.desk.clock import Live
-from spectral_skills.desk.engine import Engine, Frame
+from spectral_skills.desk.engine import Engine, Frame, Live
 
 _GREEN, _AMBER, _RED = "#2f9e44", "#f08c00", "#e03131"
 _WIDE = 1.6

@@ -17,9 +17,8 @@ from typing import Literal
 import numpy as np
 import viser
 
-from spectral_skills.desk.clock import Live
 from spectral_skills.desk.decks import DecksView, Transport
-from spectral_skills.desk.engine import Engine, Frame
+from spectral_skills.desk.engine import Engine, Frame, Live
 from spectral_skills.desk.files import FilesView, Keeper
 from spectral_skills.desk.folder import RunFolder
 from spectral_skills.desk.meters import Charts, Readouts, Status

@@ -9,8 +9,8 @@ from pathlib import Path
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.loop import (
     RAMP_S,
+    ControlLoop,
     Event,
-    Runtime,
     State,
     Timing,
     drive,
@@ -34,14 +34,14 @@ def drive_robot(
     seconds: float | None = None,
     out: Path | None = None,
     ramp_s: float = RAMP_S,
-) -> tuple[Runtime, Timing]:
+) -> tuple[ControlLoop, Timing]:
     """From the first state of the robot to a damped stop, which ends every drive."""
     planner = bundle.planner()
-    mixer = Mixer(bundle, None if planner is None else ThreadedPlanner(planner))
+    live = None if planner is None else ThreadedPlanner(planner)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     log = _Log(None if out is None else out / "drive.jsonl")
-    runtime = Runtime(mixer, begin=begin, by_hand=True, ramp_s=ramp_s, log=log)
+    loop = ControlLoop(bundle, live, begin=begin, by_hand=True, ramp_s=ramp_s, log=log)
     asked: list[Fault] = []
     logged = None if out is None else out / "guard.jsonl"
     robot = GuardedRobot(interface, domain, log=logged)
@@ -54,25 +54,25 @@ def drive_robot(
         signal.signal(number, stop_asked)
     print("press start on the remote, holding R1, once the robot has its pose")
 
-    def after(runtime: Runtime) -> bool:
+    def after(loop: ControlLoop) -> bool:
         fault = asked[0] if asked else robot.fault
         if not robot.alive:
             fault = Fault.GUARD
         if fault is not None:
-            runtime.stop(time.monotonic(), fault)
-        return runtime.state is State.STOPPED
+            loop.stop(time.monotonic(), fault)
+        return loop.state is State.STOPPED
 
     come_first(45, robot.watcher)  # after the guard; others than these two do not
     come_first(40)
     try:
-        timing = drive(runtime, robot, seconds or _FOREVER_S, after)
-        if runtime.state is not State.STOPPED:
-            runtime.stop(time.monotonic(), Fault.OVER)
-        drive(runtime, robot, _BRAKE_S)
+        timing = drive(loop, robot, seconds or _FOREVER_S, after)
+        if loop.state is not State.STOPPED:
+            loop.stop(time.monotonic(), Fault.OVER)
+        drive(loop, robot, _BRAKE_S)
     finally:
         robot.close()
         log.close()
-    return runtime, timing
+    return loop, timing
 
 
 class _Log:
@@ -82,7 +82,7 @@ class _Log:
         self._file = None if path is None else path.open("a", buffering=1)
 
     def __call__(self, event: Event) -> None:
-        print(f"{event.state:8s}{event.what}", flush=True)
+        print(f"{event.state:8s}{event.message}", flush=True)
         if self._file is not None:
             self._file.write(json.dumps(event._asdict()) + "\n")
 
