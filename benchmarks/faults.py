@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.results import Result
-from spectral_skills.runtime.priority import come_first
+from spectral_skills.runtime.pipe import raise_priority
 from spectral_skills.runtime.released import base_bundle
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "rigs"))
@@ -84,7 +84,7 @@ def live_campaign(
     folder: Path, each: int, cases: Sequence[LiveCase] = LIVE_CASES
 ) -> list[LiveOutcome]:
     """Inject each fault so many times, again where the machine stood still."""
-    come_first(60)  # a robot does not wait for programs, nor do its DDS threads
+    raise_priority(60)  # a robot does not wait for programs, nor do its DDS threads
     domain = free_domain()
     robot, found = LiveRobot(domain), []
     with tempfile.TemporaryDirectory() as out, Stalls() as stalls:

@@ -141,7 +141,7 @@ def test_init_files_are_empty():
         ("spectral_skills.control.session", ("torch", "mujoco")),
         ("spectral_skills.control.simulated", ("torch",)),
         # Nor does what drives a robot, simulates one or shows one need torch.
-        ("spectral_skills.runtime.brain", ("torch", "mujoco")),
+        ("spectral_skills.runtime.drive", ("torch", "mujoco")),
         ("spectral_skills.runtime.journey", ("torch",)),
         ("spectral_skills.runtime.robot_sim", ("torch",)),
         ("spectral_skills.desk.page", ("torch",)),

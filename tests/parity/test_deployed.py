@@ -12,7 +12,7 @@ from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.control.source import ReferenceSource
 from spectral_skills.models import Models
 from spectral_skills.physics.base import simulate
-from spectral_skills.runtime.parity import as_references
+from spectral_skills.runtime.graphs import as_references
 from spectral_skills.tracking.policy import Controller
 
 

@@ -275,7 +275,7 @@ def _hanging(case: Injection) -> None:
 
 
 def _killed(case: Injection) -> None:
-    case.rig.brain_alive = False
+    case.rig.loop_alive = False
 
 
 def _source(case: Injection) -> None:

@@ -22,8 +22,7 @@ from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import LOOPBACK, RobotLink
-from spectral_skills.runtime.gantry import Gantry
-from spectral_skills.runtime.robot_sim import MODE_MACHINE
+from spectral_skills.runtime.robot_sim import MODE_MACHINE, Gantry
 
 _STEP_S, _STATE_S = 0.001, g1.PHYSICS_DT_S
 _RESTED_S, _PRESSED_S = 0.3, 0.3
@@ -32,7 +31,7 @@ _RAMP_S = 0.2
 _DRIVER = f"""
 import sys
 from pathlib import Path
-from spectral_skills.runtime.brain import drive_robot
+from spectral_skills.runtime.drive import drive_robot
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import Cue
 

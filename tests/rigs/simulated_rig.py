@@ -17,8 +17,8 @@ from spectral_skills.control.safety import HOLD_KEY, START_KEY, Order
 from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.control.streams import LivePlanner
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.pipe import Told
-from spectral_skills.runtime.reflexes import Guard
+from spectral_skills.runtime.guard import Guard
+from spectral_skills.runtime.pipe import StampedOrder
 
 MS = 0.001
 _STATE_MS, _GUARD_MS, _CONTROL_MS = 5, 2, 20
@@ -56,10 +56,10 @@ class Rig:
         self.log: list[tuple[int, str]] = []
         """Millisecond and what was logged then, by the loop or by the guard."""
         self.wire: Wire = lambda ms, sent: sent
-        self.brain_alive = self.brain_runs = True
+        self.loop_alive = self.brain_runs = True
         self.brain_clock_s = self.guard_clock_s = 0.0
         """What the clocks are off."""
-        self._told: Told | None = None
+        self._told: StampedOrder | None = None
         self._waiting: list[np.ndarray] = []
         self._known = 0
         self._given = -1.0
@@ -78,7 +78,7 @@ class Rig:
             sensed = replace(sensed, tick=self.ms, keys=self.keys)
             sent = [unitree.state(sensed, mode_machine=5)]
         self._waiting += self.wire(self.ms, sent)
-        if self.ms % _CONTROL_MS == _OFFSET_MS and self.brain_alive and self.brain_runs:
+        if self.ms % _CONTROL_MS == _OFFSET_MS and self.loop_alive and self.brain_runs:
             self._control()
         if self.ms % _GUARD_MS == 0:
             self._protect()
@@ -96,12 +96,12 @@ class Rig:
         self.log += [(self.ms, event.message) for event in events[self._known :]]
         self._known = len(events)
         if order is not None:
-            self._told = Told(now, order)
+            self._told = StampedOrder(now, order)
 
     def _protect(self) -> None:
         """A tick of the guard; what it writes reaches the motors."""
         now = self.ms * MS + self.guard_clock_s
-        order = self.guard.tick(now, self._waiting, self._told, self.brain_alive)
+        order = self.guard.tick(now, self._waiting, self._told, self.loop_alive)
         self._waiting, self._told = [], None
         for event in self.guard.events:
             self.log.append((self.ms, f"guard: {event.event}: {event.reason}"))

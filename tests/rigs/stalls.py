@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from spectral_skills.runtime.priority import come_first
+from spectral_skills.runtime.pipe import raise_priority
 
 _PERIOD_S = 0.001
 _LATE_S = 0.002
@@ -69,7 +69,7 @@ class Stalls:
 
 def _watch(core: int, file: Path) -> None:
     os.sched_setaffinity(0, {core})
-    come_first(80)  # before everything that is being watched
+    raise_priority(80)  # before everything that is being watched
     with file.open("ab", buffering=0) as noted:
         due, parent = time.monotonic(), os.getppid()
         while os.getppid() == parent:

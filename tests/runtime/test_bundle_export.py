@@ -21,8 +21,9 @@ from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
 from spectral_skills.robot import g1
 from spectral_skills.runtime import export as module
-from spectral_skills.runtime import graphs, parity
-from spectral_skills.runtime.corpus_bank import RELEASED_FILE, CorpusBank
+from spectral_skills.runtime import graphs
+from spectral_skills.runtime import graphs as parity
+from spectral_skills.runtime.bases import RELEASED_FILE, CorpusBank
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import PRETRAINED, SkillModel
 from spectral_skills.spectral.direction_file import Directions

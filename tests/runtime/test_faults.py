@@ -33,7 +33,7 @@ def test_fault(case, bundle):
 def test_a_drive_without_reflexes_is_found_out(bundle, monkeypatch):
     """The same checks tell when a guard lets everything pass."""
     monkeypatch.setattr(
-        "spectral_skills.runtime.reflexes.danger", lambda sensed, limits: None
+        "spectral_skills.runtime.guard.danger", lambda sensed, limits: None
     )
     monkeypatch.setattr(
         "spectral_skills.control.loop.danger", lambda sensed, limits: None
@@ -45,7 +45,7 @@ def test_a_drive_without_reflexes_is_found_out(bundle, monkeypatch):
 def test_orders_beyond_limits_are_found_out(bundle, monkeypatch):
     """Even if all of the program takes them for sendable."""
     far = Order(np.full(29, 9.0), np.ones(29), np.ones(29))
-    for module in ("runtime.reflexes", "control.loop"):
+    for module in ("runtime.guard", "control.loop"):
         monkeypatch.setattr(f"spectral_skills.{module}.sendable", lambda order: True)
 
     def inject(case):

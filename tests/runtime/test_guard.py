@@ -13,9 +13,8 @@ from messages import standing
 from spectral_skills.control.safety import LIMITS, Fault, Key, Order, Sensed, sendable
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.guard import PERIOD_S, Guard, Log, Process
-from spectral_skills.runtime.pipe import BrainEnd, GuardEnd, Report, Told, pair
-from spectral_skills.runtime.reflexes import Event
+from spectral_skills.runtime.guard import PERIOD_S, Event, Guard, Log, Process
+from spectral_skills.runtime.pipe import GuardEnd, LoopEnd, Report, StampedOrder, pair
 
 HOLD = Order(g1.DEFAULT_JOINTS, g1.STIFFNESS, g1.DAMPING)
 STATE_S, ORDER_S = 0.004, 0.02
@@ -61,7 +60,7 @@ class World:
         if self.now - self.last_order >= ORDER_S - 1e-9:
             self.last_order = self.now
             order = self.order(HOLD)
-            told = None if order is None else Told(self.now, order)
+            told = None if order is None else StampedOrder(self.now, order)
         order = self.guard.tick(self.now, messages, told, self.alive)
         if order is not None:
             assert sendable(order)
@@ -189,7 +188,7 @@ def test_orders_made_without_states_do_not_pass():
     world.state = lost
     world.run(LIMITS.hold_s + 0.004)
     other = dataclasses.replace(HOLD, targets=HOLD.targets + 0.01)
-    order = world.guard.tick(world.now, [], Told(world.now, other), True)
+    order = world.guard.tick(world.now, [], StampedOrder(world.now, other), True)
     assert order is not None and (order.targets == HOLD.targets).all()
     assert ("last order held", Fault.LOST) in world.log
 
@@ -227,7 +226,7 @@ def test_bad_orders_never_pass(what, seed):
 def test_an_old_order_is_silence():
     """Orders that waited somewhere, after a pause of the guard."""
     world = at_work(3)
-    told = Told(world.now - 0.2, HOLD)
+    told = StampedOrder(world.now - 0.2, HOLD)
     state = unitree.state(robot_at(world.now + PERIOD_S), 5)
     world.guard.tick(world.now + PERIOD_S, [state], told, True)
     assert world.guard.fault == Fault.SILENT
@@ -300,7 +299,7 @@ def test_a_flood_of_bad_states_does_not_flood_the_log():
 def test_packets_keep_what_is_told():
     """Both ways, and the newest of several is what counts."""
     ends = pair()
-    brain, guard = BrainEnd(ends[0]), GuardEnd(ends[1])
+    brain, guard = LoopEnd(ends[0]), GuardEnd(ends[1])
     guard.send(Report(None, None, 0))
     assert brain.newest() == Report(None, None, 0)
     sensed = standing(7, keys=9)
@@ -312,7 +311,7 @@ def test_packets_keep_what_is_told():
     for field in dataclasses.fields(Sensed):
         told, got = getattr(sensed, field.name), getattr(report.sensed, field.name)
         assert np.array_equal(told, got), field.name
-    brain.send(Told(3.0, HOLD))
+    brain.send(StampedOrder(3.0, HOLD))
     told = guard.newest()
     assert told is not None and told.sent_s == 3.0
     assert np.array_equal(told.order.targets, HOLD.targets)

@@ -18,7 +18,7 @@ from spectral_skills.control.safety import Limits, Order
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import RobotLink
-from spectral_skills.runtime.guarded import GuardedRobot
+from spectral_skills.runtime.drive import GuardedRobot
 
 HOLD = Order(g1.DEFAULT_JOINTS, g1.STIFFNESS, g1.DAMPING)
 OTHER = Order(g1.DEFAULT_JOINTS + 0.01, g1.STIFFNESS, g1.DAMPING)
@@ -30,7 +30,7 @@ PATIENCE_S = 10.0
 
 BRAIN = """
 import sys, time
-from spectral_skills.runtime.guarded import GuardedRobot
+from spectral_skills.runtime.drive import GuardedRobot
 from spectral_skills.control.safety import Order
 from spectral_skills.control.safety import Limits
 from spectral_skills.robot import g1

@@ -7,7 +7,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.robot import g1
-from spectral_skills.runtime.base_clips import BLEND, blended, find, looped, moved
+from spectral_skills.runtime.bases import BLEND, blended, find, looped, moved
 from spectral_skills.skill.codes import encode_rows
 
 

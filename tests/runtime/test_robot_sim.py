@@ -8,8 +8,13 @@ import pytest
 from spectral_skills.control.safety import Key, Order, damped_stop
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.gantry import Gantry, Operator
-from spectral_skills.runtime.robot_sim import MODE_MACHINE, Kind, RobotSim
+from spectral_skills.runtime.robot_sim import (
+    MODE_MACHINE,
+    Gantry,
+    Kind,
+    Operator,
+    RobotSim,
+)
 
 HOLD = Order(g1.DEFAULT_JOINTS, g1.STIFFNESS, g1.DAMPING)
 

@@ -87,7 +87,7 @@ def test_the_layout_is_in_the_form_that_the_runtime_parses(exported, small_model
 
 
 def test_references_are_read_back_as_they_are(exported, small_models, clips):
-    from spectral_skills.runtime.base_clips import base_clips
+    from spectral_skills.runtime.bases import base_clips
 
     for base in base_clips(small_models.encoder, ("walk0", "walk1"), clips):
         folder = exported / sonic.REFERENCE / base.facts.name

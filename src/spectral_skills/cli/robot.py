@@ -38,7 +38,7 @@ def export(
     from spectral_skills.motion.corpus import Corpus
     from spectral_skills.runtime import export as bundles
     from spectral_skills.runtime import sonic as runtime
-    from spectral_skills.runtime.base_clips import NAMES
+    from spectral_skills.runtime.bases import NAMES
 
     clips = None if corpus is None else Corpus.open(corpus)
     names = tuple(bases or NAMES)
@@ -128,7 +128,7 @@ def drive(
     program = _program(opened, play, each, switch, direction, amplitude, say)
     if dds is not None:
         from spectral_skills.control.safety import Fault
-        from spectral_skills.runtime.brain import drive_robot
+        from spectral_skills.runtime.drive import drive_robot
 
         runtime, _ = drive_robot(opened, program, dds, domain, seconds, out)
         return int(runtime.fault not in (Fault.OVER, Fault.OPERATOR))
@@ -309,7 +309,7 @@ def robot_sim(
     from dataclasses import asdict
 
     from spectral_skills.runtime.dds import RobotLink
-    from spectral_skills.runtime.priority import come_first
+    from spectral_skills.runtime.pipe import raise_priority
     from spectral_skills.runtime.robot_sim import RobotSim, run
 
     if out is not None:
@@ -325,7 +325,7 @@ def robot_sim(
     )
     command = f"spectral drive --dds {dds}" + (f" --domain {domain}" if domain else "")
     print(f"a G1 hangs in its gantry; drive it with `{command}`", flush=True)
-    come_first(60)  # a robot does not wait for programs
+    raise_priority(60)  # a robot does not wait for programs
     run(sim, seconds)
     if out is not None and sim.moments:
         _write(out, sim.arrays())

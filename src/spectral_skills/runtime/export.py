@@ -26,10 +26,15 @@ from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.planner.model import Planner, check_text
 from spectral_skills.planner.text import TextEncoder, TextStates, text_encoder
 from spectral_skills.robot import g1
-from spectral_skills.runtime import graphs, parity
-from spectral_skills.runtime.base_clips import NAMES, BaseClip, base_clips
-from spectral_skills.runtime.corpus_bank import RELEASED_FILE, CorpusBank
-from spectral_skills.runtime.parity import Observed
+from spectral_skills.runtime import graphs
+from spectral_skills.runtime.bases import (
+    NAMES,
+    RELEASED_FILE,
+    BaseClip,
+    CorpusBank,
+    base_clips,
+)
+from spectral_skills.runtime.graphs import Observed
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.observations import ACTION_LIMIT, HISTORY
 from spectral_skills.tracking.policy import PHASE
@@ -83,9 +88,9 @@ def export(
         text = _write_planner(models, words, folder)
         stage("comparison")
         rows = [clip.motion.rows for clip in clips[:FOLLOWED]]
-        observed = parity.observe(models.controller, models.skill_encoder, rows)
+        observed = graphs.observe(models.controller, models.skill_encoder, rows)
         differences = _differences(models, folder, joint_order, observed, text)
-        parity.check(differences)
+        graphs.check(differences)
         write_file(folder / bundle.BASES, save(_arrays(clips)))
         bank.save(folder / bundle.SUPPORT)
         if models.directions is not None:
@@ -169,7 +174,7 @@ def _differences(
     """Of each graph, as run time reads it."""
     controller = bundle.Controller(folder / bundle.CONTROLLER, order)
     encoder = bundle.Encoder(folder / bundle.ENCODER)
-    largest = parity.largest_difference
+    largest = graphs.largest_difference
     senses = zip(seen.history, seen.command, strict=True)
     places = zip(seen.rows, seen.robot, strict=True)
     found = {

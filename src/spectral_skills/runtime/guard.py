@@ -1,10 +1,12 @@
-"""The guard between the control loop and the motors, a process of its own.
+"""The guard between the control loop and the motors: a process of its own.
 
-    robot  <- DDS, 500 a second ->  guard  <- packets ->  control loop, 50 a second
+    robot  <- DDS, 500 Hz ->  guard  <- packets ->  control loop, 50 Hz
 
-It lets good states pass to the control loop and writes the loop's newest order if that
-is within limits; `Guard` in reflexes.py decides. Started by `GuardedRobot`, it ignores
-Ctrl-C and outlives the control loop for a while.
+It passes good states on to the control loop, and writes the loop's newest order if that
+is within limits. Whatever happens to the control loop or to the robot's states, the
+motors brake within a tick or two of the times that `Limits` gives. Only a new start
+leads out of a stop. `Guard` decides, in time that is passed to it; `Process` runs it.
+The process ignores Ctrl-C and outlives the control loop for a while.
 """
 
 import argparse
@@ -17,27 +19,158 @@ import threading
 import time
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
-from spectral_skills.control.safety import Fault, Limits, damped_stop
+import numpy as np
+
+from spectral_skills.control.safety import (
+    HOLD_KEY,
+    LIMITS,
+    START_KEY,
+    Fault,
+    Gate,
+    Limits,
+    Order,
+    Sensed,
+    damped_stop,
+    danger,
+    sendable,
+    stopped_by_hand,
+)
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import DriverLink
-from spectral_skills.runtime.pipe import GuardEnd, Report
-from spectral_skills.runtime.priority import come_first
-from spectral_skills.runtime.reflexes import Event, Guard
+from spectral_skills.runtime.pipe import GuardEnd, Report, StampedOrder, raise_priority
+
+
+class Event(NamedTuple):
+    """A line of the log."""
+
+    time_s: float
+    event: str
+    reason: str = ""
+
+
+class Guard:
+    """Passes states and orders on, or stops the robot."""
+
+    def __init__(self, by_hand: bool = True, limits: Limits = LIMITS):
+        """With `by_hand` the dead man's key must be held from the operator's start on."""
+        self.fault: Fault | None = None
+        """Reason why the robot was stopped."""
+        self.mode_machine = 0
+        self.events: list[Event] = []
+        """Events of the last tick."""
+        self._by_hand, self._limits = by_hand, limits
+        self._gate = Gate(limits)
+        self._now: float | None = None
+        self._started = False
+        self._order: Order | None = None
+        self._ordered_s = 0.0
+        self._logged_s: dict[str, float] = {}
+
+    @property
+    def sensed(self) -> Sensed | None:
+        """Newest state that passed the checks."""
+        return self._gate.last
+
+    def tick(
+        self,
+        now: float,
+        messages: list[np.ndarray],
+        order: StampedOrder | None,
+        loop_alive: bool,
+    ) -> Order | None:
+        """Return the order for the motors; None before the first state of a robot."""
+        self.events = []
+        before, self._now = self._now, now
+        fresh = [s for m in messages if (s := self._admit(now, m)) is not None]
+        faults = [Fault.GONE] if not loop_alive else []
+        faults += [f for s in fresh if (f := self._danger(now, s)) is not None]
+        if self._order is not None and not (
+            before is None or 0.0 <= now - before <= self._limits.lost_s
+        ):
+            faults.append(Fault.CLOCK)
+        if order is not None and not self._take(now, order):
+            faults.append(Fault.ORDER)
+        faults += self._overdue(now)
+        if faults:
+            self.stop(now, faults[0])
+        if self.sensed is None:
+            return None
+        if self.fault is not None or self._order is None or self._order.damped:
+            return damped_stop(self.sensed.joints)
+        return self._order
+
+    def stop(self, now: float, fault: Fault, why: str = "") -> None:
+        """Let the motors brake from now on."""
+        if self.fault is None:
+            self.fault = fault
+            self.events.append(Event(now, "stopped", why or str(fault)))
+
+    def _admit(self, now: float, message: np.ndarray) -> Sensed | None:
+        if not unitree.intact(message):
+            self.log(now, "not taken", Fault.WRONG_CRC)
+            return None
+        sensed = unitree.sensed(message, now)
+        first = self._gate.last is None
+        if (fault := self._gate.refuse(sensed)) is not None:
+            self.log(now, "not taken", fault)
+            return None
+        if first:
+            self.events.append(Event(now, "first state"))
+        self.mode_machine = int(message["mode_machine"])
+        return sensed
+
+    def _danger(self, now: float, sensed: Sensed) -> Fault | None:
+        if not self._started and sensed.keys & START_KEY and sensed.keys & HOLD_KEY:
+            self._started = True
+            self.events.append(Event(now, "started by hand"))
+        must_hold = self._by_hand and self._started
+        return stopped_by_hand(sensed, must_hold) or danger(sensed, self._limits)
+
+    def _take(self, now: float, order: StampedOrder) -> bool:
+        """Accept a new order, unless it was made without a recent state."""
+        if not sendable(order.order):
+            return False
+        # A stamp from the future would be believed for too long.
+        self._ordered_s = min(order.sent_s, now)
+        if self._gate.age_s(now) <= self._limits.hold_s:
+            if self._order is None:
+                self.events.append(Event(now, "first order"))
+            self._order = order.order
+        return True
+
+    def _overdue(self, now: float) -> list[Fault]:
+        """Return the faults of messages that should have arrived by now."""
+        if self._order is None or self.fault is not None:
+            return []
+        age, limits = self._gate.age_s(now), self._limits
+        if age > limits.hold_s:
+            self.log(now, "last order held", Fault.LOST)
+        lost = [Fault.LOST] if age > limits.lost_s else []
+        silent = now - self._ordered_s > limits.silent_s
+        return lost + ([Fault.SILENT] if silent else [])
+
+    def log(self, now: float, event: str, reason: str, key: str = "") -> None:
+        """Log an event that may happen in every tick, at most once a second."""
+        key = key or str(reason)
+        if now - self._logged_s.get(key, -np.inf) >= 1.0:
+            self._logged_s[key] = now
+            self.events.append(Event(now, event, str(reason)))
+
 
 PERIOD_S = 0.002
 LINGER_S = 10.0
-"""So long motors are told to brake after the control loop has gone."""
+"""Time for which the motors brake after the control loop has ended."""
 LATE_S = 0.005
-"""A tick that begins so much later than planned is logged."""
+"""Delay from which a late tick is logged."""
 
 
 class Log:
-    """Events as lines of JSON; what a person must know also on standard error.
+    """Writes events as lines of JSON, and important ones on standard error.
 
-    A thread writes them: neither a slow disk nor a halted terminal holds up the loop,
-    and one that is gone does not end it.
+    A thread writes them, so that neither a slow disk nor a halted terminal delays the
+    loop, and a closed one does not end it.
     """
 
     def __init__(self, file: TextIO | None):
@@ -49,7 +182,7 @@ class Log:
         self._events.put(event)
 
     def close(self) -> None:
-        """Write what is left, if that can be done soon."""
+        """Write the remaining events, if that takes less than a second."""
         self._events.put(None)
         self._thread.join(timeout=1.0)
 
@@ -69,10 +202,10 @@ class Process:
     def __init__(self, guard: Guard, link: DriverLink, end: GuardEnd, log: Log):
         self._guard, self._link, self._end, self._log = guard, link, end, log
         self.terminated = False
-        """Whether it has been told to end."""
+        """Whether the process was asked to end."""
 
     def run(self, linger_s: float) -> None:
-        """Ticks until the control loop has been gone for a while."""
+        """Tick until the control loop has been gone for `linger_s`."""
         due, gone_s = time.monotonic(), None
         while gone_s is None or due - gone_s < linger_s:
             if (wait := due - time.monotonic()) > 0:
@@ -80,20 +213,21 @@ class Process:
             now = time.monotonic()
             try:
                 self._tick(now)
-            except Exception as error:  # whatever it is, the motors must hear of it
+            except Exception as error:  # whatever it is, the motors must brake
                 self._brake(now, f"{type(error).__name__}: {error}")
             if now - due > LATE_S:
                 late = f"{1e3 * (now - due):.1f} ms"
-                self._guard.tell(now, "late tick", late, "late")
+                self._guard.log(now, "late tick", late, "late")
             self._report()
             if gone_s is None and (self.terminated or not self._end.open):
                 gone_s = now
-            # Ticks that were missed are not made up for.
+            # Missed ticks are not made up for.
             due = max(due + PERIOD_S, now)
 
     def _tick(self, now: float) -> None:
-        guard, messages, told = self._guard, self._link.states(), self._end.newest()
-        order = guard.tick(now, messages, told, self._end.open and not self.terminated)
+        guard, messages, newest = self._guard, self._link.states(), self._end.newest()
+        loop_alive = self._end.open and not self.terminated  # as `newest` found it
+        order = guard.tick(now, messages, newest, loop_alive)
         if order is not None:
             self._link.send(unitree.command(order, guard.mode_machine))
         self._end.send(Report(guard.sensed, guard.fault, guard.mode_machine))
@@ -126,11 +260,11 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="file of JSON lines")
     given = parser.parse_args()
     file = given.log and given.log.open("a", buffering=1)
-    # Threads begun from here on come first too: whoever holds the interpreter's lock
-    # must not wait for other programs.
-    first = come_first(50)
+    # Threads started from here on inherit the priority: whichever of them holds the
+    # interpreter's lock must not wait for other programs.
+    prioritised = raise_priority(50)
     log = Log(file)
-    if not first:
+    if not prioritised:
         log(Event(time.monotonic(), "no real-time priority"))
     link = DriverLink(given.interface, given.domain)
     end = GuardEnd(socket.socket(fileno=given.fd))

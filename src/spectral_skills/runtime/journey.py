@@ -7,7 +7,7 @@ import numpy as np
 from spectral_skills.control.loop import ControlLoop, Timing, drive
 from spectral_skills.control.rollout import FALL_M, Rollout, fallen
 from spectral_skills.control.simulated import SimulatedRobot
-from spectral_skills.runtime.gantry import Gantry
+from spectral_skills.runtime.robot_sim import Gantry
 
 HELD_STEPS = 25
 """Number of steps under control before the gantry lets go."""

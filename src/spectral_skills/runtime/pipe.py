@@ -1,5 +1,7 @@
-"""What the control loop and the guard tell each other: packets of fixed size."""
+"""Packets of fixed size between the control loop and the guard."""
 
+import gc
+import os
 import socket
 from typing import NamedTuple
 
@@ -36,37 +38,37 @@ _REPORT = np.dtype(
 )
 
 
-class Told(NamedTuple):
-    """An order on its way."""
+class StampedOrder(NamedTuple):
+    """An order and the time at which it was sent."""
 
     sent_s: float
-    """When, by the monotonic clock."""
+    """Time of sending, by the monotonic clock."""
     order: Order
 
 
 class Report(NamedTuple):
-    """What the guard tells the control loop."""
+    """The guard's message to the control loop."""
 
     sensed: Sensed | None
-    """The newest state that passed."""
+    """Newest state that passed the checks."""
     fault: Fault | None
-    """Why it stopped the robot."""
+    """Reason why the guard stopped the robot."""
     mode_machine: int
-    """What the robot calls itself."""
+    """Machine type that the robot reports."""
 
 
-def _pack_order(told: Told) -> bytes:
+def _pack_order(order: StampedOrder) -> bytes:
     packet = np.zeros((), _ORDER)
-    packet["sent_s"] = told.sent_s
+    packet["sent_s"] = order.sent_s
     for name in ("targets", "stiffness", "damping"):
-        packet[name] = getattr(told.order, name)
+        packet[name] = getattr(order.order, name)
     return packet.tobytes()
 
 
-def _unpack_order(data: bytes) -> Told:
+def _unpack_order(data: bytes) -> StampedOrder:
     packet = np.frombuffer(data, _ORDER)[0]
     parts = (packet[name] for name in ("targets", "stiffness", "damping"))
-    return Told(float(packet["sent_s"]), Order(*parts))
+    return StampedOrder(float(packet["sent_s"]), Order(*parts))
 
 
 def _pack_report(report: Report) -> bytes:
@@ -102,24 +104,24 @@ def _unpack_report(data: bytes) -> Report:
 
 
 class _End:
-    """One end of a pair of sockets; nothing here ever waits."""
+    """One end of a pair of sockets. No call blocks."""
 
     def __init__(self, end: socket.socket):
         end.setblocking(False)
         self.socket, self.open = end, True
         self.open: bool
-        """Whether the other end is there."""
+        """Whether the other end still exists."""
 
     def _send(self, data: bytes) -> None:
         try:
             self.socket.send(data)
         except BlockingIOError:
-            pass  # the other side is behind: it will get a newer one
+            pass  # the other side is slow: it will get a newer packet
         except OSError:
             self.open = False
 
     def _newest(self) -> bytes | None:
-        """The last packet of those that wait; older ones count no more."""
+        """Return the last waiting packet and drop the older ones."""
         newest = None
         while self.open:
             try:
@@ -135,11 +137,11 @@ class _End:
         return newest
 
 
-class BrainEnd(_End):
+class LoopEnd(_End):
     """The control loop's end."""
 
-    def send(self, told: Told) -> None:
-        self._send(_pack_order(told))
+    def send(self, order: StampedOrder) -> None:
+        self._send(_pack_order(order))
 
     def newest(self) -> Report | None:
         data = self._newest()
@@ -152,11 +154,27 @@ class GuardEnd(_End):
     def send(self, report: Report) -> None:
         self._send(_pack_report(report))
 
-    def newest(self) -> Told | None:
+    def newest(self) -> StampedOrder | None:
         data = self._newest()
         return None if data is None else _unpack_order(data)
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected sockets that keep packets whole."""
+    """Return two connected sockets that keep packets whole."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def raise_priority(priority: int, thread: int = 0) -> bool:
+    """Give this thread real-time priority; return False where that is not allowed.
+
+    `thread` is the native number of another thread to give it to.
+    """
+    # Collecting garbage would pause a loop that must not be late.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
+    except (OSError, AttributeError):
+        return False
+    return True

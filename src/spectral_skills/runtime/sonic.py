@@ -28,11 +28,10 @@ from spectral_skills.motion.kinematics import (
     link_velocities,
 )
 from spectral_skills.robot import g1
-from spectral_skills.runtime import graphs, parity
-from spectral_skills.runtime.base_clips import NAMES, BaseClip, base_clips
+from spectral_skills.runtime import graphs
+from spectral_skills.runtime.bases import NAMES, BaseClip, base_clips
 from spectral_skills.runtime.export import FOLLOWED, stages
-from spectral_skills.runtime.graphs import to_onnx
-from spectral_skills.runtime.parity import Observed
+from spectral_skills.runtime.graphs import Observed, to_onnx
 from spectral_skills.tracking.observations import HISTORY, phase
 from spectral_skills.tracking.policy import PHASE, Controller
 
@@ -96,9 +95,9 @@ def export(
         write_file(folder / LAYOUT, layout(models.controller))
         stage("comparison")
         rows = [clip.motion.rows for clip in clips[:FOLLOWED]]
-        seen = parity.observe(models.controller, models.skill_encoder, rows)
+        seen = graphs.observe(models.controller, models.skill_encoder, rows)
         differences = {POLICY: _difference(folder / POLICY, seen)}
-        parity.check(differences)
+        graphs.check(differences)
     return differences
 
 
@@ -157,7 +156,7 @@ def _difference(path: Path, seen: Observed) -> float:
         return action[g1.ISAACLAB_TO_MUJOCO]
 
     senses = zip(seen.history, seen.command, strict=True)
-    return parity.largest_difference(act, senses, seen.action)
+    return graphs.largest_difference(act, senses, seen.action)
 
 
 def _write_clip(folder: Path, clip: BaseClip, hold: int) -> None:

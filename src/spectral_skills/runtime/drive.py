@@ -1,17 +1,29 @@
-"""A robot behind the guard, as the control loop sees it."""
+"""Driving a robot over DDS: the control loop and, through the guard, its robot."""
 
 import contextlib
 import json
 import select
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.loop import (
+    RAMP_S,
+    ControlLoop,
+    Event,
+    State,
+    Timing,
+    drive,
+)
+from spectral_skills.control.mixer import Mixer
 from spectral_skills.control.safety import (
     LIMITS,
     Fault,
@@ -21,25 +33,31 @@ from spectral_skills.control.safety import (
     damped_stop,
     sendable,
 )
+from spectral_skills.control.streams import ThreadedPlanner
 from spectral_skills.runtime import guard, unitree
 from spectral_skills.runtime.dds import command_sender
-from spectral_skills.runtime.pipe import BrainEnd, Report, Told, pair
+from spectral_skills.runtime.pipe import (
+    LoopEnd,
+    Report,
+    StampedOrder,
+    pair,
+    raise_priority,
+)
 
 _START_S = 20.0
-"""For a guard to begin."""
+"""Time that a guard may take to start."""
 _WATCH_S = 0.004
-"""Between looks at whether the guard still ticks; its end is noticed at once."""
+"""Interval of checks that the guard still ticks; its end is noticed at once."""
 _REPEAT_S = 0.006
-"""A guard that has not ticked for so long is helped out."""
+"""Silence of the guard after which the last order is repeated past it."""
 
 
 class GuardedRobot:
-    """Starts a guard, talks to the robot through it, and brakes if it is lost.
+    """A robot behind a guard, which it starts; brakes if the guard is lost.
 
-    A thread watches the guard, with a writer that has been known to the robot from the
-    start. While the guard does not tick, the thread repeats the last order; if it goes
-    on like this, or the guard ends, it makes sure that the guard is dead and tells the
-    motors to brake.
+    A thread watches the guard. It has a writer that the robot has known from the start.
+    While the guard does not tick, the thread repeats the last order; if that lasts, or
+    if the guard ends, it kills the guard and lets the motors brake.
     """
 
     def __init__(
@@ -67,28 +85,28 @@ class GuardedRobot:
             start_new_session=True,
         )
         its.close()
-        self._end, self._lock, self._limits = BrainEnd(mine), threading.Lock(), limits
+        self._end, self._lock, self._limits = LoopEnd(mine), threading.Lock(), limits
         self._report: Report | None = None
         self._report_s = 0.0
         self._given = -np.inf
         self._order: Order | None = None
         self._braking = self._closed = False
         self.alive = True
-        """Whether the guard is at work."""
+        """Whether the guard is running."""
         self._await()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
         self.watcher = self._thread.native_id or 0
-        """The thread's number; it must not wait for other programs either."""
+        """Native number of the watching thread, which needs priority too."""
 
     @property
     def fault(self) -> Fault | None:
-        """Why the guard has stopped the robot."""
+        """Reason why the guard stopped the robot."""
         report = self._report
         return None if report is None else report.fault
 
     def read(self) -> Sensed | None:
-        """The newest state, if there is a new one."""
+        """Return the newest state, if there is a new one."""
         self._look()
         sensed = None if self._report is None else self._report.sensed
         if sensed is None or sensed.time_s <= self._given:
@@ -97,24 +115,24 @@ class GuardedRobot:
         return sensed
 
     def write(self, order: Order) -> None:
-        """What motors are told until the next order."""
+        """Send the order that holds until the next one."""
         if self._braking:
             order = damped_stop(order.targets)
         if self.alive:
             now = time.monotonic()
-            # A guard that hangs does not take it, so that it is not the last they got.
+            # A guard that hangs does not pass the order on: motors have an older one.
             if now - self._report_s <= _REPEAT_S:
                 self._order = order
-            self._end.send(Told(now, order))
+            self._end.send(StampedOrder(now, order))
 
     def brake(self) -> None:
-        """Motors only brake from now on, whatever orders say; a signal may call it."""
+        """Let the motors brake from now on, whatever orders follow; safe in a signal."""
         self._braking = True
         if (report := self._report) is not None and report.sensed is not None:
             self.write(damped_stop(report.sensed.joints))
 
     def close(self) -> None:
-        """Leave; the guard brakes the robot for a while before it ends."""
+        """Leave the robot to the guard, which brakes it for a while and ends."""
         self._closed = True
         self._thread.join()
         self._end.socket.close()
@@ -158,11 +176,81 @@ class GuardedRobot:
         self._send(order if order is not None and sendable(order) else None)
 
     def _send(self, order: Order | None) -> None:
-        """An order past the guard; None is to brake."""
+        """Send an order past the guard; None brakes."""
         report = self._report
         if report is None or report.sensed is None:
-            return  # no robot has told of itself
+            return  # no state has arrived yet
         if order is None:
             order = damped_stop(report.sensed.joints)
         with contextlib.suppress(Exception):  # nothing else is left to try
             self._standby(unitree.command(order, report.mode_machine))
+
+
+_FOREVER_S = 1e7
+_BRAKE_S = 1.0
+"""Time for which the loop itself brakes before it leaves that to the guard."""
+
+
+def drive_robot(
+    bundle: Bundle,
+    begin: Callable[[Mixer], None],
+    interface: str,
+    domain: int,
+    seconds: float | None = None,
+    out: Path | None = None,
+    ramp_s: float = RAMP_S,
+) -> tuple[ControlLoop, Timing]:
+    """Drive from the robot's first state to the damped stop that ends every drive."""
+    planner = bundle.planner()
+    live = None if planner is None else ThreadedPlanner(planner)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    log = _Log(None if out is None else out / "drive.jsonl")
+    loop = ControlLoop(bundle, live, begin=begin, by_hand=True, ramp_s=ramp_s, log=log)
+    asked: list[Fault] = []
+    logged = None if out is None else out / "guard.jsonl"
+    robot = GuardedRobot(interface, domain, log=logged)
+
+    def stop_asked(*_) -> None:
+        asked.append(Fault.OPERATOR)
+        robot.brake()  # the loop's next step is up to a period away
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop_asked)
+    print("press start on the remote, holding R1, once the robot has its pose")
+
+    def after(loop: ControlLoop) -> bool:
+        fault = asked[0] if asked else robot.fault
+        if not robot.alive:
+            fault = Fault.GUARD
+        if fault is not None:
+            loop.stop(time.monotonic(), fault)
+        return loop.state is State.STOPPED
+
+    raise_priority(45, robot.watcher)  # below the guard's
+    raise_priority(40)
+    try:
+        timing = drive(loop, robot, seconds or _FOREVER_S, after)
+        if loop.state is not State.STOPPED:
+            loop.stop(time.monotonic(), Fault.OVER)
+        drive(loop, robot, _BRAKE_S)
+    finally:
+        robot.close()
+        log.close()
+    return loop, timing
+
+
+class _Log:
+    """Prints events, and writes them to a file as lines of JSON."""
+
+    def __init__(self, path: Path | None):
+        self._file = None if path is None else path.open("a", buffering=1)
+
+    def __call__(self, event: Event) -> None:
+        print(f"{event.state:8s}{event.message}", flush=True)
+        if self._file is not None:
+            self._file.write(json.dumps(event._asdict()) + "\n")
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
