@@ -126,7 +126,7 @@ class GuardedRobot:
             self._end.send(StampedOrder(now, order))
 
     def brake(self) -> None:
-        """Let the motors brake from now on, whatever orders follow; safe in a signal."""
+        """Let the motors brake from now on; a signal handler may call it."""
         self._braking = True
         if (report := self._report) is not None and report.sensed is not None:
             self.write(damped_stop(report.sensed.joints))

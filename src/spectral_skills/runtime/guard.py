@@ -54,7 +54,7 @@ class Guard:
     """Passes states and orders on, or stops the robot."""
 
     def __init__(self, by_hand: bool = True, limits: Limits = LIMITS):
-        """With `by_hand` the dead man's key must be held from the operator's start on."""
+        """With `by_hand` the dead man's key must be held once the operator started."""
         self.fault: Fault | None = None
         """Reason why the robot was stopped."""
         self.mode_machine = 0
