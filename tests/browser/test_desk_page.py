@@ -15,8 +15,7 @@ from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.session import replay
 from spectral_skills.desk.engine import Engine
-from spectral_skills.desk.page import Page
-from spectral_skills.desk.server import open_server
+from spectral_skills.desk.page import Page, open_server
 from spectral_skills.robot import g1
 from spectral_skills.runtime.released import base_bundle
 
@@ -38,8 +37,8 @@ import json, sys
 for line in sys.stdin:
     asked = json.loads(line)
     cue = {"name": "squat", "knobs": [["s21", 1.5]]}
-    told = ["<img src=x> " + asked["text"]]
-    print(json.dumps({"id": asked["id"], "cues": [cue], "told": told}), flush=True)
+    answer = {"cues": [cue], "messages": ["<img src=x> " + asked["text"]]}
+    print(json.dumps({"id": asked["id"], **answer}), flush=True)
 """
 PATIENCE_S = 20.0
 

@@ -253,7 +253,7 @@ def test_a_clock_that_is_late_does_not_chase():
 def test_a_meter_of_a_corpus_whose_skills_are_all_alike():
     """Nothing there is any way apart; a skill beside them is far."""
     line: Any = SimpleNamespace(content="")
-    gui: Any = SimpleNamespace(add_html=lambda text: line)
+    gui: Any = SimpleNamespace(add_html=lambda *_, **__: line)
     support = Support(np.zeros((2, 4), np.float32), typical=0.0, far=0.0)
     engine: Any = SimpleNamespace(bundle=SimpleNamespace(support=support))
     frame: Any = SimpleNamespace(distance=0.25, measures=Measures(0, 0, 0, 0, 0, 0.7))

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from spectral_skills.control.schedules import RAMP_STEPS
-from spectral_skills.desk import presets
 from spectral_skills.desk.engine import Engine
-from spectral_skills.desk.files import Keeper
+from spectral_skills.desk.files import Keeper, Preset
 from spectral_skills.desk.folder import RunFolder, safe_stem
 
 ARM = "right_arm_1"
@@ -21,9 +20,7 @@ def engine(bundle) -> Engine:
 @pytest.fixture
 def mixed(engine) -> Engine:
     """A desk that is not as it was at first."""
-    presets.apply(
-        presets.Preset(1, engine.bundle.manifest.encoder, "jog", "squat"), engine
-    )
+    Preset(1, engine.bundle.manifest.encoder, "jog", "squat").apply(engine)
     engine.mixer.move(ARM, 1.75)
     engine.mixer.ramp(ARM, 50)
     engine.mixer.hear("turn", mute=True)
@@ -34,15 +31,15 @@ def mixed(engine) -> Engine:
 
 
 def test_a_desk_is_as_it_was(mixed, tmp_path):
-    """Faders, ramps, mutes, decks, fade and loop; strips at rest are left away."""
+    """Faders, ramps, mutes, decks, fade and loop; unused faders are omitted."""
     path = tmp_path / "mine.json"
-    presets.save(presets.taken(mixed), path)
+    Preset.of(mixed).save(path)
     stored = json.loads(path.read_text())
     assert len(stored["strips"]) == 2
     mixed.mixer.release()
     mixed.mixer.move("speed", 3.0)
     mixed.cross("a")
-    presets.apply(presets.load(path, mixed.bundle), mixed)
+    Preset.load(path, mixed.bundle).apply(mixed)
     arm = mixed.mixer.channel(ARM)
     assert (arm.position, arm.fader.ramp) == (1.75, 50)
     assert (
@@ -82,9 +79,9 @@ def strip(**values):
 )
 def test_a_wrong_preset_changes_nothing(mixed, tmp_path, wrong, told):
     """And says what is wrong, with the file's name."""
-    before = presets.taken(mixed)
+    before = Preset.of(mixed)
     path = tmp_path / "wrong.json"
-    presets.save(before, path)
+    before.save(path)
     stored = json.loads(path.read_text())
     wrong(stored)
     path.write_text(json.dumps(stored))
@@ -92,7 +89,7 @@ def test_a_wrong_preset_changes_nothing(mixed, tmp_path, wrong, told):
     Keeper(mixed, RunFolder(tmp_path), said.append).load_preset("wrong")
     mixed.do_posted()
     assert "wrong.json" in said[0] and told in said[0] and len(said) == 1
-    assert presets.taken(mixed) == before
+    assert Preset.of(mixed) == before
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "7", "[" * 5000, "\x00"])

@@ -9,7 +9,7 @@ from scripted import run, script
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.schedules import read_automation
 from spectral_skills.control.session import Recorder, automation, replay
-from spectral_skills.desk import film
+from spectral_skills.desk import files
 from spectral_skills.desk.engine import Engine
 
 LINES = [
@@ -119,13 +119,13 @@ def test_films_show_the_robot_beside_its_base(take, tmp_path, monkeypatch):
         drawn.append((record, path, more))
         return [path.with_suffix(".gif")]
 
-    monkeypatch.setattr("spectral_skills.desk.film.write_film", note)
+    monkeypatch.setattr("spectral_skills.plots.film.write_film", note)
     take.save(tmp_path / "take.npz")
     monkeypatch.setattr(
         "sys.argv", ["film", f"{tmp_path}/take.npz", f"{tmp_path}/take"]
     )
     monkeypatch.setattr("os.nice", lambda _: 0)
-    film.main()
+    files.main()
     (record, path, more), *_ = drawn
     assert path == tmp_path / "take" and more["caption"] == "blue: the base"
     np.testing.assert_allclose(record.robot[:, 0], take.robot[:, 0], atol=1e-6)

@@ -92,7 +92,7 @@ def test_what_is_not_understood_is_told(desk):
 
 def test_a_listener_that_dies_or_hangs_is_begun_anew(desk):
     """The reason is told, the next text is heard."""
-    assert "out of memory" in desk.say("die", "The robot goes on")
+    assert "out of memory" in desk.say("die", "The robot continues")
     desk.said.clear()
     desk.say("sit down", "as squat")
     desk.said.clear()
@@ -106,7 +106,7 @@ def test_a_listener_that_cannot_be_started_is_told(bundle):
     """By name."""
     desk = Desk(bundle)
     desk.talk._command = ("/no/such/program",)
-    assert "/no/such/program" in desk.say("walk", "The robot goes on")
+    assert "/no/such/program" in desk.say("walk", "The robot continues")
     desk.talk.close()
 
 

@@ -1,63 +1,184 @@
-"""Presets, takes, films and automation: the part of the page that keeps things."""
+"""Presets, takes, films and automation: the part of the page that keeps things.
 
+`python -m spectral_skills.desk.files TAKE FILM` films a take. It runs in a process of
+its own: drawing needs torch and a core, and the robot on the page needs neither.
+"""
+
+import math
+import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import viser
 
+from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.mixer import FADE, FADES
 from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.schedules import RAMP_STEPS
 from spectral_skills.control.session import automation
-from spectral_skills.desk import presets
-from spectral_skills.desk.engine import Engine
+from spectral_skills.desk.controls import Notify
+from spectral_skills.desk.engine import Deck, Engine
 from spectral_skills.desk.folder import RunFolder
+from spectral_skills.robot import g1
 
+VERSION = 1
+FARTHEST = 30.0
+"""Largest position of a fader; skills are about 7 long."""
+LONGEST_RAMP = 10 * g1.CONTROL_HZ
+LONGEST_FILM_S = 30.0
+"""Length of a film; of a longer take it shows the beginning."""
+_NICE = 10
+"""Niceness of the process that draws films."""
 _PRESET, _TAKE, _CSV = ".json", ".npz", ".csv"
 _NONE = "(none saved yet)"
 _RECORD, _STOP = "● Record a take", "■ Stop and save the take"
 
 
+@dataclass(frozen=True)
+class FaderSetting:
+    """A fader that is not at its default."""
+
+    position: float = 0.0
+    ramp: int = RAMP_STEPS
+    """Length of its ramp in control steps."""
+    mute: bool = False
+    solo: bool = False
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Positions of everything on a desk, kept as one JSON file."""
+
+    version: int
+    encoder: str
+    """Fingerprint: the directions of another encoder mean something else."""
+    a: str
+    b: str
+    live: Deck | None = None
+    fade: int = FADE
+    loop: bool = True
+    strips: dict[str, FaderSetting] = field(default_factory=dict)
+    """Faders that are not at their default, by the names of their directions."""
+
+    @classmethod
+    def of(cls, engine: Engine) -> "Preset":
+        """The desk as it is."""
+        decks, encoder = engine.decks, engine.bundle.manifest.encoder
+        strips = {
+            name: FaderSetting(one.position, one.fader.ramp, one.mute, one.solo)
+            for name, one in engine.mixer.channels.items()
+        }
+        used = {name: one for name, one in strips.items() if one != FaderSetting()}
+        more = decks.live, decks.fade, engine.mixer.loop, used
+        return cls(VERSION, encoder, decks.a, decks.b, *more)
+
+    def apply(self, engine: Engine) -> None:
+        """Set up a desk; faders take their ramps to get there."""
+        mixer = engine.mixer
+        mixer.release()
+        for channel in mixer.channels.values():
+            channel.fader.ramp = RAMP_STEPS
+        for name, strip in self.strips.items():
+            mixer.ramp(name, strip.ramp)
+            mixer.hear(name, mute=strip.mute, solo=strip.solo)
+            mixer.move(name, strip.position)
+        engine.decks.a, engine.decks.b = self.a, self.b
+        engine.fade(self.fade)
+        engine.loop(self.loop)
+        if self.live is not None:
+            engine.cross(self.live)
+
+    def save(self, path: Path) -> None:
+        write_file(path, configs.dumps(self))
+
+    @classmethod
+    def load(cls, path: Path, bundle: Bundle) -> "Preset":
+        """Read a preset for a bundle, or say what is wrong with it."""
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no preset here")
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            raise ValueError(f"{path}: no text, so no preset") from None
+        values = configs.parse(text, str(path))
+        version = values.get("version") if isinstance(values, dict) else None
+        if version != VERSION:
+            raise ValueError(
+                f"{path}: version {version!r}, this package reads {VERSION}"
+            )
+        preset = configs.from_dict(cls, values, str(path))
+        for wrong in _faults(preset, bundle):
+            raise ValueError(f"{path}: {wrong}")
+        return preset
+
+
+def _faults(preset: Preset, bundle: Bundle):
+    """What a bundle cannot do, found before anything is changed."""
+    encoder = bundle.manifest.encoder
+    if preset.encoder != encoder:
+        yield (
+            f"made for the encoder {preset.encoder}, and this bundle's is {encoder}; "
+            "open the bundle it was made with"
+        )
+    for deck in (preset.a, preset.b):
+        if deck not in bundle.bases:
+            yield f"no base {deck!r} here; there are {', '.join(bundle.bases)}"
+    if not FADES[0] <= preset.fade <= FADES[1]:
+        yield f"fade is {preset.fade} steps, must be {FADES[0]} to {FADES[1]}"
+    names = () if bundle.directions is None else bundle.directions.names
+    for name, strip in preset.strips.items():
+        if name not in names:
+            yield f"no direction {name!r} in this bundle"
+        if not math.isfinite(strip.position) or abs(strip.position) > FARTHEST:
+            yield f"{name} at {strip.position}, must be within ±{FARTHEST:g}"
+        if not 1 <= strip.ramp <= LONGEST_RAMP:
+            ramp = f"{name} has a ramp of {strip.ramp} steps"
+            yield f"{ramp}, must be 1 to {LONGEST_RAMP}"
+
+
 class Keeper:
     """Writes and reads the files of a run folder."""
 
-    def __init__(self, engine: Engine, folder: RunFolder, tell: Callable[[str], None]):
-        self._engine, self._folder, self._tell = engine, folder, tell
+    def __init__(self, engine: Engine, folder: RunFolder, notify: Notify):
+        self._engine, self._folder, self._notify = engine, folder, notify
         self._filming = threading.Lock()
         self.saved = folder.stems(_PRESET)
         """Names of the presets."""
 
     def save_preset(self, typed: str) -> None:
-        """Keep the desk as it is; one of the same name is replaced."""
+        """Save the desk as it is, in place of a preset of the same name."""
         path = self._folder.file(typed, _PRESET)
 
         def keep(engine: Engine) -> None:
-            presets.save(presets.taken(engine), path)
+            Preset.of(engine).save(path)
             self.saved = self._folder.stems(_PRESET)
-            self._tell(f"Saved {path}.")
+            self._notify(f"Saved {path}.")
 
-        self._engine.post(keep, self._tell)
+        self._engine.post(keep, self._notify)
 
     def load_preset(self, typed: str) -> None:
-        """Put the desk as it was; if anything is wrong with it, nothing changes."""
+        """Set up the desk by a preset; a preset with a fault changes nothing."""
         path = self._folder.file(typed, _PRESET)
         try:
-            preset = presets.load(path, self._engine.bundle)
+            preset = Preset.load(path, self._engine.bundle)
         except (ValueError, OSError, RecursionError) as error:
-            self._tell(f"Nothing was changed. {error}")
+            self._notify(f"Nothing was changed. {error}")
             return
-        self._engine.post(lambda engine: presets.apply(preset, engine), self._tell)
-        self._tell(f"Loaded {path}.")
+        self._engine.post(preset.apply, self._notify)
+        self._notify(f"Loaded {path}.")
 
     def record(self) -> None:
         """Begin a take."""
-        self._engine.post(lambda engine: engine.record(), self._tell)
+        self._engine.post(lambda engine: engine.record(), self._notify)
 
     def stop(self, typed: str) -> None:
-        """End the take, and keep it and its automation."""
+        """End the take, and save it and its automation."""
         done: list[Rollout | None] = []
         ended = threading.Event()
 
@@ -65,51 +186,49 @@ class Keeper:
             done.append(engine.stop_recording())
             ended.set()
 
-        self._engine.post(end, self._tell)
+        self._engine.post(end, self._notify)
         if not ended.wait(timeout=5.0) or done[0] is None:
-            self._tell("There is no take to save: the robot made no step.")
+            self._notify("There is no take to save: the robot made no step.")
             return
         take, path = done[0], self._folder.free(typed, _TAKE)
         take.save(path)
         write_file(path.with_suffix(_CSV), automation(take))
-        self._tell(
+        self._notify(
             f"Saved {take.seconds:.1f} s: {path}, and its faders in "
             f"{path.with_suffix(_CSV).name}. To run it again: spectral steer --take "
             f"{path} --out DIR"
         )
 
     def film(self, typed: str) -> None:
-        """Have the newest take of a name filmed; the robot goes on meanwhile."""
+        """Film the newest take of a name while the robot continues."""
         path = self._newest(typed)
         if path is None:
-            self._tell("There is no take to film; record one first.")
-            return
-        if not self._filming.acquire(blocking=False):
-            self._tell("One film at a time; another one is being drawn.")
-            return
-        threading.Thread(target=self._film, args=(path,), daemon=True).start()
+            self._notify("There is no take to film; record one first.")
+        elif not self._filming.acquire(blocking=False):
+            self._notify("One film at a time; another one is being drawn.")
+        else:
+            threading.Thread(target=self._film, args=(path,), daemon=True).start()
 
     def _newest(self, typed: str) -> Path | None:
-        """The last take that was saved under a name, or else at all."""
+        """The last take that was saved under a name, or else the last of all."""
         stem = self._folder.file(typed, "").name
         takes = [self._folder.file(name, _TAKE) for name in self._folder.stems(_TAKE)]
         ours = [path for path in takes if path.stem.startswith(stem)] or takes
         return max(ours, key=lambda path: path.stat().st_mtime, default=None)
 
     def _film(self, take: Path) -> None:
-        self._tell(f"Drawing a film of {take.name}, several times as long as it is …")
-        out = take.with_suffix("")
-        module = "spectral_skills.desk.film"
+        self._notify(f"Drawing a film of {take.name}; this takes a while …")
+        module, out = "spectral_skills.desk.files", take.with_suffix("")
         command = (sys.executable, "-m", module, str(take), str(out))
         try:
-            made = subprocess.run(command, capture_output=True, text=True)
+            done = subprocess.run(command, capture_output=True, text=True)
         finally:
             self._filming.release()
-        if made.returncode:
-            said = made.stderr.strip().splitlines()[-1:] or ["no reason was given"]
-            self._tell(f"The film failed: {said[0]}")
+        if done.returncode:
+            reason = done.stderr.strip().splitlines()[-1:] or ["no reason was given"]
+            self._notify(f"The film failed: {reason[0]}")
         else:
-            self._tell(f"Saved {', '.join(made.stdout.split())}.")
+            self._notify(f"Saved {', '.join(done.stdout.split())}.")
 
 
 class FilesView:
@@ -117,7 +236,8 @@ class FilesView:
 
     def __init__(self, gui: viser.GuiApi, keeper: Keeper, engine: Engine):
         self._keeper, self._engine = keeper, engine
-        self._name = gui.add_text("name", "take", hint="Of files in the run folder.")
+        hint = "Name of files in the run folder."
+        self._name = gui.add_text("name", "take", hint=hint)
         self._record = gui.add_button(_RECORD, color="red")
         self._record.on_click(self._on_record)
         film = gui.add_button("Film of the last take", icon=viser.Icon.MOVIE)
@@ -129,12 +249,10 @@ class FilesView:
 
     def sync(self) -> None:
         """Show what is recorded and saved."""
-        recording = self._engine.recorder is not None
-        label = _STOP if recording else _RECORD
+        label = _RECORD if self._engine.recorder is None else _STOP
         if self._record.label != label:
             self._record.label = label
-        options = self._options()
-        if self._presets.options != options:
+        if self._presets.options != (options := self._options()):
             self._presets.options = options
 
     def _options(self) -> tuple[str, ...]:
@@ -151,3 +269,18 @@ class FilesView:
             self._keeper.load_preset(self._presets.value)
         else:
             self._keeper.save_preset(self._name.value)
+
+
+def main() -> None:
+    """Film a take, given the path of the film without its suffix."""
+    from spectral_skills.plots.film import write_film
+
+    os.nice(_NICE)
+    take, path = (Path(argument) for argument in sys.argv[1:])
+    record = replace(Rollout.load(take), names=(path.stem,))
+    films = write_film(record, path, most_s=LONGEST_FILM_S, caption="blue: the base")
+    print(*films, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,12 @@
-"""The page: a viser server, its panels, and the thread that keeps them true.
+"""The page: a viser server, its panels, and the thread that keeps them up to date.
 
-All browsers share one desk. Nothing here is asked by the robot: the page reads the
+All browsers share one desk. The robot never waits for the page: the page reads the
 engine's newest frame as often as it can be drawn, and posts what people do.
 """
 
-import html
+import errno
 import io
+import socket
 import threading
 import time
 from collections import deque
@@ -17,29 +18,28 @@ from typing import Literal
 import numpy as np
 import viser
 
-from spectral_skills.desk.decks import DecksView, Transport
+from spectral_skills.desk.controls import DecksView, HtmlPanel, Transport
 from spectral_skills.desk.engine import Engine, Frame, Live
 from spectral_skills.desk.files import FilesView, Keeper
 from spectral_skills.desk.folder import RunFolder
 from spectral_skills.desk.meters import Charts, Readouts, Status
-from spectral_skills.desk.scene import Stage, View, aim
-from spectral_skills.desk.server import address, open_server
+from spectral_skills.desk.scene import SceneView, View, aim
 from spectral_skills.desk.strips import Strips
 from spectral_skills.desk.talk import Talk
 
+PORT = 8080
+_PORTS_TRIED = 50
 _DRAW_S, _PANEL_S, _CHART_S = 1 / 25, 1 / 5, 1 / 4
-"""Between pictures, between numbers, between charts."""
+"""Periods of pictures, of numbers and of charts."""
 _BEHIND, _MORE, _LESS, _SLOWEST = 0.99, 1.03, 0.99, 10.0
-"""Under this real-time factor pictures come less and less often, above it more and more
-so: factors of the time between them, from one to the next, and the largest in all."""
+"""Below this real-time factor the period of pictures grows by the second number from
+one picture to the next, above it shrinks by the third, up to the fourth in total."""
 _LEFT_PX, _RIGHT_PX = 320, 360
 _BRAND = (34, 94, 206)
 _WELCOME = (
-    "Move a fader on the right. Grey is the robot, blue is the motion it plays, as it "
-    "is without faders."
+    "Move a fader on the right. The grey robot is simulated; the blue one shows the "
+    "base that it plays, without faders."
 )
-
-
 Key = Literal["P", "N", "R", "X", "Z"]
 
 
@@ -54,22 +54,25 @@ class Page:
         port: int | None = None,
         listener: Sequence[str] | None = None,
     ):
-        """`listener` is a command to understand text with, in place of our own."""
-        self.live, self._told = Live(engine), deque(maxlen=3)
+        """`listener` is a command that understands text in place of our own."""
+        self.live, self._newest = Live(engine), deque(maxlen=3)
         self._folder = RunFolder(out)
         self.server = open_server(host, port)
-        self.address = address(host, self.server.get_port())
+        here = host in ("127.0.0.1", "::1", "0.0.0.0", "::")
+        self.address = (
+            f"http://{'localhost' if here else host}:{self.server.get_port()}"
+        )
         gui = self.server.gui
         gui.set_panel_label("Faders")
         gui.configure_theme(
             show_logo=False, show_share_button=False, brand_color=_BRAND
         )
-        self._talk = Talk(engine, self.tell, listener)
+        self._talk = Talk(engine, self.notify, listener)
         aim(self.server)
-        self._stage: Stage | None = None
+        self._scene: SceneView | None = None
         self._view = View()
         self._fill(gui, engine)
-        self.tell(_WELCOME)
+        self.notify(_WELCOME)
         self.pictures = True
         """Whether the robot is drawn."""
         self._drawn: Frame | None = None
@@ -93,33 +96,33 @@ class Page:
         with redirect_stdout(io.StringIO()):
             self.server.stop()
 
-    def tell(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Show a message, from any thread."""
-        self._told.append(text)
+        self._newest.append(text)
 
     @property
     def messages(self) -> list[str]:
-        """The newest, last first."""
-        return list(reversed(self._told))
+        """The newest messages, the last one first."""
+        return list(reversed(self._newest))
 
     def _fill(self, gui: viser.GuiApi, engine: Engine) -> None:
         play = gui.add_panel()
         with play.add_tab("Robot", viser.Icon.ROBOT):
             self._status = Status(gui)
-            self._transport = Transport(gui, self.live, self._push, self.tell)
+            self._transport = Transport(gui, self.live, self._push, self.notify)
             with gui.add_folder("Skills"):
-                self._decks = DecksView(gui, engine, self.tell)
+                self._decks = DecksView(gui, engine, self.notify)
             with gui.add_form("Say it in words") as form:
                 words = gui.add_text("", "walk forward, then wave")
                 gui.add_button("Tell the robot").on_click(lambda _: form.submit())
             form.on_submit(lambda _: self._talk.say(words.value))
-            self._messages, self._shown = [gui.add_html("")], ""
+            self._messages = [HtmlPanel(gui, "messages")]
             self._charts = Charts(gui)
-        # Browsers make what is in other tabs only when they are looked at.
+        # Browsers build other tabs only when somebody looks at them.
         with play.add_tab("Files", viser.Icon.DEVICE_FLOPPY):
-            keeper = Keeper(engine, self._folder, self.tell)
+            keeper = Keeper(engine, self._folder, self.notify)
             self._files = FilesView(gui, keeper, engine)
-            self._messages.append(gui.add_html(""))
+            self._messages.append(HtmlPanel(gui, "messages"))
         with play.add_tab("Options", viser.Icon.SETTINGS):
             self._options(gui, engine)
         play.dock_left()
@@ -127,9 +130,9 @@ class Page:
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_RIGHT_PX)
         self._readouts = Readouts(gui, engine)
-        self._strips = Strips(gui, engine, self.tell)
+        self._strips = Strips(gui, engine, self.notify)
         keys: dict[Key, tuple[str, Callable[[], None]]] = {
-            "P": ("Pause or go on", self._transport.pause),
+            "P": ("Pause or continue", self._transport.pause),
             "N": ("One step", self._transport.step),
             "R": ("Reset the robot", self._transport.reset),
             "X": ("Cross-fade to the other deck", self._decks.other),
@@ -142,7 +145,7 @@ class Page:
     def _options(self, gui: viser.GuiApi, engine: Engine) -> None:
         ghost = gui.add_checkbox("ghost of the base", True)
         follow = gui.add_checkbox("follow the robot", True)
-        up = gui.add_checkbox("get up by itself", True, hint="2 s after a fall")
+        up = gui.add_checkbox("get up automatically", True, hint="2 s after a fall")
         engine.auto_reset = True
         up.on_update(lambda _: setattr(engine, "auto_reset", up.value))
         for name, box in (("ghost", ghost), ("follow", follow)):
@@ -150,55 +153,54 @@ class Page:
 
     def _look(self, name: str, value: bool) -> None:
         setattr(self._view, name, value)
-        self._drawn = None  # a robot that is paused is drawn again too
+        self._drawn = None  # draw a paused robot again too
 
     def _push(self, velocity: np.ndarray) -> None:
-        if self._stage is not None:
-            self._stage.show_push(velocity[:2])
+        if self._scene is not None:
+            self._scene.show_push(velocity[:2])
 
     def _release(self) -> None:
-        self.live.engine.post(lambda engine: engine.mixer.release(), self.tell)
+        self.live.engine.post(lambda engine: engine.mixer.release(), self.notify)
 
     def _paint(self) -> None:
-        """Keep the page true until it is closed."""
-        # Made here: the faders are there a second before the robot's meshes are.
-        self._stage = Stage(self.server)
+        """Keep the page up to date until it is closed."""
+        # Made here, so that faders appear a second before the robot's meshes.
+        self._scene = SceneView(self.server)
         slower = 1.0
         while not self._stopping.is_set():
             begun = time.monotonic()
             try:
                 if self.server.get_clients():
-                    self._show(self._stage, begun)
-            except Exception as error:  # the robot goes on, and so does the page
-                self.tell(f"The page failed: {type(error).__name__}: {error}")
+                    self._show(self._scene, begun)
+            except Exception as error:  # the robot continues, and so does the page
+                self.notify(f"The page failed: {type(error).__name__}: {error}")
                 self._stopping.wait(1.0)
-            # Where time is not kept, pictures give way to the robot: a browser
-            # without a GPU takes all the cores that it gets.
+            # If the robot falls behind real time, pictures give way to it: a browser
+            # without a GPU takes all the cores that it can get.
             slower *= _MORE if self.live.factor < _BEHIND else _LESS
             slower = min(max(slower, 1.0), _SLOWEST)
             spent = time.monotonic() - begun
             self._stopping.wait(max(slower * _DRAW_S - spent, 0.005))
 
-    def _show(self, stage: Stage, now: float) -> None:
-        """Show what is due: pictures often, numbers and charts less so."""
+    def _show(self, scene: SceneView, now: float) -> None:
+        """Show what is due: pictures often, numbers and charts less often."""
         engine, frame = self.live.engine, self.live.engine.frame
         if engine.resets != self._resets:
             self._resets = engine.resets
-            stage.clear_trail()
-        if self.pictures and (frame is not self._drawn or stage.pushing):
-            stage.draw(frame, self._view)
+            scene.clear_trail()
+        if self.pictures and (frame is not self._drawn or scene.pushing):
+            scene.draw(frame, self._view)
             self._drawn = frame
         if now >= self._panels_due:
             self._panels_due = now + _PANEL_S
-            self._panels()
+            self._panels(engine.frame)
         if now >= self._charts_due:
             self._charts_due = now + _CHART_S
             self._charts.show(frame)
             if self.pictures:
-                stage.draw_trail()
+                scene.draw_trail()
 
-    def _panels(self) -> None:
-        frame = self.live.engine.frame
+    def _panels(self, frame: Frame) -> None:
         with self.server.atomic():
             self._status.show(self.live, frame)
             self._readouts.show(frame)
@@ -206,19 +208,50 @@ class Page:
             self._decks.sync()
             self._strips.sync(frame.mixed.name)
             self._files.sync()
-            told = "".join(
-                _MESSAGE.format(
-                    shade="#212529" if not i else "#adb5bd", text=html.escape(t)
-                )
-                for i, t in enumerate(self.messages)
-            )
-            if told != self._shown:
-                self._shown = told
-                for one in self._messages:
-                    one.content = told
+            for panel in self._messages:
+                panel.show(texts=self.messages)
 
 
-_MESSAGE = (
-    '<div style="font-size:12px;line-height:1.3;padding:3px 10px;color:{shade};'
-    'overflow-wrap:anywhere">{text}</div>'
-)
+def open_server(host: str, port: int | None) -> viser.ViserServer:
+    """A server on a port, or on the first free one if none is asked for."""
+    if port is not None and not 0 < port < 1 << 16:
+        raise ValueError(f"port {port}, must be 1 to 65535")
+    chosen = port if port is not None else PORT
+    if port is None:
+        while not _free(host, chosen) and chosen < PORT + _PORTS_TRIED:
+            chosen += 1
+    if not _free(host, chosen):
+        raise ValueError(
+            f"port {chosen} of {host} is taken; stop what uses it, or open the desk on "
+            f"another: --port {chosen + 1}"
+        )
+    with redirect_stdout(io.StringIO()):  # viser prints a box of its own
+        server = viser.ViserServer(host=host, port=chosen, verbose=False)
+    if port is not None and server.get_port() != port:
+        server.stop()
+        raise ValueError(f"port {port} of {host} was taken a moment ago; try again")
+    # A page must not open a public address through somebody else's machine.
+    server.request_share_url = lambda verbose=True: None  # type: ignore
+    return server
+
+
+def _free(host: str, port: int) -> bool:
+    """Whether a port can be bound; refuses a host that cannot be."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise ValueError(f"cannot open {host} port {port}: {error}") from None
+    family, kind, protocol, _, address = found[0]
+    with socket.socket(family, kind, protocol) as test:
+        test.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            test.bind(address)
+        except PermissionError:
+            raise ValueError(
+                f"port {port} needs administrator rights; use one from 1024 on"
+            ) from None
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise ValueError(f"{host} is no address of this machine") from None
+            return False
+    return True

@@ -1,8 +1,8 @@
 """The text box: text to cues, by a process that may be slow, fail or die.
 
-A thread of its own waits for that process; the robot goes on meanwhile, and the page
-is told what became of the text. The process is started by the first text, so that the
-page opens without torch and the language model.
+A thread waits for that process while the robot continues, and the page shows the
+outcome. The process is started by the first text, so that the page opens without torch
+and the language model.
 """
 
 import json
@@ -12,31 +12,31 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import Cue
+from spectral_skills.desk.controls import Notify
 from spectral_skills.desk.engine import Engine
 
 LONGEST = 1000
-"""Characters of a text."""
+"""Largest number of characters of a text."""
 _FIRST_S, _LATER_S = 90.0, 20.0
-"""How long an answer may take: the first text loads the language model."""
+"""Longest times for an answer; the first text loads the language model."""
 
 
 class Talk:
-    """Listens to text and has the engine play it."""
+    """Has texts understood and played."""
 
     def __init__(
         self,
         engine: Engine,
-        tell: Callable[[str], None],
+        notify: Notify,
         command: Sequence[str] | None = None,
         patience_s: tuple[float, float] = (_FIRST_S, _LATER_S),
     ):
-        """`tell` is called with what is to be shown, from several threads."""
-        self._engine, self._tell = engine, tell
+        self._engine, self._notify = engine, notify
         module = "spectral_skills.desk.listener"
         folder = str(engine.bundle.folder)
         self._command = command or (sys.executable, "-m", module, folder)
@@ -44,12 +44,12 @@ class Talk:
         self._texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._listener: _Process | None = None
         self._missing = ""
-        """Why only words are compared, if the language model is not there."""
+        """Why only words are compared, if there is no language model."""
         self._thread = threading.Thread(target=self._work, name="talk", daemon=True)
         self._thread.start()
 
     def say(self, text: str) -> None:
-        """Have a text played when it is understood; only the newest counts."""
+        """Play a text once it is understood, unless a newer one has come."""
         self._texts.put(text)
 
     def close(self) -> None:
@@ -63,15 +63,14 @@ class Talk:
         while (text := self._newest()) is not None:
             text = " ".join(text.split())
             if not text:
-                self._tell("Say what to do, such as `walk forward, then turn left`.")
-                continue
-            if len(text) > LONGEST:
-                self._tell(f"{len(text)} characters; at most {LONGEST} are read.")
-                continue
-            try:
-                self._understand(text)
-            except Exception as error:  # the box stays for the next text
-                self._give_up(f"The listener failed: {error}")
+                self._notify("Say what to do, such as `walk forward, then turn left`.")
+            elif len(text) > LONGEST:
+                self._notify(f"{len(text)} characters; at most {LONGEST} are read.")
+            else:
+                try:
+                    self._understand(text)
+                except Exception as error:  # the box remains for the next text
+                    self._give_up(f"The listener failed: {error}")
         if self._listener is not None:
             self._listener.kill()
 
@@ -85,49 +84,45 @@ class Talk:
         if self._missing:
             self._compare(text)
             return
-        fresh = self._listener is None or not self._listener.alive
-        if fresh:
-            self._tell(f"“{text}”: loading the language model, a few seconds …")
-            self._listener = _Process(self._command)
-        listener = self._listener
-        assert listener is not None
-        waited_s = self._patience_s[0 if fresh else 1]
-        found = listener.ask(text, waited_s)
+        listener, patience_s = self._listener, self._patience_s[1]
+        if listener is None or not listener.alive:
+            self._notify(f"“{text}”: loading the language model, a few seconds …")
+            listener = self._listener = _Process(self._command)
+            patience_s = self._patience_s[0]
+        found = listener.ask(text, patience_s)
         if found is None:
-            listener.kill()
             self._give_up(
-                f"No answer in {waited_s:g} s; the listener is begun anew by the next "
-                "text."
+                f"No answer in {patience_s:g} s; the next text starts the listener "
+                "again."
             )
         elif "missing" in found:
             self._missing = found["missing"]
             self._compare(text)
         elif "error" in found:
-            self._tell(found["error"])
+            self._notify(found["error"])
         else:
-            self._play(
-                [_cue(one) for one in found["cues"]], "; ".join(found["messages"])
-            )
+            cues = [_cue(one) for one in found["cues"]]
+            self._play(cues, "; ".join(found["messages"]))
 
     def _compare(self, text: str) -> None:
-        """Without a language model: what shares most words with the text."""
+        """Without a language model, play what shares most words with the text."""
         found = overlapping(text, self._engine.bundle, self._engine.can_plan)
         why = f" (by words alone: {self._missing})"
         if found is None:
-            self._tell(f"“{text}” shares no word with anything known{why}.")
+            self._notify(f"“{text}” shares no word with anything known{why}.")
         else:
             self._play([found], f"“{text}” as {found.name!r}{why}")
 
-    def _play(self, cues: list[Cue], told: str) -> None:
+    def _play(self, cues: list[Cue], message: str) -> None:
         if cues:
-            self._engine.post(lambda engine: engine.play(*cues), self._tell)
-        self._tell(told)
+            self._engine.post(lambda engine: engine.play(*cues), self._notify)
+        self._notify(message)
 
     def _give_up(self, why: str) -> None:
         if self._listener is not None:
             self._listener.kill()
         self._listener = None
-        self._tell(f"{why} The robot goes on as it was.")
+        self._notify(f"{why} The robot continues as it was.")
 
 
 class _Process:
@@ -140,10 +135,10 @@ class _Process:
         )
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._last: deque[str] = deque(maxlen=3)
-        """Of what it wrote about itself."""
+        """Last lines of its own output."""
         self._asked = 0
-        self._listens = threading.Thread(target=self._overhear, daemon=True)
-        self._listens.start()
+        self._errors = threading.Thread(target=self._read_errors, daemon=True)
+        self._errors.start()
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
@@ -151,7 +146,7 @@ class _Process:
         return self._process.poll() is None
 
     def ask(self, text: str, patience_s: float) -> dict[str, Any] | None:
-        """Its answer; None if there is none in time."""
+        """Its answer, or None if there is none in time."""
         self._asked += 1
         assert self._process.stdin is not None
         request = {"id": self._asked, "text": text}
@@ -176,9 +171,9 @@ class _Process:
 
     def _ended(self) -> str:
         code = self._process.wait()
-        self._listens.join(timeout=1.0)  # its last words may still be on their way
-        said = self._last[-1] if self._last else "it said nothing"
-        return f"its process ended with {code} ({said})."
+        self._errors.join(timeout=1.0)  # its last output may still be on the way
+        last = self._last[-1] if self._last else "without output"
+        return f"its process ended with {code} ({last})."
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -189,11 +184,11 @@ class _Process:
                 self._last.append(line.strip()[:200])
         self._answers.put(None)
 
-    def _overhear(self) -> None:
+    def _read_errors(self) -> None:
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if line.strip():
-                self._last.append(line.strip()[:200])
+        self._last.extend(
+            line.strip()[:200] for line in self._process.stderr if line.strip()
+        )
 
 
 def _cue(values: dict[str, Any]) -> Cue:
@@ -202,8 +197,8 @@ def _cue(values: dict[str, Any]) -> Cue:
 
 
 def overlapping(text: str, bundle: Bundle, planned: bool) -> Cue | None:
-    """What shares the largest part of its words with a text: of the sentences that the
-    planner has learned, or of the bases' descriptions."""
+    """What shares the largest part of its words with a text: a sentence of the planner,
+    or the description of a base."""
     asked = _words(text)
     known = [(sentence, sentence) for _, sentence in bundle.manifest.sentences]
     if not planned:
