@@ -57,4 +57,4 @@ def test_a_robot_walks_and_stops(tmp_path):
     states = [word for word in ("wait", "control", "stopped") if word in told]
     assert states == ["wait", "control", "stopped"]
     lines = (tmp_path / str(number) / "drive.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1])["what"]
+    assert json.loads(lines[-1])["message"]
