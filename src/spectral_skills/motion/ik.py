@@ -1,7 +1,13 @@
-"""What ties the frames of a clip together: smoothness and velocity limits.
+"""Inverse kinematics of whole clips: all frames of all clips are solved at once.
 
-Motions are (clips, T, 36) rows; steps and forces are in the tangent coordinates of
-`Jacobians`. Rates are per frame here.
+Joint limits and velocity limits always hold; targets are met as far as they allow.
+Poses that have nothing to do with each other are clips of one frame, (N, 1, 36).
+
+The search is Levenberg-Marquardt on the weighted errors of the targets. A frame's
+damping is proportional to its own error (Sugihara, 2011) times a factor that its clip
+adapts: frames that can be reached converge quadratically, others stay stable. Frames
+are coupled by smoothness and velocity limits; that linear system is solved by
+conjugate gradients with the single frames as preconditioner.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,13 +29,58 @@ from spectral_skills.motion.ik_targets import (
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
 
-_TURN = slice(3, 6)
-"""Root rotation among the tangent coordinates."""
+__all__ = ["IkConfig", "InverseKinematics", "LinkTarget", "MassTarget", "Solution"]
+
+_TURN = slice(3, 6)  # root rotation among the tangent coordinates
+_FIRST_DAMPING = 0.1
+_LEAST_DAMPING = 1e-6
+_BASE_COST = 1e-5  # so that rejected steps soon become short where targets are met
+_INNER_STEPS = 30
+_INNER_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class IkConfig:
+    """How to solve. Weights compare with those of targets, 1 per m^2."""
+
+    iterations: int = 30
+    """Largest number of Gauss-Newton steps."""
+    tolerance: float = 1e-6
+    """A clip is done when a step lowers no frame's cost by more than the square of
+    this: at weight 1, when about so many m or rad are left to gain."""
+    damping: float = 1e-9
+    """Smallest damping of a step."""
+    smoothness: float = 0.0
+    """Weight of squared accelerations of root and free joints, per (rad/s^2)^2.
+    In a walk 1e-10 costs targets of weight 1 hundredths of a millimetre, 1e-8 half a
+    millimetre. Where targets leave joints open, raise `posture` to 1e-4 with it, or
+    many more iterations are needed."""
+    posture: float = 1e-6
+    """Weight of squared distance from the posture, per rad^2: settles what the
+    targets leave open. In float32 less than 1e-4 drowns in rounding."""
+    velocity_fraction: float = 0.9
+    """Part of its speed limit that a joint never exceeds."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A motion, and how far it is from each target."""
+
+    qpos: Tensor
+    """(..., T, 36)."""
+    position_error: Tensor
+    """(..., T, targets), m, over axes of nonzero weight; 0 without a position."""
+    orientation_error: Tensor
+    """(..., T, targets), rad, likewise."""
+    mass_error: Tensor
+    """(..., T), m, likewise."""
+    iterations: int
 
 
 @dataclass(frozen=True)
 class Coupling:
-    """Penalties on accelerations and on velocities above the limit."""
+    """What ties the frames of a clip together: penalties on accelerations and on
+    velocities above the limit. Rates are per frame here."""
 
     smoothness: float
     """Weight of squared second differences."""
@@ -65,8 +116,7 @@ class Coupling:
         """(clips, T, size): the cost's gradient, negated."""
         pull = self.stiffness * self.excess(velocity)
         if self.smoothness:
-            bend = velocity.diff(dim=1)
-            pull = pull - self.smoothness * _spread(bend)
+            pull = pull - self.smoothness * _spread(velocity.diff(dim=1))
         # A turn from frame to frame is not quite the difference of two turns.
         matrix = inverse_right_jacobian(velocity[..., _TURN])
         turn = pull[..., _TURN, None]
@@ -122,50 +172,10 @@ def limit_velocity(values: Tensor, limit: Tensor) -> Tensor:
     return 0.5 * (below(values) - below(-values))
 
 
-# The search behind inverse kinematics.
-#
-# Levenberg-Marquardt on the weighted errors of the targets. A frame's damping is
-# proportional to its own error (Sugihara, 2011) times a factor that its clip adapts:
-# frames that can be reached converge quadratically, others stay stable. Frames are
-# coupled by smoothness and velocity limits; that linear system is solved by conjugate
-# gradients with the single frames as preconditioner.
-
-_FIRST_DAMPING = 0.1
-_BASE_COST = 1e-5
-"""Added to the cost of frames, so that rejected steps soon become short even where
-the targets are met."""
-_LEAST_DAMPING = 1e-6
-_INNER_STEPS = 30
-_INNER_TOLERANCE = 1e-3
-
-
-@dataclass(frozen=True)
-class IkConfig:
-    """How to solve. Weights compare with those of targets, 1 per m^2."""
-
-    iterations: int = 30
-    """At most so many Gauss-Newton steps."""
-    tolerance: float = 1e-6
-    """A clip is done when a step lowers no frame's cost by more than its square: at
-    weight 1, when what is left to gain is about so many m or rad."""
-    damping: float = 1e-9
-    """Smallest damping of a step."""
-    smoothness: float = 0.0
-    """Weight of squared accelerations of root and free joints, per (rad/s^2)^2.
-    In a walk 1e-10 costs targets of weight 1 hundredths of a millimetre, 1e-8 half a
-    millimetre. Where targets leave joints open, raise `posture` to 1e-4 with it, or
-    many more iterations are needed."""
-    posture: float = 1e-6
-    """Weight of squared distance from the posture, per rad^2: settles what the
-    targets leave open. In float32 less than 1e-4 drowns in rounding."""
-    velocity_fraction: float = 0.9
-    """Joints never move faster than this part of their speed limit."""
-
-
-class State:
+class _State:
     """A motion with its errors and cost."""
 
-    def __init__(self, search: "Search", rows: Tensor):
+    def __init__(self, search: "_Search", rows: Tensor):
         self.rows = rows
         poses = search.kinematics(rows.flatten(0, 1))
         self.errors = search.goals.measure(poses)
@@ -182,23 +192,23 @@ class State:
 
 
 @dataclass(frozen=True)
-class Search:
+class _Search:
     """Levenberg-Marquardt over the motions of one problem."""
 
     kinematics: Kinematics
     jacobians: Jacobians
     limits: tuple[Tensor, Tensor]
-    """Of the free joints, lower and upper."""
+    """Lower and upper limits of the free joints."""
     config: IkConfig
     goals: Targets
     coupling: Coupling
     rest: Tensor
-    """(clips, T, free joints) to stay near."""
+    """(clips, T, free joints) posture to stay near."""
 
-    def run(self, rows: Tensor) -> tuple[State, int]:
+    def run(self, rows: Tensor) -> tuple[_State, int]:
         """The motion found, and the number of iterations."""
         noise = 64 * torch.finfo(rows.dtype).eps
-        state = State(self, rows)
+        state = _State(self, rows)
         factor = torch.full_like(state.cost, _FIRST_DAMPING)
         done = torch.zeros_like(state.cost, dtype=torch.bool)
         iteration = 0
@@ -209,7 +219,7 @@ class Search:
             gain = (step * force).sum(dim=-1)
             done |= gain.amax(dim=-1) < self.config.tolerance**2
             moved = self.jacobians.advance(state.rows, step, *self.limits)
-            trial = State(self, moved)
+            trial = _State(self, moved)
             fall = state.cost - trial.cost
             better = fall >= -noise * state.cost
             # A step should lower the cost by half of `gain`.
@@ -219,11 +229,11 @@ class Search:
             factor = factor.clamp_min(_LEAST_DAMPING)
             if not bool(better.all()):
                 kept = torch.where(better[:, None, None], trial.rows, state.rows)
-                trial = State(self, kept)
+                trial = _State(self, kept)
             state = trial
         return state, iteration
 
-    def _step(self, state: State, factor: Tensor) -> tuple[Tensor, Tensor]:
+    def _step(self, state: _State, factor: Tensor) -> tuple[Tensor, Tensor]:
         clips, frames = state.rows.shape[:2]
         jacobian = self.goals.jacobian(state.errors)
         force = (jacobian.mT @ state.errors.weighted[..., None]).view(clips, frames, -1)
@@ -241,9 +251,8 @@ class Search:
         # Joints at a limit that are pushed outwards stay there.
         low, high = self.limits
         push = force[..., 6:]
-        held = ((state.joints <= low) & (push < 0)) | (
-            (state.joints >= high) & (push > 0)
-        )
+        held = (state.joints <= low) & (push < 0)
+        held |= (state.joints >= high) & (push > 0)
         force[..., 6:] = push.masked_fill(held, 0.0)
         return self._solve(blocks, active, force, held), force
 
@@ -304,29 +313,6 @@ def _conjugate_gradients(
     return solution
 
 
-# Inverse kinematics of whole clips: all frames of all clips are solved at once.
-#
-# Joint limits and velocity limits always hold; targets are met as far as they allow.
-# Poses that have nothing to do with each other are clips of one frame, (N, 1, 36).
-
-__all__ = ["IkConfig", "InverseKinematics", "LinkTarget", "MassTarget", "Solution"]
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A motion, and how far it is from each target."""
-
-    qpos: Tensor
-    """(..., T, 36)."""
-    position_error: Tensor
-    """(..., T, targets), m, over axes of nonzero weight; 0 without a position."""
-    orientation_error: Tensor
-    """(..., T, targets), rad, likewise."""
-    mass_error: Tensor
-    """(..., T), m, likewise."""
-    iterations: int
-
-
 class InverseKinematics:
     """Fits root and free joints to targets; other joints stay as they are."""
 
@@ -342,13 +328,12 @@ class InverseKinematics:
         self._kinematics = Kinematics(device=device, dtype=dtype)
         self._like = torch.zeros((), dtype=dtype, device=device)
         joints = self._jacobians.joints.cpu().numpy()
-        low, high = g1.SOFT_LIMITS[joints].T
-        self._limits = (
-            torch.as_tensor(low).to(self._like),
-            torch.as_tensor(high).to(self._like),
-        )
         speed = self.config.velocity_fraction * g1.VELOCITY_LIMIT[joints]
-        self._speed = torch.as_tensor(speed).to(self._like)
+        low, high, self._speed = (
+            torch.as_tensor(x).to(self._like)
+            for x in (*g1.SOFT_LIMITS[joints].T, speed)
+        )
+        self._limits = (low, high)
 
     def solve(
         self,
@@ -367,55 +352,40 @@ class InverseKinematics:
             raise ValueError(
                 f"start is {tuple(start.shape)}, must be (..., T, {g1.QPOS_SIZE})"
             )
-        shape = start.shape[:-1]
+        shape, jacobians = start.shape[:-1], self._jacobians
         rows = start.to(self._like).reshape(-1, *start.shape[-2:])
-        zero = rows.new_zeros(*rows.shape[:2], self._jacobians.size)
-        rows = self._jacobians.advance(rows, zero, *self._limits)
-        goals = Targets(targets, mass, shape, self._jacobians, self._like)
-        if posture is None:
-            posture = start[..., 7:]
+        zero = rows.new_zeros(*rows.shape[:2], jacobians.size)
+        rows = jacobians.advance(rows, zero, *self._limits)
+        goals = Targets(targets, mass, shape, jacobians, self._like)
+        posture = start[..., 7:] if posture is None else posture
         try:
             rest = posture.to(self._like).broadcast_to(*shape, g1.NUM_JOINTS)
         except RuntimeError:
             raise ValueError(
                 f"posture is {tuple(posture.shape)}, must fit (..., {g1.NUM_JOINTS})"
             ) from None
-        rest = rest.reshape(*rows.shape[:2], -1)[..., self._jacobians.joints]
-        free_root = self._like.new_full((6,), torch.inf)
+        rest = rest.reshape(*rows.shape[:2], -1)[..., jacobians.joints]
+        limit = self._speed / fps
         coupling = Coupling(
             smoothness=self.config.smoothness * fps**4,
             stiffness=10 * goals.largest_weight[:, None, None],
-            limit=torch.cat((free_root, self._speed / fps)),
-            joints=self._jacobians.joints,
+            limit=torch.cat((self._like.new_full((6,), torch.inf), limit)),
+            joints=jacobians.joints,
         )
-        search = Search(
-            self._kinematics,
-            self._jacobians,
-            self._limits,
-            self.config,
-            goals,
-            coupling,
-            rest,
-        )
+        parts = (self._kinematics, jacobians, self._limits, self.config)
+        search = _Search(*parts, goals, coupling, rest)
         state, iterations = search.run(rows)
-        rows = self._slowed(state.rows, fps)
-        if rows is not state.rows:
-            state = State(search, rows)
+        if bool((state.joints.diff(dim=1).abs() > limit).any()):
+            # The penalty is soft; the limit is kept exactly.
+            rows = state.rows.clone()
+            slow = limit_velocity(state.joints, limit).clamp(*self._limits)
+            rows[..., 7 + jacobians.joints] = slow
+            state = _State(search, rows)
         position, orientation, centre = goals.distances(state.errors)
         return Solution(
-            qpos=rows.reshape(start.shape),
+            qpos=state.rows.reshape(start.shape),
             position_error=position.reshape(*shape, -1),
             orientation_error=orientation.reshape(*shape, -1),
             mass_error=centre.reshape(shape),
             iterations=iterations,
         )
-
-    def _slowed(self, rows: Tensor, fps: float) -> Tensor:
-        """Rows whose free joints keep the velocity limit exactly."""
-        columns, limit = 7 + self._jacobians.joints, self._speed / fps
-        joints = rows[..., columns]
-        if bool((joints.diff(dim=1).abs() > limit).any()):
-            rows = rows.clone()
-            slow = limit_velocity(joints, limit)
-            rows[..., columns] = slow.clamp(*self._limits)
-        return rows

@@ -1,8 +1,8 @@
-"""How link poses and the centre of mass change with root and joints.
+"""Targets of inverse kinematics: their errors, and how these change with the robot.
 
-Tangent coordinates are root translation and root rotation, both in world axes,
-then the free joints. The root's three rotations are treated as joints that turn
-about the world axes through the pelvis.
+Tangent coordinates are root translation and root rotation, both in world axes, then
+the free joints. The root's three rotations are treated as joints that turn about the
+world axes through the pelvis.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class CentreOfMass:
         model = build_model(meshes=False, floor=False)
         mass = model.body_mass[1:]
         self.share = torch.as_tensor(mass / mass.sum(), dtype=dtype, device=device)
-        """(30,) of the total mass, by link."""
+        """(30,) share of each link in the total mass."""
         self._centre = torch.as_tensor(model.body_ipos[1:], dtype=dtype, device=device)
 
     def __call__(self, poses: LinkPoses) -> Tensor:
@@ -135,24 +135,21 @@ def inverse_right_jacobian(vector: Tensor) -> Tensor:
     return unit + 0.5 * cross + second * (cross @ cross)
 
 
-# Targets of inverse kinematics: their errors and the derivatives of these.
-
-
 @dataclass(frozen=True)
 class LinkTarget:
     """Where a link shall be, or how turned, or both, at every frame."""
 
     link: str
     position: Tensor | None = None
-    """(..., T, 3) of `point`, world, m."""
+    """(..., T, 3) position of `point`, world, m."""
     quaternion: Tensor | None = None
-    """(..., T, 4) wxyz."""
+    """(..., T, 4) orientation, wxyz."""
     position_weight: float | Tensor = 1.0
-    """Of squared m: one number, or fitting (..., T, 3) by frame and world axis."""
+    """Weight of squared m: one number, or fitting (..., T, 3) by frame and axis."""
     orientation_weight: float | Tensor = 1.0
-    """Of squared rad, likewise."""
+    """Weight of squared rad, likewise."""
     point: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """In the frame of the link, m."""
+    """Point in the frame of the link, m."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +159,22 @@ class MassTarget:
     position: Tensor
     """(..., T, 3), m."""
     weight: float | Tensor = 1.0
-    """Of squared m: one number, or fitting (..., T, 3) by frame and axis."""
+    """Weight of squared m: one number, or fitting (..., T, 3) by frame and axis."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of a motion, and what of their computation is used again."""
+
+    poses: LinkPoses
+    plain: Tensor
+    """(frames, rows, 3) target less present."""
+    weighted: Tensor
+    """(frames, 3 rows) whose squares sum to twice the cost."""
+    points: Tensor
+    """(frames, positions, 3) present."""
+    links: Tensor | None
+    """Result of `CentreOfMass.weighted_links`, if the mass has a target."""
 
 
 class Targets:
@@ -181,9 +193,8 @@ class Targets:
     ):
         for target in targets:
             if target.link not in g1.LINKS:
-                raise ValueError(
-                    f"no link {target.link!r}; there are {', '.join(g1.LINKS)}"
-                )
+                known = ", ".join(g1.LINKS)
+                raise ValueError(f"no link {target.link!r}; there are {known}")
 
         def fitted(value: float | Tensor, size: int, what: str) -> Tensor:
             tensor = torch.as_tensor(value, dtype=like.dtype, device=like.device)
@@ -199,6 +210,10 @@ class Targets:
             if values:
                 return torch.stack(values, dim=1)
             return like.new_zeros(shape.numel(), 0, size)
+
+        def links(indices: list[int]) -> Tensor:
+            found = [g1.LINKS.index(targets[i].link) for i in indices]
+            return torch.tensor(found, dtype=torch.long, device=like.device)
 
         self._jacobians, self._mass = jacobians, mass is not None
         self._placed = [i for i, t in enumerate(targets) if t.position is not None]
@@ -229,12 +244,7 @@ class Targets:
         self._weights = squared.sqrt()
         clips = torch.Size(shape[:-1]).numel()
         self.largest_weight = self._weights.reshape(clips, -1).amax(dim=1) ** 2
-        """(clips,)."""
-
-        def links(indices: list[int]) -> Tensor:
-            found = [g1.LINKS.index(targets[i].link) for i in indices]
-            return torch.tensor(found, dtype=torch.long, device=like.device)
-
+        """(clips,) largest weight of any target."""
         self._placed_links, self._turned_links = (
             links(self._placed),
             links(self._turned),
@@ -244,9 +254,10 @@ class Targets:
         rows = torch.cat((self._placed_links, self._turned_links))
         self._moved = jacobians.carried[rows].repeat_interleave(3, dim=0)
 
-    def measure(self, poses: LinkPoses) -> "Errors":
+    def measure(self, poses: LinkPoses) -> Errors:
         """Errors of poses of all links, flat frames."""
-        points = self._present(poses)
+        offset = rotation.rotate(poses.quaternion[:, self._placed_links], self._points)
+        points = poses.position[:, self._placed_links] + offset
         present, links = points, None
         if self._mass:
             links = self._jacobians.mass.weighted_links(poses)
@@ -258,7 +269,7 @@ class Targets:
         weighted = (plain * self._weights).flatten(1)
         return Errors(poses, plain, weighted, points, links)
 
-    def jacobian(self, errors: "Errors") -> Tensor:
+    def jacobian(self, errors: Errors) -> Tensor:
         """(frames, 3 rows, size) change of minus the weighted errors."""
         poses, placed, turned = errors.poses, len(self._placed), len(self._turned)
         screws = self._jacobians.screws(poses)
@@ -278,7 +289,7 @@ class Targets:
             rows[:, -3:] = centre * self._weights[:, -1, :, None]
         return rows
 
-    def distances(self, errors: "Errors") -> tuple[Tensor, Tensor, Tensor]:
+    def distances(self, errors: Errors) -> tuple[Tensor, Tensor, Tensor]:
         """Distances (frames, targets) of position and orientation, (frames,) of mass.
 
         Only over axes of nonzero weight.
@@ -290,25 +301,3 @@ class Targets:
         orientation[:, self._turned] = lengths[:, placed : placed + len(self._turned)]
         centre = lengths[:, -1] if self._mass else lengths.new_zeros(len(lengths))
         return position, orientation, centre
-
-    def _present(self, poses: LinkPoses) -> Tensor:
-        """(frames, positions, 3) where the points of the position targets are."""
-        turn = poses.quaternion[:, self._placed_links]
-        return poses.position[:, self._placed_links] + rotation.rotate(
-            turn, self._points
-        )
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Errors of a motion, and what of their computation is used again."""
-
-    poses: LinkPoses
-    plain: Tensor
-    """(frames, rows, 3) target less present."""
-    weighted: Tensor
-    """(frames, 3 rows) whose squares sum to twice the cost."""
-    points: Tensor
-    """(frames, positions, 3) present."""
-    links: Tensor | None
-    """As `CentreOfMass.weighted_links`, if it has a target."""
