@@ -189,7 +189,8 @@ def test_pelvis_under_the_floor_in_one_frame_is_enough(tmp_path):
     bad.root_position[60, 2] = -0.001  # a clip that ingest would refuse
     touching.root_position[60, 2] = 0.0
     corpus = build(tmp_path / "c", [good, bad, touching])
-    assert motion_sets.above_floor(corpus).tolist() == [True, False, True]
+    filtered = motion_sets.apply_filters(corpus)
+    assert filtered.dropped["under the floor"] == 1 and not filtered.keep[1]
 
 
 def test_measures_against_a_plain_loop(efforts, monkeypatch):
@@ -229,7 +230,7 @@ def test_a_mirror_image_is_as_hard_as_its_original(efforts):
 
 
 def test_the_dropped_quarter_is_the_easiest(efforts):
-    keep = motion_sets.harder_part(efforts)
+    keep = motion_sets.harder_part(efforts, motion_sets.measure_difficulty(efforts))
     assert keep.tolist() == [False] * 10 + [True] * 30
 
 
@@ -243,7 +244,7 @@ def test_a_low_pelvis_is_hard():
 def test_names_break_ties(tmp_path):
     names = ("walk_d", "walk_b", "walk_c", "walk_a")
     corpus = build(tmp_path / "c", [motion(name) for name in names])
-    keep = motion_sets.harder_part(corpus)
+    keep = motion_sets.harder_part(corpus, motion_sets.measure_difficulty(corpus))
     assert names_of(corpus, np.flatnonzero(~keep)) == ["walk_a"]
 
 
@@ -303,13 +304,13 @@ def test_seed_changes_the_evaluation_set(efforts):
     draws = [motion_sets.evaluation_set(efforts, 10, s, measured) for s in (0, 0, 1)]
     same, again, other = (set(draw.indices.tolist()) for draw in draws)
     assert same == again != other
-    assert draws[0].complete and len(same) == 10
+    assert len(same) == draws[0].requested == 10
     assert not same & set(range(10))  # the easiest quarter
 
 
 def test_a_small_library_gives_all_and_says_so(efforts):
     chosen = motion_sets.evaluation_set(efforts)
-    assert not chosen.complete
+    assert len(chosen.indices) < chosen.requested
     assert names_of(efforts, chosen.indices) == efforts.names[10:]
     assert "30 of 40" in chosen.note and "fewer than the 4,096" in chosen.note
 
@@ -317,7 +318,7 @@ def test_a_small_library_gives_all_and_says_so(efforts):
 def test_nothing_usable_gives_an_empty_set(tmp_path):
     corpus = build(tmp_path / "c", [motion("walk", frames=20)])
     chosen = motion_sets.evaluation_set(corpus)
-    assert len(chosen.indices) == 0 and not chosen.complete
+    assert len(chosen.indices) == 0 < chosen.requested
 
 
 # Capability set

@@ -1,7 +1,7 @@
 """One motion clip, checked when it is made.
 
-A reader turns any file into clips of this shape; whatever is wrong with the
-numbers is said once, here, with the frame where it happens.
+A reader turns any file into clips of this shape; whatever is wrong with the numbers
+is reported once, here, with the frame where it happens.
 """
 
 import copy
@@ -24,6 +24,12 @@ MAX_JOINT_SPEED_RAD_S = 120.0
 """Three times the fastest motor. Published motions have single-frame spikes of
 104 rad/s; those pass with a note, teleports do not."""
 
+Rows = TypeVar("Rows", bound=Any)
+# Plain numbers: a compiler that traces this cannot look into NumPy arrays.
+_MIRROR_ORDER = [*range(7), *(7 + g1.MIRROR_JOINTS).tolist()]
+# Reflection in y = 0 negates y, and the turns about x and z.
+_MIRROR_SIGNS = [1.0, -1.0, 1.0, 1.0, -1.0, 1.0, -1.0, *g1.MIRROR_SIGNS.tolist()]
+
 
 class ClipError(ValueError):
     """Why a motion is refused: a short kind for counting, a reason, a frame."""
@@ -43,15 +49,11 @@ class Clip:
 
     name: str
     fps: float
-    root_position: np.ndarray
-    """(T, 3) pelvis position, m."""
-    root_quaternion: np.ndarray
-    """(T, 4) pelvis orientation, wxyz, unit."""
-    joints: np.ndarray
-    """(T, 29) joint angles in MuJoCo order, rad."""
+    root_position: np.ndarray  # (T, 3) pelvis position, m
+    root_quaternion: np.ndarray  # (T, 4) pelvis orientation, wxyz, unit
+    joints: np.ndarray  # (T, 29) joint angles in MuJoCo order, rad
     text: str = ""
-    source: str = ""
-    """Where the motion comes from."""
+    source: str = ""  # where the motion comes from
     licence: str = "unknown"
     notes: tuple[str, ...] = field(default=())
     """What was done to the motion or is remarkable about it."""
@@ -83,15 +85,10 @@ class Clip:
         """Build from (T, 36) rows: root position, root quaternion wxyz, joints."""
         qpos = np.asarray(qpos)
         if qpos.ndim != 2 or qpos.shape[1] != g1.QPOS_SIZE:
-            raise ClipError(
-                "columns", f"qpos has shape {qpos.shape}, expected (T, {g1.QPOS_SIZE})"
-            )
-        return cls(
-            root_position=qpos[:, :3],
-            root_quaternion=qpos[:, 3:7],
-            joints=qpos[:, 7:],
-            **fields,
-        )
+            reason = f"qpos has shape {qpos.shape}, expected (T, {g1.QPOS_SIZE})"
+            raise ClipError("columns", reason)
+        root = {"root_position": qpos[:, :3], "root_quaternion": qpos[:, 3:7]}
+        return cls(**root, joints=qpos[:, 7:], **fields)
 
     def described(self, text: str, source: str, licence: str) -> "Clip":
         """The same motion under other words; the numbers are not checked again."""
@@ -121,15 +118,13 @@ class Clip:
         def lerp(values: np.ndarray) -> np.ndarray:
             return values[low] + weight * (values[low + 1] - values[low])
 
+        quaternion = torch.from_numpy(self.root_quaternion)
+        part = torch.from_numpy(position - low)
         return replace(
             self,
             fps=float(fps),
             root_position=lerp(self.root_position),
-            root_quaternion=slerp(
-                torch.from_numpy(self.root_quaternion[low]),
-                torch.from_numpy(self.root_quaternion[low + 1]),
-                torch.from_numpy(position - low),
-            ).numpy(),
+            root_quaternion=slerp(quaternion[low], quaternion[low + 1], part).numpy(),
             joints=lerp(self.joints),
         )
 
@@ -139,8 +134,7 @@ def _check_shapes(clip: Clip) -> None:
         raise ClipError("frame rate", f"frame rate {clip.fps:g} is not in 1..1000 Hz")
     shapes = (clip.root_position.shape, clip.root_quaternion.shape, clip.joints.shape)
     frames = len(clip.joints)
-    expected = ((frames, 3), (frames, 4), (frames, g1.NUM_JOINTS))
-    if shapes != expected:
+    if shapes != ((frames, 3), (frames, 4), (frames, g1.NUM_JOINTS)):
         raise ClipError(
             "columns",
             "root position, quaternion and joints have shapes "
@@ -152,34 +146,34 @@ def _check_shapes(clip: Clip) -> None:
 
 
 def _check_values(clip: Clip) -> None:
-    columns = (clip.root_position, clip.root_quaternion, clip.joints)
-    bad = ~np.isfinite(np.concatenate(columns, axis=1))
+    position, quaternion, joints = clip.root_position, clip.root_quaternion, clip.joints
+    bad = ~np.isfinite(np.concatenate((position, quaternion, joints), axis=1))
     if bad.any():
         frame, column = np.argwhere(bad)[0]
         where = ("x", "y", "z", "qw", "qx", "qy", "qz", *g1.JOINTS)[column]
         raise ClipError("not finite", f"{where} is not a number", int(frame))
-    length = np.linalg.norm(clip.root_quaternion, axis=1)
-    wrong = np.abs(length - 1.0) > 0.01
-    if wrong.any():
-        frame = int(wrong.argmax())
-        raise ClipError(
-            "quaternion", f"root quaternion has length {length[frame]:.3g}", frame
-        )
-    low = clip.root_position[:, 2] < 0.0
-    if low.any():
-        frame = int(low.argmax())
-        height = clip.root_position[frame, 2]
-        raise ClipError("under floor", f"pelvis at height {height:.3f} m", frame)
-    far = (np.abs(clip.root_position) > MAX_DISTANCE_M).any(axis=1)
-    far |= clip.root_position[:, 2] > MAX_HEIGHT_M
-    if far.any():
-        frame = int(far.argmax())
-        where = ", ".join(f"{x:.4g}" for x in clip.root_position[frame])
-        raise ClipError("units", f"pelvis at ({where}); are these centimetres?", frame)
-    wide = np.abs(clip.joints) > 2 * np.pi
+
+    def refuse_first(wrong: np.ndarray, kind: str, reason) -> None:
+        if wrong.any():
+            frame = int(wrong.argmax())
+            raise ClipError(kind, reason(frame), frame)
+
+    length, height = np.linalg.norm(quaternion, axis=1), position[:, 2]
+    refuse_first(
+        np.abs(length - 1.0) > 0.01,
+        "quaternion",
+        lambda i: f"root quaternion has length {length[i]:.3g}",
+    )
+    refuse_first(
+        height < 0.0, "under floor", lambda i: f"pelvis at height {height[i]:.3f} m"
+    )
+    far = (np.abs(position) > MAX_DISTANCE_M).any(axis=1) | (height > MAX_HEIGHT_M)
+    places = "pelvis at ({:.4g}, {:.4g}, {:.4g}); are these centimetres?"
+    refuse_first(far, "units", lambda i: places.format(*position[i]))
+    wide = np.abs(joints) > 2 * np.pi
     if wide.any():
         frame, joint = map(int, np.argwhere(wide)[0])
-        angle = f"{g1.JOINTS[joint]} is {clip.joints[frame, joint]:.4g}"
+        angle = f"{g1.JOINTS[joint]} is {joints[frame, joint]:.4g}"
         raise ClipError("units", f"{angle}; are these degrees?", frame)
 
 
@@ -197,26 +191,24 @@ def _check_steps(clip: Clip) -> None:
         joint = g1.JOINTS[joint_step[over.any(axis=1).argmax()].argmax()]
         message = f"{joint} moves {{:.3g}} rad in one frame"
         _refuse_jump(message, joint_step.max(axis=1), limit)
-    _note_motors(clip, joint_step * clip.fps)
-    _note_limits(clip)
 
-
-def _note_motors(clip: Clip, speed: np.ndarray) -> None:
-    excess = speed / g1.VELOCITY_LIMIT
-    frame, joint = np.unravel_index(int(excess.argmax()), excess.shape)
-    if excess[frame, joint] > 1.5:
+    speed = joint_step * clip.fps
+    frame, joint, excess = _worst(speed / g1.VELOCITY_LIMIT)
+    if excess > 1.5:
         reached = f"{g1.JOINTS[joint]} reaches {speed[frame, joint]:.0f} rad/s"
-        limit = f"{g1.VELOCITY_LIMIT[joint]:.0f}"
-        _note(clip, f"{reached} at frame {frame + 1}, its motor {limit}", "its motor")
-
-
-def _note_limits(clip: Clip) -> None:
+        motor = f"{g1.VELOCITY_LIMIT[joint]:.0f}"
+        _note(clip, f"{reached} at frame {frame + 1}, its motor {motor}", "its motor")
     low, high = g1.JOINT_LIMITS.T
-    excess = np.maximum(low - clip.joints, clip.joints - high)
-    frame, joint = np.unravel_index(int(excess.argmax()), excess.shape)
-    if excess[frame, joint] > 0.1:
-        past = f"{g1.JOINTS[joint]} is {excess[frame, joint]:.2f} rad past its limit"
+    frame, joint, excess = _worst(np.maximum(low - clip.joints, clip.joints - high))
+    if excess > 0.1:
+        past = f"{g1.JOINTS[joint]} is {excess:.2f} rad past its limit"
         _note(clip, f"{past} at frame {frame}", "past its limit")
+
+
+def _worst(values: np.ndarray) -> tuple[int, int, float]:
+    """Frame, joint and value of the greatest value."""
+    frame, joint = divmod(int(values.argmax()), values.shape[1])
+    return frame, joint, values[frame, joint]
 
 
 def _note(clip: Clip, note: str, about: str) -> None:
@@ -240,22 +232,11 @@ def _smooth(q: np.ndarray) -> np.ndarray:
     return q * (signs / np.linalg.norm(q, axis=1))[:, None]
 
 
-# The left-right mirror image of a motion and of its description.
-
-Rows = TypeVar("Rows", bound=Any)
-
-# Plain numbers: a compiler that traces this cannot look into NumPy arrays.
-_ORDER = [*range(7), *(7 + g1.MIRROR_JOINTS).tolist()]
-# Reflection in y = 0 negates y, and the turns about x and z.
-_SIGNS = [1.0, -1.0, 1.0, 1.0, -1.0, 1.0, -1.0, *g1.MIRROR_SIGNS.tolist()]
-_OTHER_SIDE = {"left": "right", "right": "left"}
-
-
 def mirror_rows(rows: Rows) -> Rows:
     """Reflect (..., 36) rows, a NumPy array or a tensor on any device."""
     if isinstance(rows, np.ndarray):
-        return rows[..., _ORDER] * np.array(_SIGNS, rows.dtype)  # type: ignore[return-value]
-    return rows[..., _ORDER] * rows.new_tensor(_SIGNS)
+        return rows[..., _MIRROR_ORDER] * np.array(_MIRROR_SIGNS, rows.dtype)  # type: ignore[return-value]
+    return rows[..., _MIRROR_ORDER] * rows.new_tensor(_MIRROR_SIGNS)
 
 
 def mirror_name(name: str) -> str:
@@ -267,7 +248,7 @@ def mirror_text(text: str) -> str:
     """Swap left and right in a description, upper and lower case kept."""
 
     def swap(match: re.Match[str]) -> str:
-        word = _OTHER_SIDE[match[0].lower()]
+        word = "right" if match[0].lower() == "left" else "left"
         if match[0].isupper():
             return word.upper()
         return word.capitalize() if match[0][0].isupper() else word

@@ -24,7 +24,7 @@ CAPABILITY_QUOTAS = {
     **{"locomotion": 30, "gesture": 15, "dance": 5, "jump or kick": 5},
     **{"injured": 5, "ground": 4, "boxing": 1},
 }
-"""Least clips of each group among CAPABILITY_SIZE."""
+"""Least number of clips of each group among CAPABILITY_SIZE."""
 
 # A corpus may be far larger than memory (47 M frames are 6.8 GB), so motions are
 # read in groups of whole clips; one group with its differences takes about 100 MB.
@@ -38,9 +38,9 @@ class Difficulty:
     min_pelvis_height_m: np.ndarray
     peak_root_speed_m_s: np.ndarray
     joint_speed_p99_rad_s: np.ndarray
-    """Over all joints of all steps together."""
+    """99th percentile over all joints of all steps together."""
     peak_foot_height_m: np.ndarray
-    """Of the ankle roll links."""
+    """Greatest height of the ankle roll links."""
 
     def select(self, indices: np.ndarray) -> "Difficulty":
         """The measures of some clips."""
@@ -52,14 +52,12 @@ class Difficulty:
         Equal values share the middle of their ranks; integers keep them equal.
         """
         height, *others = vars(self).values()
-        ranks = [_twice_rank(v) for v in (-height, *others)]  # a low pelvis is hard
-        return np.sum(ranks, axis=0) / (8 * max(1, len(height)))
-
-
-def _twice_rank(values: np.ndarray) -> np.ndarray:
-    ordered = np.sort(values)
-    below = np.searchsorted(ordered, values, side="left")
-    return below + np.searchsorted(ordered, values, side="right")
+        total = np.zeros(len(height), np.int64)
+        for values in (-height, *others):  # a low pelvis is hard
+            ordered = np.sort(values)
+            total += np.searchsorted(ordered, values, side="left")
+            total += np.searchsorted(ordered, values, side="right")
+        return total / (8 * max(1, len(height)))
 
 
 def measure_difficulty(corpus: Corpus, device: str = "cpu") -> Difficulty:
@@ -111,16 +109,11 @@ def of_usable_length(corpus: Corpus) -> np.ndarray:
     return (corpus.lengths >= MIN_FRAMES) & (corpus.lengths <= MAX_FRAMES)
 
 
-def above_floor(corpus: Corpus, difficulty: Difficulty | None = None) -> np.ndarray:
-    """Filter (ii), second half: which clips never have the pelvis under the floor."""
-    return (difficulty or measure_difficulty(corpus)).min_pelvis_height_m >= 0.0
-
-
-def harder_part(corpus: Corpus, difficulty: Difficulty | None = None) -> np.ndarray:
+def harder_part(corpus: Corpus, difficulty: Difficulty) -> np.ndarray:
     """Filter (iii): all but the easiest quarter, rounded down; names break ties."""
-    percentile = (difficulty or measure_difficulty(corpus)).percentile()
     by_name = name_order(corpus)
-    easiest_first = by_name[np.argsort(percentile[by_name], kind="stable")]
+    percentile = difficulty.percentile()[by_name]
+    easiest_first = by_name[np.argsort(percentile, kind="stable")]
     keep = np.ones(len(corpus), bool)
     keep[easiest_first[: len(corpus) // 4]] = False
     return keep
@@ -141,14 +134,15 @@ class Filtered:
 def apply_filters(corpus: Corpus, difficulty: Difficulty | None = None) -> Filtered:
     """Apply the paper's three filters one after the other.
 
-    Without the `difficulty` of the corpus, only clips that pass (i) and the length
-    limits are measured.
+    The second half of (ii) drops clips whose pelvis is ever under the floor. Without
+    the `difficulty` of the corpus, only clips that pass (i) and the length limits are
+    measured.
     """
     no_objects, fits = free_of_absent_objects(corpus), of_usable_length(corpus)
     left = np.flatnonzero(no_objects & fits)
     clips = corpus.select(left)
     measured = difficulty.select(left) if difficulty else measure_difficulty(clips)
-    above = np.flatnonzero(above_floor(clips, measured))
+    above = np.flatnonzero(measured.min_pelvis_height_m >= 0.0)
     hard = harder_part(clips.select(above), measured.select(above))
     keep = np.zeros(len(corpus), bool)
     keep[left[above[hard]]] = True
@@ -186,10 +180,6 @@ class MotionSet:
     note: str
     """How the set came about, and whether it is smaller than requested."""
 
-    @property
-    def complete(self) -> bool:
-        return len(self.indices) == self.requested
-
 
 def evaluation_set(
     corpus: Corpus,
@@ -216,7 +206,7 @@ def capability_set(
     accept: Callable[[np.ndarray], bool] | None = None,
     max_tries: int = 100_000,
 ) -> MotionSet:
-    """The first of a seeded row of random subsets that meets quotas and `accept`.
+    """The first in a seeded series of random subsets that meets quotas and `accept`.
 
     The pool is every clip that passes filter (i) and the length limits. For other
     sizes the quotas of 124 clips are scaled and rounded up. `accept` gets the
@@ -284,7 +274,7 @@ def split(
     """Indices to train on and to hold out, by a hash of names, twins together.
 
     With a fraction, clips that are added later never move others between sides.
-    `held_out_clips` are the so many base names of lowest hash, with all their twins.
+    `held_out_clips` base names of lowest hash are held out with all their twins.
     """
     hashes = np.array([kinds.name_hash(name, seed) for name in corpus.names])
     if held_out_fraction is not None and held_out_clips is None:
