@@ -49,41 +49,29 @@ class Plausibility:
     """Measurements of one clip; a perfect one has zeros, and shares of one."""
 
     frames: int
-    sole_depth_mm: float
-    """Depth of a sole's deepest point under the floor."""
+    sole_depth_mm: float  # depth of a sole's deepest point under the floor
     sole_gap_mm: float
     """95th percentile of the lowest sole's height: who hovers is not seen to slide."""
-    slide_max: float
-    """Fastest motion of a touching sole along the floor, m/s."""
-    slide_50: float
-    """Median of that speed over touching feet and frames, m/s."""
-    slide_99: float
-    """99th percentile of that speed, m/s."""
-    limit_excess: float
-    """Farthest that a joint goes beyond its soft limits, rad."""
-    speed_ratio: float
-    """Speed of the fastest joint, as a fraction of its motor's limit."""
-    pelvis_acceleration: float
-    """Greatest acceleration of the pelvis, m/s^2."""
-    foot_acceleration: float
-    """Greatest acceleration of either foot, m/s^2."""
+    slide_max: float  # fastest motion of a touching sole along the floor, m/s
+    slide_50: float  # median of that speed over touching feet and frames, m/s
+    slide_99: float  # 99th percentile of that speed, m/s
+    limit_excess: float  # farthest that a joint goes beyond its soft limits, rad
+    speed_ratio: float  # speed of the fastest joint, as a fraction of its motor's limit
+    pelvis_acceleration: float  # greatest acceleration of the pelvis, m/s^2
+    foot_acceleration: float  # greatest acceleration of either foot, m/s^2
     balance_95: float
     """95th percentile of the zero-moment point's distance outside the soles, m."""
-    balance_max: float
-    """Maximum of that distance, m."""
+    balance_max: float  # maximum of that distance, m
     balanced_share: float
     """Share of loaded frames in which that distance is less than a centimetre."""
-    airborne_share: float
-    """Share of frames with both feet off the floor."""
-    torque_share: float
-    """Share of frames with all motors within their limits."""
+    airborne_share: float  # share of frames with both feet off the floor
+    torque_share: float  # share of frames with all motors within their limits
     torque_ratio_95: float
     """95th percentile over frames of the worst motor's torque over its limit."""
     residual_force_50: float
     """Median of the force that no floor contact explains, in body weights."""
     residual_force_95: float
-    residual_moment_50: float
-    """Median of the moment that no floor contact explains, Nm."""
+    residual_moment_50: float  # median of the moment that no floor contact explains, Nm
     residual_moment_95: float
 
 
@@ -218,14 +206,11 @@ class Stride:
     A range goes from the 5th to the 95th percentile over the stride.
     """
 
-    speed: float
-    """m/s."""
-    cadence: float
-    """Steps a second."""
+    speed: float  # m/s
+    cadence: float  # steps a second
     step_length: float
     step_width: float
-    stance_share: float
-    """Share of the stride that a foot stands."""
+    stance_share: float  # share of the stride that a foot stands
     double_support_share: float
     flight_share: float
     hip_pitch_range: float
@@ -233,14 +218,11 @@ class Stride:
     ankle_pitch_range: float
     shoulder_pitch_range: float
     pelvis_height: float
-    pelvis_bob: float
-    """Range of the pelvis' height."""
-    pelvis_sway: float
-    """Range of the pelvis across the path."""
+    pelvis_bob: float  # range of the pelvis' height
+    pelvis_sway: float  # range of the pelvis across the path
     pelvis_yaw_range: float
     pelvis_roll_range: float
-    clearance: float
-    """Highest that the sole's lowest point gets in the swing."""
+    clearance: float  # highest that the sole's lowest point gets in the swing
 
 
 def strides(qpos: np.ndarray, fps: float = FPS) -> list[Stride]:

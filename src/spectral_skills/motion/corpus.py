@@ -41,11 +41,10 @@ COLUMNS = ("name", "text", "source", "file", "licence", "notes", "hash")
 class Entry:
     """The index row of one clip."""
 
-    name: str
-    text: str
-    """Sentences, one a line."""
-    start: int
+    start: int  # in rows of `Corpus.rows`
     length: int
+    name: str
+    text: str  # sentences, one a line
     source: str
     file: str
     licence: str
@@ -71,7 +70,6 @@ class Strings:
 
     @staticmethod
     def write(stem: Path, values: Sequence[str]) -> None:
-        """Write a column."""
         encoded = [value.encode() for value in values]
         offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
         np.cumsum([len(value) for value in encoded], out=offsets[1:])
@@ -79,35 +77,26 @@ class Strings:
         stem.with_suffix(".bin").write_bytes(b"".join(encoded))
 
 
-@dataclass(frozen=True)
 class _Files:
     """The memory-mapped arrays of one generation, shared by all views of it."""
 
-    rows: np.ndarray
-    spans: np.ndarray
-    columns: dict[str, Strings]
-
-    @classmethod
-    def open(cls, folder: Path, frames: int) -> "_Files":
-        return cls(
-            # Copy-on-write keeps torch from warning about read-only memory; nothing
-            # is ever written, so no page is ever copied.
-            rows=np.memmap(
-                folder / FRAMES, np.float32, "c", shape=(frames, g1.QPOS_SIZE)
-            ),
-            spans=np.load(folder / SPANS, mmap_mode="r"),
-            columns={name: Strings(folder / name) for name in COLUMNS},
-        )
+    def __init__(self, folder: Path, frames: int):
+        # Copy-on-write keeps torch from warning about read-only memory; nothing is
+        # ever written, so no page is ever copied.
+        shape = (frames, g1.QPOS_SIZE)
+        self.rows = np.memmap(folder / FRAMES, np.float32, "c", shape=shape)
+        self.spans = np.load(folder / SPANS, mmap_mode="r")
+        self.columns = {name: Strings(folder / name) for name in COLUMNS}
 
 
 class Corpus:
     """A set of clips at 50 Hz; subsets and mirror images are views, not copies."""
 
-    def __init__(self, header: dict, files: _Files, ids: np.ndarray, mirrored):
-        self.header = header
-        self._files = files
-        self._ids = ids
-        self._mirrored = mirrored
+    def __init__(
+        self, header: dict, files: _Files, ids: np.ndarray, mirrored: np.ndarray
+    ):
+        self.header, self._files, self._ids = header, files, ids
+        self.mirrored = mirrored  # which clips are read as their mirror image
 
     @classmethod
     def open(cls, folder: Path | str) -> "Corpus":
@@ -145,11 +134,6 @@ class Corpus:
         return np.asarray(self._files.spans[self._ids, 1])
 
     @property
-    def mirrored(self) -> np.ndarray:
-        """Which clips are read as their mirror image."""
-        return self._mirrored
-
-    @property
     def frames(self) -> int:
         return int(self.lengths.sum())
 
@@ -161,7 +145,7 @@ class Corpus:
     def names(self) -> list[str]:
         """Names of all clips; a mirror image has `_mirror` appended."""
         column = self._files.columns["name"]
-        pairs = zip(self._ids.tolist(), self._mirrored.tolist(), strict=True)
+        pairs = zip(self._ids.tolist(), self.mirrored.tolist(), strict=True)
         return [mirror_name(column[i]) if m else column[i] for i, m in pairs]
 
     @cached_property
@@ -177,11 +161,11 @@ class Corpus:
         return self._index_of_name[name]
 
     def entry(self, index: int) -> Entry:
-        """Index row of a clip; `start` and `length` are rows of `rows`."""
+        """Index row of a clip."""
         base = int(self._ids[index])
         start, length = self._files.spans[base].tolist()
         fields = {name: column[base] for name, column in self._files.columns.items()}
-        if self._mirrored[index]:
+        if self.mirrored[index]:
             fields["name"] = mirror_name(fields["name"])
             fields["text"] = mirror_text(fields["text"])
         return Entry(start=start, length=length, **fields)
@@ -190,7 +174,7 @@ class Corpus:
         """(T, 36) rows of a clip; a view of the file unless mirrored."""
         start, length = self._files.spans[int(self._ids[index])].tolist()
         rows = self.rows[start : start + length]
-        return mirror_rows(rows) if self._mirrored[index] else rows
+        return mirror_rows(rows) if self.mirrored[index] else rows
 
     def clip(self, index: int) -> Clip:
         """A clip with its text and provenance."""
@@ -211,20 +195,16 @@ class Corpus:
         if indices.dtype == bool:
             indices = np.flatnonzero(indices)
         indices = indices.astype(np.int64)
-        return Corpus(
-            self.header, self._files, self._ids[indices], self._mirrored[indices]
-        )
+        ids, mirrored = self._ids[indices], self.mirrored[indices]
+        return Corpus(self.header, self._files, ids, mirrored)
 
     def with_mirror(self) -> "Corpus":
         """A view that has every clip and its left-right mirror image."""
-        if self._mirrored.any():
+        if self.mirrored.any():
             raise ValueError("these clips include mirror images already")
-        return Corpus(
-            self.header,
-            self._files,
-            np.concatenate((self._ids, self._ids)),
-            np.concatenate((self._mirrored, ~self._mirrored)),
-        )
+        ids = np.concatenate((self._ids, self._ids))
+        mirrored = np.concatenate((self.mirrored, ~self.mirrored))
+        return Corpus(self.header, self._files, ids, mirrored)
 
     def shards(self, max_frames: int) -> Iterator["Corpus"]:
         """Views of consecutive clips, each of at most `max_frames` frames.
@@ -248,18 +228,6 @@ class Corpus:
 
 
 def _open_live(folder: Path) -> tuple[dict, _Files]:
-    header = _read_header(folder)
-    place = folder / header["generation"]
-    try:
-        return header, _Files.open(place, header["frames"])
-    except FileNotFoundError as error:
-        missing = f"{folder}: damaged, ingest again ({error.filename} is missing)"
-        raise FileNotFoundError(missing) from error
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{folder}: damaged, ingest again ({error})") from error
-
-
-def _read_header(folder: Path) -> dict:
     path = folder / HEADER
     if not path.is_file():
         raise FileNotFoundError(
@@ -275,4 +243,10 @@ def _read_header(folder: Path) -> dict:
             f"{path}: corpus version {header['version']}, this package reads "
             f"{VERSION}; ingest the motions again"
         )
-    return header
+    try:
+        return header, _Files(folder / header["generation"], header["frames"])
+    except FileNotFoundError as error:
+        missing = f"{folder}: damaged, ingest again ({error.filename} is missing)"
+        raise FileNotFoundError(missing) from error
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{folder}: damaged, ingest again ({error})") from error

@@ -65,7 +65,7 @@ class CorpusWriter:
         self.clips: list[dict] = []
         self.refused: list[Refusal] = []
         self.done: set[str] = set()
-        """Inputs that are already on file, from this run or a killed one."""
+        """Keys of inputs that are already on file, from this run or a killed one."""
         self._names: set[str] = set()
         self._inputs = inputs
         self._resume(json.dumps({"version": VERSION, "job": job}, sort_keys=True))
@@ -118,7 +118,7 @@ class CorpusWriter:
             data = clip.qpos().astype("<f4").tobytes()
             self._frames.write(data)
             facts = {
-                "name": self._unique(_plain(clip.name)),
+                "name": self._unique(_encodable(clip.name)),
                 "text": clip.text,
                 "source": clip.source,
                 "file": file,
@@ -126,8 +126,8 @@ class CorpusWriter:
                 "notes": "\n".join(clip.notes),
                 "hash": hashlib.blake2b(data, digest_size=16).hexdigest(),
             }
-            record = {key: _plain(value) for key, value in facts.items()}
-            records.append(record | {"length": clip.frames})
+            facts = {name: _encodable(value) for name, value in facts.items()}
+            records.append(facts | {"length": clip.frames})
         self._frames.flush()
         refusals = [asdict(r) for r in refused]
         record = {"input": key, "clips": records, "refused": refusals}
@@ -217,6 +217,6 @@ def _sizes(folder: Path) -> dict[str, int]:
     return {file.name: file.stat().st_size for file in files}
 
 
-def _plain(text: str) -> str:
+def _encodable(text: str) -> str:
     """Text that can be written: names of files may hold bytes that are no text."""
     return text.encode("utf-8", "replace").decode()

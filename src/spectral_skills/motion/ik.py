@@ -66,14 +66,11 @@ class IkConfig:
 class Solution:
     """A motion, and how far it is from each target."""
 
-    qpos: Tensor
-    """(..., T, 36)."""
+    qpos: Tensor  # (..., T, 36)
     position_error: Tensor
     """(..., T, targets), m, over axes of nonzero weight; 0 without a position."""
-    orientation_error: Tensor
-    """(..., T, targets), rad, likewise."""
-    mass_error: Tensor
-    """(..., T), m, likewise."""
+    orientation_error: Tensor  # (..., T, targets), rad, likewise
+    mass_error: Tensor  # (..., T), m, likewise
     iterations: int
 
 
@@ -82,14 +79,11 @@ class Coupling:
     """What ties the frames of a clip together: penalties on accelerations and on
     velocities above the limit. Rates are per frame here."""
 
-    smoothness: float
-    """Weight of squared second differences."""
+    smoothness: float  # weight of squared second differences
     stiffness: Tensor
     """(clips, 1, 1) weight of the squared velocity in excess of the limit."""
-    limit: Tensor
-    """(size,) largest change from frame to frame; infinite for the root."""
-    joints: Tensor
-    """Indices of the free joints."""
+    limit: Tensor  # (size,) largest change from frame to frame; infinite for the root
+    joints: Tensor  # indices of the free joints
 
     def velocity(self, rows: Tensor) -> Tensor:
         """(clips, T - 1, size) change from each frame to the next."""
@@ -197,13 +191,11 @@ class _Search:
 
     kinematics: Kinematics
     jacobians: Jacobians
-    limits: tuple[Tensor, Tensor]
-    """Lower and upper limits of the free joints."""
+    limits: tuple[Tensor, Tensor]  # lower and upper limits of the free joints
     config: IkConfig
     goals: Targets
     coupling: Coupling
-    rest: Tensor
-    """(clips, T, free joints) posture to stay near."""
+    rest: Tensor  # (clips, T, free joints) posture to stay near
 
     def run(self, rows: Tensor) -> tuple[_State, int]:
         """The motion found, and the number of iterations."""

@@ -69,8 +69,7 @@ class Jacobians:
 
         self.joints = torch.as_tensor(joints, device=device)
         """Indices of the free joints among all."""
-        self.size = 6 + len(joints)
-        """Number of tangent coordinates."""
+        self.size = 6 + len(joints)  # number of tangent coordinates
         self.mass = CentreOfMass(device, dtype)
         self.carried = torch.as_tensor(moved, dtype=dtype, device=device)
         """(30, size), 1 where the link is moved by the coordinate."""
@@ -140,14 +139,11 @@ class LinkTarget:
     """Where a link shall be, or how turned, or both, at every frame."""
 
     link: str
-    position: Tensor | None = None
-    """(..., T, 3) position of `point`, world, m."""
-    quaternion: Tensor | None = None
-    """(..., T, 4) orientation, wxyz."""
+    position: Tensor | None = None  # (..., T, 3) position of `point`, world, m
+    quaternion: Tensor | None = None  # (..., T, 4) orientation, wxyz
     position_weight: float | Tensor = 1.0
     """Weight of squared m: one number, or fitting (..., T, 3) by frame and axis."""
-    orientation_weight: float | Tensor = 1.0
-    """Weight of squared rad, likewise."""
+    orientation_weight: float | Tensor = 1.0  # weight of squared rad, likewise
     point: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Point in the frame of the link, m."""
 
@@ -156,8 +152,7 @@ class LinkTarget:
 class MassTarget:
     """Where the centre of mass of the whole robot shall be at every frame."""
 
-    position: Tensor
-    """(..., T, 3), m."""
+    position: Tensor  # (..., T, 3), m
     weight: float | Tensor = 1.0
     """Weight of squared m: one number, or fitting (..., T, 3) by frame and axis."""
 
@@ -167,12 +162,9 @@ class Errors:
     """Errors of a motion, and what of their computation is used again."""
 
     poses: LinkPoses
-    plain: Tensor
-    """(frames, rows, 3) target less present."""
-    weighted: Tensor
-    """(frames, 3 rows) whose squares sum to twice the cost."""
-    points: Tensor
-    """(frames, positions, 3) present."""
+    plain: Tensor  # (frames, rows, 3) target less present
+    weighted: Tensor  # (frames, 3 rows) whose squares sum to twice the cost
+    points: Tensor  # (frames, positions, 3) present
     links: Tensor | None
     """Result of `CentreOfMass.weighted_links`, if the mass has a target."""
 

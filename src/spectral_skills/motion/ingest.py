@@ -157,8 +157,7 @@ class Summary:
     files: int
     clips: int
     frames: int
-    noted: int
-    """Number of clips taken with a note about their quality or origin."""
+    noted: int  # number of clips taken with a note about their quality or origin
     refusals: list[Refusal]
     seconds: float
 

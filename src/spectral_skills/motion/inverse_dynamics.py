@@ -40,24 +40,17 @@ _TOLERANCE = 1e-7  # body weights
 class Dynamics:
     """Forces of a clip of T frames; forces in N, moments in Nm, world axes."""
 
-    feet: np.ndarray
-    """(T, 2, 3) positions of the ankle roll links, m."""
-    feet_rotation: np.ndarray
-    """(T, 2, 3, 3) orientations of the ankle roll links."""
-    mass_centre: np.ndarray
-    """(T, 3) centre of mass, m."""
-    force: np.ndarray
-    """(T, 3) force that the floor must supply."""
-    moment: np.ndarray
-    """(T, 3) moment of that force about the world's origin."""
+    feet: np.ndarray  # (T, 2, 3) positions of the ankle roll links, m
+    feet_rotation: np.ndarray  # (T, 2, 3, 3) orientations of the ankle roll links
+    mass_centre: np.ndarray  # (T, 3) centre of mass, m
+    force: np.ndarray  # (T, 3) force that the floor must supply
+    moment: np.ndarray  # (T, 3) moment of that force about the world's origin
     contact_force: np.ndarray
     """(T, 2, 10, 3) forces at the carrying points of each sole that explain it best."""
-    residual_force: np.ndarray
-    """(T, 3) force that stays unexplained."""
+    residual_force: np.ndarray  # (T, 3) force that stays unexplained
     residual_moment: np.ndarray
     """(T, 3) moment that stays unexplained, about the centre of mass."""
-    torque: np.ndarray
-    """(T, 29) torques of the motors, given the contact forces."""
+    torque: np.ndarray  # (T, 29) torques of the motors, given the contact forces
     contact_height_m: float
 
     @cached_property

@@ -72,8 +72,7 @@ class Sidecars:
 
     def __init__(self):
         self._tables: dict[Path, dict[str, Description]] = {}
-        self.problems: list[str] = []
-        """Sidecars that could not be used, and why."""
+        self.problems: list[str] = []  # sidecars that could not be used, and why
 
     def describe(self, path: Path, name: str) -> Description:
         """The description of clip `name` that was read from `path`."""

@@ -25,33 +25,25 @@ _CPU_CHUNK = 8192
 class LinkPoses:
     """World poses of links, in the order they were asked for."""
 
-    position: Tensor
-    """(..., links, 3), m."""
-    quaternion: Tensor
-    """(..., links, 4), wxyz."""
+    position: Tensor  # (..., links, 3), m
+    quaternion: Tensor  # (..., links, 4), wxyz
 
 
 @dataclass(frozen=True)
 class LinkVelocities:
     """World velocities of links over time."""
 
-    linear: Tensor
-    """(..., T, links, 3), m/s."""
-    angular: Tensor
-    """(..., T, links, 3), rad/s."""
+    linear: Tensor  # (..., T, links, 3), m/s
+    angular: Tensor  # (..., T, links, 3), rad/s
 
 
 class LinkStates(NamedTuple):
     """World poses and velocities of links, in the order they were asked for."""
 
-    position: Tensor
-    """(..., links, 3), m."""
-    quaternion: Tensor
-    """(..., links, 4), wxyz."""
-    linear: Tensor
-    """(..., links, 3) of the link's origin, m/s."""
-    angular: Tensor
-    """(..., links, 3), rad/s."""
+    position: Tensor  # (..., links, 3), m
+    quaternion: Tensor  # (..., links, 4), wxyz
+    linear: Tensor  # (..., links, 3) of the link's origin, m/s
+    angular: Tensor  # (..., links, 3), rad/s
 
 
 class Kinematics:
@@ -190,8 +182,7 @@ class _Level:
     offset: Tensor
     cosine: Tensor
     sine: Tensor
-    axis: Tensor
-    """Of the joint, in the parent's frame."""
+    axis: Tensor  # of the joint, in the parent's frame
 
     def parent(self, planes: rotation.Planes) -> list[Tensor]:
         """What each of these links' parents has, one level up."""

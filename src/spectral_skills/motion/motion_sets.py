@@ -39,8 +39,7 @@ class Difficulty:
     peak_root_speed_m_s: np.ndarray
     joint_speed_p99_rad_s: np.ndarray
     """99th percentile over all joints of all steps together."""
-    peak_foot_height_m: np.ndarray
-    """Greatest height of the ankle roll links."""
+    peak_foot_height_m: np.ndarray  # greatest height of the ankle roll links
 
     def select(self, indices: np.ndarray) -> "Difficulty":
         """The measures of some clips."""
@@ -177,8 +176,7 @@ class MotionSet:
 
     indices: np.ndarray
     requested: int
-    note: str
-    """How the set came about, and whether it is smaller than requested."""
+    note: str  # how the set came about, and whether it is smaller than requested
 
 
 def evaluation_set(

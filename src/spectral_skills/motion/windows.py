@@ -62,12 +62,9 @@ class WindowConfig:
 class Windows:
     """A batch of anchored windows."""
 
-    context: Tensor
-    """(n, context, 38)"""
-    chunk: Tensor
-    """(n, chunk, 38)"""
-    future: Tensor
-    """(n, future, 38)"""
+    context: Tensor  # (n, context, 38)
+    chunk: Tensor  # (n, chunk, 38)
+    future: Tensor  # (n, future, 38)
 
     def ahead_from(self, offset: Tensor) -> "Windows":
         """The same with chunk and future as a robot sees them that is off by offsets
@@ -80,13 +77,11 @@ class Windows:
 class MotionTensors:
     """Clips of a corpus on a device; several clips may read the same rows."""
 
-    rows: Tensor
-    """(frames, 36) float32."""
+    rows: Tensor  # (frames, 36) float32
     starts: Tensor
     lengths: Tensor
     mirrored: Tensor
-    has_mirrored: bool
-    """Known on the host, so that sampling never waits for the device."""
+    has_mirrored: bool  # known on the host, so that sampling never waits for the device
 
     @classmethod
     def load(cls, corpus: Corpus, device: torch.device | str) -> "MotionTensors":

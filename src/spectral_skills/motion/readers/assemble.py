@@ -15,8 +15,7 @@ from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 
-LIMIT_BYTES = 2 * 1024**3
-"""Size above which a file, or what it expands to, is refused."""
+LIMIT_BYTES = 2 * 1024**3  # size above which a file, or what it expands to, is refused
 _PADDED = "wrists padded with zeros (23-joint source)"
 
 _ORDER_FRAMES = 8

@@ -22,8 +22,7 @@ from spectral_skills.motion.readers.assemble import (
 )
 from spectral_skills.robot import g1
 
-HEAD_BYTES = 1 << 16
-"""Bytes that hold the first two rows of any table people have."""
+HEAD_BYTES = 1 << 16  # bytes that hold the first two rows of any table people have
 UNITREE_HZ = 30.0
 BONES_SEED_HZ = 120.0
 SONIC_HZ = 50.0
@@ -41,10 +40,8 @@ _RATE_IN_NAME = re.compile(r"(?<![\d.])(\d{1,6}(?:\.\d+)?)[ _-]?(?:hz|fps)(?![a-
 
 
 class Table(NamedTuple):
-    header: tuple[str, ...]
-    """Column names, lower case; empty when the file has none."""
-    values: np.ndarray
-    """(rows, columns) float64."""
+    header: tuple[str, ...]  # column names, lower case; empty when the file has none
+    values: np.ndarray  # (rows, columns) float64
 
 
 def parse(data: bytes) -> Table:

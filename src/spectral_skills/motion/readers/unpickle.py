@@ -52,8 +52,7 @@ class Stream:
     def __init__(self, file: BinaryIO):
         head = file.read(8)
         file.seek(0)
-        self.total = 0
-        """Number of bytes delivered so far, after decompression."""
+        self.total = 0  # number of bytes delivered so far, after decompression
         self._reads = 0
         self._blocks = _blocks(file, head)
         self._block = io.BytesIO()
@@ -127,8 +126,7 @@ def damaged(what: str) -> ClipError:
 class PickledArray:
     """Stand-in for an array."""
 
-    value: np.ndarray | None = None
-    """None for arrays of text, which no reader needs."""
+    value: np.ndarray | None = None  # none for arrays of text, which no reader needs
 
 
 @dataclass

@@ -39,8 +39,7 @@ def headings(yaw) -> np.ndarray:
 class Path:
     """The way the body takes over the floor, one row a frame."""
 
-    position: np.ndarray
-    """(T, 2), m."""
+    position: np.ndarray  # (T, 2), m
     yaw: np.ndarray
 
     @classmethod
@@ -65,21 +64,15 @@ class Footprint:
     """One foot on the floor, from touchdown to lift."""
 
     side: int
-    position: np.ndarray
-    """(2,) of the ankle above the floor, m."""
+    position: np.ndarray  # (2,) of the ankle above the floor, m
     yaw: float
     touchdown_s: float
     lift_s: float
-    speed: float
-    """Speed of the body ahead at touchdown, m/s."""
-    lift_speed: float
-    """Speed of the body ahead when the foot lifts, m/s."""
-    flight: float
-    """How much of a jog this step is, 0 to 1."""
-    drop: float
-    """How low the pelvis is, m."""
-    clearance: float
-    """Height of the sole in the swing that ends here, m."""
+    speed: float  # speed of the body ahead at touchdown, m/s
+    lift_speed: float  # speed of the body ahead when the foot lifts, m/s
+    flight: float  # how much of a jog this step is, 0 to 1
+    drop: float  # how low the pelvis is, m
+    clearance: float  # height of the sole in the swing that ends here, m
 
     def point(self, ahead: float, left: float = 0.0) -> np.ndarray:
         """(2,) a place on the floor seen from the ankle."""
@@ -92,8 +85,7 @@ class Footsteps:
     """All footprints in the order of touchdown; the first two stand from the start."""
 
     prints: tuple[Footprint, ...]
-    walks: tuple[tuple[int, int], ...]
-    """First and last print of every walk."""
+    walks: tuple[tuple[int, int], ...]  # first and last print of every walk
 
     def of(self, side: int) -> list[Footprint]:
         return [p for p in self.prints if p.side == side]
@@ -200,27 +192,20 @@ def _integral(rate: np.ndarray) -> np.ndarray:
 class FootMotion:
     """One foot over time: the pose of its ankle."""
 
-    position: np.ndarray
-    """(T, 3), m."""
+    position: np.ndarray  # (T, 3), m
     yaw: np.ndarray
-    pitch: np.ndarray
-    """Pitch, rad; toe down is positive."""
-    roll: np.ndarray
-    """Roll, rad; left edge up is positive."""
+    pitch: np.ndarray  # pitch, rad; toe down is positive
+    roll: np.ndarray  # roll, rad; left edge up is positive
 
 
 @dataclass(frozen=True)
 class _Roll:
     """What one print does on the floor: pitch angles and their times."""
 
-    strike: float
-    """Pitch at touchdown: heel first is negative."""
-    flat_s: float
-    """Time at which the whole sole is down."""
-    push: float
-    """Pitch at lift: on the toes is positive."""
-    push_off_s: float
-    """Time at which the heel starts to rise."""
+    strike: float  # pitch at touchdown: heel first is negative
+    flat_s: float  # time at which the whole sole is down
+    push: float  # pitch at lift: on the toes is positive
+    push_off_s: float  # time at which the heel starts to rise
 
     @classmethod
     def of(cls, foot: Footprint) -> "_Roll":

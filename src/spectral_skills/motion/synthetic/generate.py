@@ -45,11 +45,9 @@ class Piece:
     """A clip before it is performed."""
 
     name: str
-    text: str
-    """Sentences, one a line."""
+    text: str  # sentences, one a line
     score: Score
-    crop: tuple[int, int]
-    """First frame that is kept and the one after the last."""
+    crop: tuple[int, int]  # first frame that is kept and the one after the last
 
 
 def repertoire() -> dict[frozenset[str], float]:

@@ -38,14 +38,10 @@ _LEAST_FORCE = 0.1  # of the weight; with less there is no zero-moment point
 class Support:
     """What carries the body, one row a frame."""
 
-    zmp: np.ndarray
-    """(T, 2) zero-moment point, m."""
-    load: np.ndarray
-    """Share of the weight on the left foot."""
-    airborne: np.ndarray
-    """Both feet are off the floor."""
-    standing: np.ndarray
-    """1 while standing on both feet, 0 in the middle of a walk."""
+    zmp: np.ndarray  # (T, 2) zero-moment point, m
+    load: np.ndarray  # share of the weight on the left foot
+    airborne: np.ndarray  # both feet are off the floor
+    standing: np.ndarray  # 1 while standing on both feet, 0 in the middle of a walk
 
 
 def support(score: Score, steps: Footsteps) -> Support:
@@ -182,13 +178,11 @@ def follow(zmp: np.ndarray, rate: np.ndarray) -> np.ndarray:
 class FloorDemand(NamedTuple):
     """What T frames ask of the floor; the first and last repeat their neighbour."""
 
-    centre: Tensor
-    """(T, 3) centre of mass, m."""
+    centre: Tensor  # (T, 3) centre of mass, m
     zmp: Tensor
     """(T, 2) zero-moment point on the floor, m; the point under the centre of mass
     while hardly any force is needed."""
-    force: Tensor
-    """(T,) vertical force as a multiple of the weight."""
+    force: Tensor  # (T,) vertical force as a multiple of the weight
 
 
 class Momentum:

@@ -59,10 +59,8 @@ class Stroke:
     ramp_s: float = 0.8
     offset: np.ndarray = field(default_factory=lambda: np.zeros(len(PARTS)))
     """Difference from the pose, rad."""
-    beats: float = 0.0
-    """Swings (wave) or blows (guard) a second while the pose is held."""
-    delay_s: float = 0.0
-    """Time before the first blow."""
+    beats: float = 0.0  # swings (wave) or blows (guard) a second while the pose is held
+    delay_s: float = 0.0  # time before the first blow
     heights: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
     """Times, and the share of the way to the pose that the arm takes from then on."""
 
@@ -93,50 +91,35 @@ class Style:
     """How the person of a clip moves; drawn anew for every clip."""
 
     arm_swing: float = 1.0
-    elbow: float = 0.8
-    """Elbow angle at rest, rad; 1.57 is a straight arm."""
+    elbow: float = 0.8  # elbow angle at rest, rad; 1.57 is a straight arm
     shoulder_roll: float = 0.15
     hang: tuple[float, float] = (0.0, 0.0)
     """Offsets of the pitch of the left and right shoulder, rad."""
     pelvis_turn: float = 1.0
     pelvis_tilt: float = 1.0
     torso_turn: float = 1.0
-    height: float = 0.0
-    """Offset of the pelvis height, m."""
-    seed: int = 0
-    """Seed of the small variation that nothing else decides."""
+    height: float = 0.0  # offset of the pelvis height, m
+    seed: int = 0  # seed of the small variation that nothing else decides
 
 
 @dataclass(frozen=True)
 class Score:
     """Curves at 50 Hz, one value a frame, and what the arms do."""
 
-    forward: np.ndarray
-    """Speed along the heading, m/s."""
-    sideways: np.ndarray
-    """Speed to the left, m/s."""
-    turning: np.ndarray
-    """Yaw rate, rad/s."""
-    stepping: np.ndarray
-    """Whether the feet should step."""
-    quickness: np.ndarray
-    """Cadence as a multiple of what the speed suggests."""
-    lift: np.ndarray
-    """Height of the sole in mid-swing, m."""
+    forward: np.ndarray  # speed along the heading, m/s
+    sideways: np.ndarray  # speed to the left, m/s
+    turning: np.ndarray  # yaw rate, rad/s
+    stepping: np.ndarray  # whether the feet should step
+    quickness: np.ndarray  # cadence as a multiple of what the speed suggests
+    lift: np.ndarray  # height of the sole in mid-swing, m
     flight: np.ndarray
     """0 walks with double support, 1 jogs with both feet off the floor."""
-    drop: np.ndarray
-    """How much lower than usual the pelvis is, m."""
-    lean: np.ndarray
-    """Pitch of the trunk, rad."""
-    twist: np.ndarray
-    """Yaw of the shoulders, rad."""
-    sway: np.ndarray
-    """(T, 2) shift of the weight while standing, ahead and left, m."""
-    width: np.ndarray
-    """Distance between the ankles, m."""
-    toe_out: float
-    """Yaw of each foot outwards, rad."""
+    drop: np.ndarray  # how much lower than usual the pelvis is, m
+    lean: np.ndarray  # pitch of the trunk, rad
+    twist: np.ndarray  # yaw of the shoulders, rad
+    sway: np.ndarray  # (T, 2) shift of the weight while standing, ahead and left, m
+    width: np.ndarray  # distance between the ankles, m
+    toe_out: float  # yaw of each foot outwards, rad
     strokes: tuple[Stroke, ...] = ()
     style: Style = field(default_factory=Style)
 
@@ -149,12 +132,9 @@ class Score:
 class Phrase:
     """One thing a clip does, as an order and as something going on."""
 
-    order: str
-    """`walk forward slowly`"""
-    doing: str
-    """`walking forward slowly`"""
-    holding: str = ""
-    """`with the right arm raised`, where it is a state."""
+    order: str  # `walk forward slowly`
+    doing: str  # `walking forward slowly`
+    holding: str = ""  # `with the right arm raised`, where it is a state
 
 
 @dataclass
@@ -163,16 +143,13 @@ class Sketch:
 
     rng: np.random.Generator
     factors: set[str] = field(default_factory=set)
-    now_s: float = 0.0
-    """Time at which the next act begins."""
+    now_s: float = 0.0  # time at which the next act begins
     width: float = 0.19
     lift: float = 0.045
-    hurry: float = 1.0
-    """Cadence as a multiple of the usual one."""
+    hurry: float = 1.0  # cadence as a multiple of the usual one
     patience: float = 1.0
     """Scale of how long a walk lasts: less where one act follows another."""
-    acts: list[Phrase] = field(default_factory=list)
-    """Acts one after the other."""
+    acts: list[Phrase] = field(default_factory=list)  # acts one after the other
     overlays: list[Phrase] = field(default_factory=list)
     """Acts at the same time as the others."""
     strokes: list[Stroke] = field(default_factory=list)
