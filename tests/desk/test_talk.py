@@ -131,7 +131,7 @@ def test_words_find_sentences_of_the_planner_too(bundle):
 @needs_weights
 def test_texts_become_cues(bundle):
     """The planner's own sentences, one after the other, with knobs."""
-    from spectral_skills.desk.listener import Listener, answer
+    from spectral_skills.planner.listener import Listener, answer
     from spectral_skills.planner.text import text_encoder
 
     listener = Listener(bundle, text_encoder())
@@ -153,7 +153,7 @@ def test_texts_become_cues(bundle):
 @needs_weights
 def test_without_a_planner_the_nearest_base_is_found(bundle):
     """Whatever is said, but for what is denied."""
-    from spectral_skills.desk.listener import Listener
+    from spectral_skills.planner.listener import Listener
     from spectral_skills.planner.text import text_encoder
 
     files = {
@@ -173,7 +173,7 @@ def test_without_a_planner_the_nearest_base_is_found(bundle):
 @pytest.mark.parametrize("plans", [True, False])
 def test_without_a_language_model_it_is_named(bundle, plans):
     """Whether the bundle has a planner's sentences or not."""
-    from spectral_skills.desk.listener import Listener, answer
+    from spectral_skills.planner.listener import Listener, answer
 
     class Missing:
         def encode(self, texts):

@@ -37,7 +37,7 @@ class Talk:
         patience_s: tuple[float, float] = (_FIRST_S, _LATER_S),
     ):
         self._engine, self._notify = engine, notify
-        module = "spectral_skills.desk.listener"
+        module = "spectral_skills.planner.listener"
         folder = str(engine.bundle.folder)
         self._command = command or (sys.executable, "-m", module, folder)
         self._patience_s = patience_s

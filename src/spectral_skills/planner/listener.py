@@ -1,7 +1,7 @@
-"""From text to cues by the sentences of a bundle, in a process of its own.
+"""From text to cues, by the sentences of a bundle.
 
-`python -m spectral_skills.desk.listener BUNDLE` has torch and the language model, and
-neither the page nor the robot waits for it. It reads lines of JSON such as
+`python -m spectral_skills.planner.listener BUNDLE` is the process of the desk that has
+torch and the language model. It reads lines of JSON such as
 `{"id": 1, "text": "walk forward"}` and answers each with cues and messages.
 """
 
@@ -90,6 +90,20 @@ class Listener:
         nearest = f"the nearest described skill is {match.sentence!r}"
         cue = Cue(match.motion, None if last else one.seconds or LONGEST_S)
         return cue, f"{one.sentence!r}: {nearest} ({match.cosine:.2f})"
+
+
+def cues_of(bundle: Bundle, text: str) -> list[Cue]:
+    """Cues of a text; a learned sentence needs no language model."""
+    manifest = bundle.manifest
+    if not manifest.sentences:
+        raise ValueError(f"{bundle.folder}: a bundle without a planner")
+    learned = {sentence: motion for motion, sentence in manifest.sentences}
+    if (plain := " ".join(text.lower().split())) in learned:
+        return [Cue(plain, manifest.takes_s[learned[plain]], planned=True)]
+    cues, messages = Listener(bundle, text_encoder()).hear(text)
+    if not cues:
+        raise ValueError("; ".join(messages))
+    return cues
 
 
 def answer(listener: Listener, request: dict[str, Any]) -> dict[str, Any]:
