@@ -34,9 +34,9 @@ from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
-from spectral_skills.tracking.ppo import Learner, PPOConfig
+from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 from spectral_skills.tracking.references import References
-from spectral_skills.tracking.replay import Batch, captured
+from spectral_skills.tracking.replay import ReplayBatch, captured
 from spectral_skills.tracking.rollouts import Environment, precision
 from spectral_skills.tracking.sac import SACConfig, SACLearner
 from spectral_skills.tracking.start import TrackConfig
@@ -216,14 +216,14 @@ def _track(device: str, config: TrackConfig) -> list[Result]:
 
 def _on_policy(
     config: TrackConfig, released: Controller, device: torch.device
-) -> Learner:
+) -> PPOLearner:
     """PPO, with the released controller as the actor."""
     controller = Controller(replace(released.config, released=False))
     controller.load_state_dict(released.state_dict())
     # The critic is new: the controller must not learn from what it says.
     frozen = replace(config.ppo, actor_lr=1e-12, actor_lr_limits=(1e-12, 1e-12))
     critic = Critic(controller.config)
-    return Learner(frozen, controller, critic, device, device.type == "cuda")
+    return PPOLearner(frozen, controller, critic, device, device.type == "cuda")
 
 
 def _off_policy(config: TrackConfig, device: torch.device) -> SACLearner:
@@ -244,7 +244,7 @@ def _update_parts(learner: SACLearner, times: int) -> dict[str, float]:
     config = learner.config
     rows, critics = config.batch * config.updates, config.updates
     actors = critics // config.actor_every
-    batch = Batch(*(values[: config.batch] for values in learner._sample(rows)))
+    batch = ReplayBatch(*(values[: config.batch] for values in learner._sample(rows)))
     pieces: dict[str, tuple[int, Callable]] = {
         "": (1, learner._updates),
         f": drawing {rows:,} rows": (1, lambda: learner._sample(rows)),

@@ -10,7 +10,7 @@ from spectral_skills.skill.bottleneck import VQ, BottleneckConfig
 from spectral_skills.tracking.networks import CommandConfig, JointEncoder
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
-from spectral_skills.tracking.ppo import Learner, PPOConfig
+from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 
 BOTTLENECKS = ("continuous", "fsq", "vq", "gumbel", "categorical")
 ROBOTS = 16
@@ -51,10 +51,10 @@ class Windows:
         return torch.randn(ROBOTS), over, over
 
 
-def _learner(config: ControllerConfig, **settings) -> Learner:
+def _learner(config: ControllerConfig, **settings) -> PPOLearner:
     torch.manual_seed(0)
     ppo = PPOConfig(steps=8, chunk=50, joint_lr=1e-2, **settings)
-    return Learner(ppo, Controller(config), Critic(config), "cpu")
+    return PPOLearner(ppo, Controller(config), Critic(config), "cpu")
 
 
 @pytest.mark.parametrize("bottleneck", BOTTLENECKS)
@@ -138,4 +138,4 @@ def test_a_released_encoder_cannot_learn():
         encoder.reconstruction(window, encoder(window))
     config = replace(_config(), released=True)
     with pytest.raises(ValueError, match="a released controller lacks"):
-        Learner(PPOConfig(), Controller(config), Critic(config), "cpu")
+        PPOLearner(PPOConfig(), Controller(config), Critic(config), "cpu")

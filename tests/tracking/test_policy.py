@@ -182,7 +182,7 @@ def test_a_critic_may_see_the_command_as_the_controller_does(kind, width):
     assert seen.shape == (5, width)
     assert torch.equal(seen[:, 286:], inputs[:, 930:])
     assert critic(seen).shape == (5,)
-    with pytest.raises(ValueError, match="what the controller is told"):
+    with pytest.raises(ValueError, match="the controller.s command"):
         critic.inputs(torch.randn(5, 286))
 
 

@@ -17,7 +17,7 @@ from spectral_skills.tracking import rollouts as rollouts_module
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
-from spectral_skills.tracking.ppo import Learner, PPOConfig
+from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 from spectral_skills.tracking.rollouts import (
     Transitions,
     chunks,
@@ -33,11 +33,11 @@ SMALL = ControllerConfig(
 )
 
 
-def _learner(compiled: bool = False, config=SMALL, **settings) -> Learner:
+def _learner(compiled: bool = False, config=SMALL, **settings) -> PPOLearner:
     torch.manual_seed(0)
     plain: dict = {"steps": 6, "actor_lr": 1e-2, "actor_lr_limits": (1e-4, 1e-2)}
     ppo_config = PPOConfig(**(plain | settings))
-    return Learner(ppo_config, Controller(config), Critic(config), "cpu", compiled)
+    return PPOLearner(ppo_config, Controller(config), Critic(config), "cpu", compiled)
 
 
 def test_gae_by_hand():
@@ -431,7 +431,7 @@ def test_a_learner_goes_on_where_it_was(kind):
     config = replace(SMALL, command=replace(SMALL.command, kind=kind, poses=2))
     settings: dict = {"config": config, "critic_warmup": 1}
 
-    def go_on(learner: Learner) -> dict[str, Tensor]:
+    def go_on(learner: PPOLearner) -> dict[str, Tensor]:
         torch.manual_seed(11)
         env = Robots(config)
         for _ in range(2):

@@ -12,7 +12,7 @@ from spectral_skills import distributed
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
-from spectral_skills.tracking.ppo import Learner, PPOConfig
+from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
 
 ITERATIONS = 2
@@ -38,7 +38,7 @@ def _learn(kind: str) -> dict:
             one_norm=True,
             kl_each_step=True,
         )
-    learner = Learner(settings, Controller(config), Critic(config), "cpu")
+    learner = PPOLearner(settings, Controller(config), Critic(config), "cpu")
     env, losses, gradients = Recorded(command.source_width), [], []
     descend = learner._descend
 

@@ -18,7 +18,7 @@ from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, critic_weights
-from spectral_skills.tracking.ppo import Learner
+from spectral_skills.tracking.ppo import PPOLearner
 from spectral_skills.tracking.rewards import weighted
 from spectral_skills.tracking.sac import SACLearner
 from spectral_skills.tracking.terminations import CAUSES
@@ -96,7 +96,7 @@ def test_a_run_ends_with_model_log_and_checkpoint(corpus, tmp_path):
 
 def test_a_killed_run_continues_its_log(corpus, tmp_path, monkeypatch):
     """From the last checkpoint, with its rates and counts; later lines come again."""
-    config, true, calls = _config(), Learner.update, []
+    config, true, calls = _config(), PPOLearner.update, []
 
     def update(self, rollouts, progress):
         calls.append(progress)
@@ -105,7 +105,7 @@ def test_a_killed_run_continues_its_log(corpus, tmp_path, monkeypatch):
         return true(self, rollouts, progress)
 
     with monkeypatch.context() as patch, pytest.raises(MemoryError):
-        patch.setattr(Learner, "update", update)
+        patch.setattr(PPOLearner, "update", update)
         train(config, [corpus], _encoder(), tmp_path, "cpu")
     assert [row["frames"] for row in read_log(tmp_path)] == [
         BATCH,
@@ -150,7 +150,7 @@ def test_a_killed_off_policy_run_fills_its_memory_again(corpus, tmp_path, monkey
 
 def test_an_interrupt_waits_for_the_iteration_and_saves(corpus, tmp_path, monkeypatch):
     """The checkpoint is of the iteration in which it came."""
-    true, calls = Learner.update, []
+    true, calls = PPOLearner.update, []
 
     def update(self, rollouts, progress):
         calls.append(1)
@@ -158,7 +158,7 @@ def test_an_interrupt_waits_for_the_iteration_and_saves(corpus, tmp_path, monkey
             signal.raise_signal(signal.SIGINT)
         return true(self, rollouts, progress)
 
-    monkeypatch.setattr(Learner, "update", update)
+    monkeypatch.setattr(PPOLearner, "update", update)
     with pytest.raises(KeyboardInterrupt):
         train(_config(), [corpus], _encoder(), tmp_path, "cpu")
     assert _state(tmp_path)["frames"] == 3 * BATCH
@@ -167,7 +167,7 @@ def test_an_interrupt_waits_for_the_iteration_and_saves(corpus, tmp_path, monkey
 
 def test_a_diverged_policy_stops_and_keeps_the_last_good(corpus, tmp_path, monkeypatch):
     """The message says when; checkpoint and model are finite and older."""
-    true, calls = Learner.update, []
+    true, calls = PPOLearner.update, []
 
     def update(self, rollouts, progress):
         found = true(self, rollouts, progress)
@@ -176,7 +176,7 @@ def test_a_diverged_policy_stops_and_keeps_the_last_good(corpus, tmp_path, monke
             self.controller.log_std.data.fill_(float("nan"))
         return found
 
-    monkeypatch.setattr(Learner, "update", update)
+    monkeypatch.setattr(PPOLearner, "update", update)
     with pytest.raises(ValueError, match=f"not finite after {2 * BATCH} frames"):
         train(_config(), [corpus], _encoder(), tmp_path, "cpu")
     assert _state(tmp_path)["frames"] == 2 * BATCH
@@ -296,14 +296,14 @@ def test_init_begins_with_old_weights(corpus, tmp_path, monkeypatch):
     old = train(_config(), [corpus], encoder, tmp_path / "old", "cpu")
     old.release(tmp_path / "small", Provenance("controller"))
     begun = []
-    true = Learner.__init__
+    true = PPOLearner.__init__
 
     def spy(self, config, controller, critic, *rest):
         assert config.actor_lr == start.GENTLE_LR
         begun.append((config.critic_warmup, controller.state_dict()["log_std"].clone()))
         true(self, config, controller, critic, *rest)
 
-    monkeypatch.setattr(Learner, "__init__", spy)
+    monkeypatch.setattr(PPOLearner, "__init__", spy)
     for name in ("old", "small"):
         out, init = tmp_path / f"from_{name}", tmp_path / name
         train(_config(BATCH), [corpus], encoder, out, "cpu", init=init)
@@ -357,7 +357,7 @@ def test_loose_thresholds_are_for_new_controllers(corpus, tmp_path, monkeypatch)
 def _begun(monkeypatch) -> list:
     """Learners as they are when a run begins: warm-up, controller, weights."""
     begun = []
-    for kind in (Learner, SACLearner):
+    for kind in (PPOLearner, SACLearner):
 
         def spy(self, config, controller, critic, *rest, true=kind.__init__):
             true(self, config, controller, critic, *rest)

@@ -1,8 +1,8 @@
 """Robots that track references: one step of all of them, in one compiled function.
 
 After the physics everything happens in `_advance`: the reference of the new frame,
-rewards, terminations, new starts drawn by the sampler, pushes, senses, history, and
-the encoding of the reference as the robot sees it. Nothing in it waits for the device.
+rewards, terminations, new starts drawn by the sampler, pushes, proprioception, history,
+and the encoding of the reference as the robot sees it. Nothing waits for the device.
 """
 
 from dataclasses import dataclass
@@ -36,36 +36,37 @@ from spectral_skills.tracking.rewards import STEP_S, RewardConfig
 from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
 from spectral_skills.tracking.terminations import CAUSES, TerminationConfig
 
+_CAUSES = (*CAUSES, "broken")
+
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """What robots are asked for, judged by and troubled with."""
+    """Rewards, failures, disturbances and starts of episodes."""
 
     rewards: RewardConfig = RewardConfig()
     terminations: TerminationConfig = TerminationConfig()
     randomization: RandomizationConfig = RandomizationConfig()
     sampler: SamplerConfig = SamplerConfig()
     episode_steps: int | None = None
-    """An episode that has lasted so long is over. Without it robots stay on a clip to
-    its end."""
+    """Longest episode in control steps; None lets robots follow a clip to its end."""
     clip_end: Literal["timeout", "terminal"] = "timeout"
-    """What a clip's last frame is to the learner: a time-out, after which the episode
-    would have gone on, or an end after which nothing is to be had, as with the paper's
+    """Meaning of a clip's last frame to the learner: a time-out, after which the
+    episode would have continued, or an end with no value after it, as with the paper's
     authors. It is never a failure."""
 
 
-class Outcome(NamedTuple):
-    """What a step brought."""
+class StepResult(NamedTuple):
+    """Result of a control step for every robot."""
 
     reward: Tensor
     done: Tensor
     """(n,) bool: failed, or over."""
     timeout: Tensor
-    """(n,) bool: over without a failure, where the episode could have gone on."""
+    """(n,) bool: over without a failure, where the episode could have continued."""
 
 
 class _State(NamedTuple):
-    """Where every robot is, beside what the physics knows."""
+    """State of every robot beside that of the physics."""
 
     clip: Tensor
     frame: Tensor
@@ -74,9 +75,10 @@ class _State(NamedTuple):
     """Steps since the command was published."""
     push_in: Tensor
     walk: Tensor
-    """(n, 2) how far the robot believes to be from where it is, m."""
+    """(n, 2) error of the robot's estimate of its place, m."""
     height: Tensor
-    """Of the reference's pelvis, m, now or averaged: tells whether it is low."""
+    """Height of the reference's pelvis, m, current or averaged; tells whether it is
+    low."""
     last_action: Tensor
     history: Tensor
     source: Tensor
@@ -92,7 +94,7 @@ class _Start(NamedTuple):
 
 
 class _Sim(NamedTuple):
-    """What the physics says after a step."""
+    """State of the physics after a step."""
 
     qpos: Tensor
     qvel: Tensor
@@ -103,7 +105,7 @@ class _Sim(NamedTuple):
 
 
 class TrackingEnv:
-    """`physics.count` robots on references drawn where tracking fails."""
+    """`physics.count` robots on references, drawn more often where tracking fails."""
 
     def __init__(
         self,
@@ -117,17 +119,16 @@ class TrackingEnv:
     ):
         self.config, self.command, self.physics = config, command, physics
         self.references = references
-        device, count = physics.device, physics.count
-        self.device, self.count = device, count
+        self.device, self.count = device, count = physics.device, physics.count
         torch.manual_seed(seed)
         generator = torch.Generator(device).manual_seed(seed)
-        rewards.constants(device)  # made before anything is compiled
+        rewards.constants(device)  # created before anything is compiled
         self.body = Body(device)
         self.kinematics = Kinematics(g1.TRACKED_LINKS, device)
         self.sampler = AdaptiveSampler(config.sampler, references.lengths, device)
         rules = config.terminations
         self._limits = terminations.thresholds_of(rules, 0, count).to(device)
-        """Thresholds of failures now. Compiled code reads this very tensor."""
+        """Current thresholds of failures. Compiled code reads this very tensor."""
         random = config.randomization
         physics.vary(randomization.variation(random, count, device, generator))
         self.offset = randomization.joint_offsets(random, count, device, generator)
@@ -136,27 +137,29 @@ class TrackingEnv:
         self.source = CommandSource(references, command, encoder, half)
         self.last = references.lengths - 1
         self._step = torch.compile(self._advance) if compiled else self._advance
-        self._tally = Tally(rewards.weighted(config.rewards), count, device)
+        self._terms = rewards.weighted(config.rewards)
+        width = len(self._terms) + len(_CAUSES) + 3
+        self._sums, self._steps = torch.zeros(width, device=device), 0
         self._state, self.observation = self._first()
 
     def _first(self) -> tuple[_State, Observation]:
         """Put every robot on a reference."""
-        n, device = self.count, self.device
+        n, device, physics = self.count, self.device, self.physics
         zero = torch.zeros(n, dtype=torch.long, device=device)
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros((n, *shape), device=device)
+
         state = _State(
-            clip=zero,
-            frame=zero,
-            age=zero,
-            since=zero,
+            *(zero, zero, zero, zero),
             push_in=randomization.next_push(self.config.randomization, zero),
-            walk=torch.zeros((n, 2), device=device),
-            height=torch.zeros(n, device=device),
-            last_action=torch.zeros((n, g1.NUM_JOINTS), device=device),
-            history=torch.zeros((n, HISTORY, PROPRIO), device=device),
-            source=torch.zeros((n, self.command.source_width), device=device),
+            walk=zeros(2),
+            height=zeros(),
+            last_action=zeros(g1.NUM_JOINTS),
+            history=zeros(HISTORY, PROPRIO),
+            source=zeros(self.command.source_width),
         )
         everyone = torch.ones(n, dtype=torch.bool, device=device)
-        physics = self.physics
         with torch.no_grad():
             fresh = self._draw()
             links = self.kinematics.states(fresh.qpos, fresh.qvel)
@@ -168,37 +171,38 @@ class TrackingEnv:
         return state, observation
 
     def refresh(self, frames: int) -> dict[str, float]:
-        """What changes with the frames done so far, on all processes: thresholds of
-        failures and where episodes start. Gives the sampler's figures, and waits for
-        the device."""
+        """Update the thresholds of failures and the starts of episodes for the frames
+        done in all processes; returns figures of the sampler, and waits for the device.
+        """
         rules = self.config.terminations
         self._limits.copy_(terminations.thresholds_of(rules, frames, self.count))
         return self.sampler.refresh(frames)
 
     @torch.no_grad()
-    def step(self, action: Tensor) -> Outcome:
+    def step(self, action: Tensor) -> StepResult:
         """One control step of every robot; `observation` is then the new one."""
         physics = self.physics
         physics.targets.copy_(self.body.targets(action, self.offset))
         physics.step()
         sim = _Sim(*(getattr(physics, name) for name in _Sim._fields))
-        self._state, self.observation, outcome, sums, qpos, qvel = self._step(
+        self._state, self.observation, result, sums, qpos, qvel = self._step(
             self._state, sim, action
         )
         physics.qpos.copy_(qpos)
         physics.qvel.copy_(qvel)
         # A new start must not be driven by the old episode's targets.
         physics.held.copy_(self.body.targets(self._state.last_action, self.offset))
-        self._tally.add(sums)
-        return outcome
+        self._sums += sums
+        self._steps += 1
+        return result
 
     def _advance(self, state: _State, sim: _Sim, action: Tensor):
-        """Judge the new state, and go on from it or from a new start."""
+        """Judge the new state, and continue from it or from a new start."""
         config = self.config
         frame = state.frame + 1
         reference = self.references.at(state.clip, frame)
         fresh = self._draw()
-        # Links of the robots, of their references, and of where they may start again.
+        # Links of the robots, of their references, and of their possible new starts.
         qpos = torch.cat((sim.qpos, reference.rows, fresh.qpos))
         qvel = torch.cat((sim.qvel, reference.qvel, fresh.qvel))
         every = self.kinematics.states(qpos, qvel)
@@ -206,17 +210,13 @@ class TrackingEnv:
             LinkStates(*(part[i * self.count : (i + 1) * self.count] for part in every))
             for i in range(3)
         )
-        position, quaternion = relative_reference(robot, links)
         height = reference.rows[:, 2]
         if config.terminations.low_average:
             height = terminations.lowered(state.height, height, state.age == 0)
-        # The first action of an episode follows none that it could differ from.
+        # The first action of an episode has no action before it to differ from.
         begins = (state.age == 0)[:, None]
         tracked = TrackingState(
-            robot=robot,
-            reference=links,
-            relative_position=position,
-            relative_quaternion=quaternion,
+            *(robot, links, *relative_reference(robot, links)),
             joints=sim.qpos[:, 7:],
             reference_joints=reference.rows[:, 7:],
             joint_velocities=sim.qvel[:, 6:],
@@ -242,13 +242,13 @@ class TrackingEnv:
         if config.clip_end == "terminal":
             timeout = timeout & ~ended
         self.sampler.book(state.clip, frame, failed)
-        sums = summed(terms, causes, done, age)
+        sums = _summed(terms, causes, done, age)
         state = state._replace(frame=frame, age=age, height=height, last_action=action)
         state, observation, qpos, qvel = self._go_on(
             state, sim.qpos, sim.qvel, robot, begun, fresh, done
         )
-        outcome = Outcome(reward, done, timeout)
-        return state, observation, outcome, sums, qpos, qvel
+        result = StepResult(reward, done, timeout)
+        return state, observation, result, sums, qpos, qvel
 
     def _draw(self) -> _Start:
         """Where each robot would start if its episode were over."""
@@ -267,17 +267,14 @@ class TrackingEnv:
         fresh: _Start,
         done: Tensor,
     ):
-        """Start done robots again, push some of the others, and let all observe."""
+        """Restart robots that are done, push some of the others, and observe."""
         random = self.config.randomization
         clip = torch.where(done, fresh.clip, state.clip)
         frame = torch.where(done, fresh.frame, state.frame)
         qpos = torch.where(done[:, None], fresh.qpos, qpos)
-        robot = LinkStates(
-            *(
-                torch.where(done[:, None, None], new, old)
-                for new, old in zip(begun, robot, strict=True)
-            )
-        )
+        pairs = zip(begun, robot, strict=True)
+        over = done[:, None, None]
+        robot = LinkStates(*(torch.where(over, new, old) for new, old in pairs))
         push_in = state.push_in - 1
         pushed = push_in <= 0
         push_in = torch.where(pushed, randomization.next_push(random, push_in), push_in)
@@ -303,71 +300,37 @@ class TrackingEnv:
             critic=observations.critic(robot, following, qpos, qvel, last_action),
         )
         state = _State(
-            clip=clip,
-            frame=frame,
-            age=torch.where(done, 0, state.age),
-            since=since,
-            push_in=push_in,
-            walk=walk,
-            height=state.height,
-            last_action=last_action,
-            history=history,
-            source=source,
+            *(clip, frame, torch.where(done, 0, state.age), since, push_in, walk),
+            *(state.height, last_action, history, source),
         )
         return state, observation, qpos, qvel
 
     def statistics(self) -> dict[str, float]:
-        """Means since the last call; waits for the device."""
-        return self._tally.read()
-
-
-# What happened to all robots: sums kept on the device, read once in a while.
-
-_CAUSES = (*CAUSES, "broken")
-
-
-def summed(
-    terms: dict[str, Tensor], causes: Tensor, done: Tensor, age: Tensor
-) -> Tensor:
-    """One step of n robots as a vector of sums, for `Tally`."""
-    means = [term.nan_to_num().mean() for term in terms.values()]
-    failed = causes.any(dim=1).sum()
-    ended = torch.stack((done.sum(), failed, torch.where(done, age, 0).sum()))
-    return torch.cat((torch.stack(means), causes.sum(0).float(), ended.float()))
-
-
-class Tally:
-    """Means over steps: reward and its terms, failures by cause, length of episodes."""
-
-    def __init__(self, names: list[str], robots: int, device: torch.device):
-        self.names, self.robots = names, robots
-        width = len(names) + len(_CAUSES) + 3
-        self._sums, self._steps = torch.zeros(width, device=device), 0
-
-    def add(self, sums: Tensor) -> None:
-        """Take in a step."""
-        self._sums += sums
-        self._steps += 1
-
-    def read(self) -> dict[str, float]:
-        """Means since the last call; waits for the device.
-
-        Rewards are by the second, failures by robot and second.
-        """
+        """Means since the last call: reward and its terms per second, failures by cause
+        per robot and second, and the length of episodes. Waits for the device."""
         if not self._steps:
             return {}
-        values = self._sums.tolist()
-        seconds = self._steps * STEP_S
+        values, seconds = self._sums.tolist(), self._steps * STEP_S
         self._sums.zero_()
         self._steps = 0
-        terms, rest = values[: len(self.names)], values[len(self.names) :]
+        terms, rest = values[: len(self._terms)], values[len(self._terms) :]
         counts, (done, failed, lived) = rest[:-3], rest[-3:]
         found = {"reward": sum(terms) / seconds}
-        named = zip(self.names, terms, strict=True)
+        named = zip(self._terms, terms, strict=True)
         found |= {f"reward/{name}": value / seconds for name, value in named}
         by_cause = zip(_CAUSES, counts, strict=True)
-        robot_seconds = seconds * self.robots
+        robot_seconds = seconds * self.count
         found |= {f"cause/{name}": count / robot_seconds for name, count in by_cause}
         found["failures_per_s"] = failed / robot_seconds
         found["episode_s"] = lived / max(done, 1.0) * STEP_S
         return found
+
+
+def _summed(
+    terms: dict[str, Tensor], causes: Tensor, done: Tensor, age: Tensor
+) -> Tensor:
+    """One step of n robots as a vector of sums, for `statistics`."""
+    means = [term.nan_to_num().mean() for term in terms.values()]
+    failed = causes.any(dim=1).sum()
+    ended = torch.stack((done.sum(), failed, torch.where(done, age, 0).sum()))
+    return torch.cat((torch.stack(means), causes.sum(0).float(), ended.float()))

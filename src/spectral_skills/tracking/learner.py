@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -151,6 +152,13 @@ class Inputs:
     def _padded(self, row: Tensor) -> Tensor:
         width = row.shape[-1]
         return functional.pad(row, (0, aligned(width) - width)).to(self.dtype)
+
+
+def maybe_compiled(compiled: bool) -> Callable:
+    """Compiles functions for fixed shapes, or leaves them as they are."""
+    if not compiled:
+        return lambda function: function
+    return lambda function: torch.compile(function, dynamic=False)
 
 
 def divergence(mean: Tensor, std: Tensor, new_mean: Tensor, new_std: Tensor) -> Tensor:

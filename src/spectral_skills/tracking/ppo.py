@@ -5,11 +5,10 @@ One iteration:
     rollouts = learner.collect(env)             # steps x robots transitions
     losses = learner.update(rollouts, progress)  # epochs x minibatches steps
 
-Transitions lie in memory once, with inputs as the networks see them, and are read in
-chunks; a minibatch is every k-th row, so every k-th robot, or some such parts together,
-and nothing is copied or shuffled. An optimizer step accumulates the gradients of its
-chunks. Nothing here waits for the device: learning rates and losses are tensors until
-somebody looks at them.
+Transitions are stored once, with inputs as the networks see them, and are read in
+chunks. A minibatch is every k-th row and so every k-th robot, or some such parts
+together; nothing is copied or shuffled. An optimizer step accumulates the gradients of
+its chunks. Nothing here waits for the device: learning rates and losses are tensors.
 """
 
 import math
@@ -19,12 +18,14 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from spectral_skills import config as configs
 from spectral_skills import distributed
 from spectral_skills.tracking.learner import (
     ActorCritic,
     clipped_objective,
     divergence,
     gae,
+    maybe_compiled,
     next_rate,
 )
 from spectral_skills.tracking.policy import Controller, Critic
@@ -40,54 +41,52 @@ from spectral_skills.tracking.rollouts import (
 )
 
 _SAMPLE = 65_536
-"""Transitions on which the change of the policy is measured, at most."""
+"""Most transitions on which the change of the policy is measured."""
 
 
 @dataclass(frozen=True)
 class PPOConfig:
-    """How the controller learns from what just happened (learner ppo)."""
+    """On-policy learning (learner ppo)."""
 
     steps: int = 24
     """Control steps of a rollout."""
     epochs: int = 3
     minibatches: int = 1
-    """Equal parts that robots are dealt into, one for each optimizer step."""
+    """Number of equal parts of the robots, one for each optimizer step."""
     merged: tuple[int, ...] = ()
-    """Parts for each optimizer step of an epoch where it is not one: 3 1 with four
-    minibatches are two steps, with three quarters and one quarter of the rows."""
+    """Numbers of parts for the optimizer steps of an epoch, where it is not one each:
+    3 1 with four minibatches makes two steps, with 3/4 and 1/4 of the rows."""
     chunk: int = 65_536
-    """Transitions that go through the networks at once; no result depends on it."""
+    """Transitions that pass the networks at once; no result depends on it."""
     gamma: float = 0.97
     gae_lambda: float = 0.95
     clip: float = 0.2
     value_clip: float | None = None
-    """How far from the rollout's a value may go to lower its error; None lets it."""
+    """Largest change of a value that lowers its error; None for no limit."""
     entropy: float = 0.0
     clip_norm: float = 1.0
     one_norm: bool = False
-    """Whether the norm is of the gradients of actor and critic together."""
+    """Whether gradients of actor and critic are clipped by one norm."""
     actor_lr: float = 1e-3
     actor_lr_limits: tuple[float, float] = (1e-5, 1e-3)
     kl_target: float = 0.02
-    """The actor's learning rate follows the change of the policy in an iteration."""
+    """Wanted change of the policy in an iteration, which the actor's rate follows."""
     kl_each_step: bool = False
-    """Measure the change after every optimizer step on the rows it used, and take the
-    mean over the iteration; otherwise after the last step, on a sample of all rows."""
+    """Whether the change is measured after every optimizer step on the rows it used,
+    and averaged; otherwise after the last step, on a sample of all rows."""
     critic_lr: float = 1e-3
     critic_lr_end: float = 1e-5
-    """The critic's learning rate falls linearly to this."""
+    """Last learning rate of the critic, reached linearly."""
     weight_decay: float = 1e-2
     joint_lr: float = 3e-4
-    """Of an encoder that learns with the policy."""
+    """Learning rate of an encoder that learns with the policy."""
     joint_penalty: float = 1e-3
     """Weight of that encoder's bottleneck penalty beside its reconstruction."""
     critic_warmup: int = 0
     """Iterations at the start in which only the critic learns."""
 
     def __post_init__(self):
-        for name in ("steps", "epochs", "minibatches", "chunk"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
+        configs.at_least(self, 1, "steps", "epochs", "minibatches", "chunk")
         whole = sum(self.merged) == self.minibatches and min(self.merged) > 0
         if self.merged and not whole:
             raise ValueError(
@@ -101,7 +100,7 @@ class PPOConfig:
             )
 
 
-class Learner(ActorCritic):
+class PPOLearner(ActorCritic):
     """Actor, critic, their optimizers, and the storage of a rollout."""
 
     def __init__(
@@ -135,15 +134,15 @@ class Learner(ActorCritic):
             "critic": self.critic_optimizer,
         }
         self._tie_rates()
-        self._actor_loss, self._critic_loss = self.actor_loss, self.critic_loss
-        self._change = self.change
-        if compiled:
-            self._change = torch.compile(self._change, dynamic=False)
-            self._actor_loss = torch.compile(self._actor_loss, dynamic=False)
-            self._critic_loss = torch.compile(self._critic_loss, dynamic=False)
+        fast = maybe_compiled(compiled)
+        self._actor_loss, self._critic_loss = (
+            fast(self.actor_loss),
+            fast(self.critic_loss),
+        )
+        self._change = fast(self.change)
 
     def collect(self, env: Environment) -> Rollouts:
-        """Let the robots act; what is returned is overwritten by the next call."""
+        """Let the robots act; the next call overwrites the result."""
         robots, parts = len(env.observation.phase), self.config.minibatches
         if robots % parts:
             raise ValueError(
@@ -214,7 +213,7 @@ class Learner(ActorCritic):
             if self.config.one_norm:
                 groups = {"gradient_norm": [*self._actor, *self._critic]}
             if self._joint:
-                # Apart, so that rebuilding windows does not use up the policy's norm.
+                # Separate, so that reconstruction does not use up the policy's norm.
                 groups["joint_gradient_norm"] = self._joint
         losses |= self._descend(groups)
         self.controller.limit_std()
@@ -247,7 +246,7 @@ class Learner(ActorCritic):
         return found
 
     def critic_loss(self, inputs: Tensor, returns: Tensor, old: Tensor) -> Tensor:
-        """(V(s) - R)^2, or where that is more with V kept near the rollout's."""
+        """(V(s) - R)^2, or the same with V kept near the rollout's where that is more."""
         values = self.critic(inputs)
         error = (values - returns).square()
         if self.config.value_clip is not None:
@@ -259,8 +258,7 @@ class Learner(ActorCritic):
     def actor_loss(
         self, inputs: Tensor, actions: Tensor, old: Tensor, advantages: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """What is minimised, and its parts: surrogate, share clipped, reconstruction,
-        penalty."""
+        """The loss and its parts: surrogate, share clipped, reconstruction, penalty."""
         encoded, std = self.controller.encode(inputs), self.controller.std
         mean = self.controller.mean(inputs, None if encoded is None else encoded[1])
         log_ratio = log_prob(actions, mean, std) - old
@@ -281,7 +279,7 @@ class Learner(ActorCritic):
     def _descend(
         self, groups: dict[str, list[torch.nn.Parameter]]
     ) -> dict[str, Tensor]:
-        """One step along the accumulated gradients; norms of the groups before it."""
+        """One step along the accumulated gradients; returns the norms before clipping."""
         norms = {}
         for name, parameters in groups.items():
             distributed.average_gradients(parameters)
@@ -292,14 +290,14 @@ class Learner(ActorCritic):
         return norms
 
     def change(self, inputs: Tensor, means: Tensor, std: Tensor) -> Tensor:
-        """Mean KL(old || new) of rows whose actions had these means and deviations."""
+        """Mean KL(old || new) for rows whose actions had these means and deviations."""
         return divergence(
             means, std, self.controller(inputs), self.controller.std
         ).mean()
 
     @torch.no_grad()
     def _changed(self, rows: list[Transitions], std: Tensor) -> Tensor:
-        """Of all rows of an optimizer step."""
+        """The change on all rows of an optimizer step."""
         total = torch.zeros((), device=self.device)
         for chunk, share in chunked(rows, self.config.chunk):
             with precision(self.device):
@@ -307,7 +305,7 @@ class Learner(ActorCritic):
         return total
 
     def _sample(self, rollouts: Rollouts) -> tuple[Tensor, Tensor]:
-        """Inputs and means of some robots."""
+        """Inputs and means of a sample of robots."""
         stride = math.ceil(rollouts.rewards.numel() / _SAMPLE)
         # Robot by robot: the same order however many processes share the robots.
         inputs, means = (
@@ -318,7 +316,7 @@ class Learner(ActorCritic):
 
     @torch.no_grad()
     def _learn_codes(self, inputs: Tensor) -> None:
-        """Let a codebook learn from inputs."""
+        """Update a codebook with inputs."""
         joint = self.controller.joint
         if joint is None:
             return
@@ -329,11 +327,9 @@ class Learner(ActorCritic):
             joint.bottleneck.update(encoded[1].latent, generator)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that changes during training."""
         return super().tensors() | {"actor_rate": self.actor_lr}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what `tensors` gave."""
         super().load(tensors)
         self.actor_lr.copy_(tensors["actor_rate"])
 

@@ -1,4 +1,4 @@
-"""What robots went through lately, kept on the device to be learned from again."""
+"""The replay memory of the off-policy learner, and how its updates are launched."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,27 +8,27 @@ import torch
 from torch import Tensor
 
 
-class Batch(NamedTuple):
-    """Rows to learn from: a state, what was done there, and what came of it."""
+class ReplayBatch(NamedTuple):
+    """Rows to learn from: a state, the action taken there, and what followed."""
 
     inputs: Tensor
-    """(n, w) of the actor."""
+    """(n, w) inputs of the actor."""
     states: Tensor
-    """(n, w) of the critics."""
+    """(n, w) inputs of the critics."""
     actions: Tensor
     returns: Tensor
     """(n,) discounted rewards up to the later state."""
     discounts: Tensor
-    """(n,) of what the later state is worth; 0 where the episode has failed."""
+    """(n,) factor of the later state's value; 0 where the episode has failed."""
     later_inputs: Tensor
     later_states: Tensor
     weights: Tensor
-    """(n,) 1, or 0 for a row that says nothing."""
+    """(n,) 1, or 0 for a row without information."""
 
 
 class Replay:
-    """The last `steps` control steps of every robot, of those that were shown. Up to
-    `ahead` more may be written meanwhile."""
+    """The last `steps` control steps of every robot; up to `ahead` more may be written
+    before `show` includes them."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Replay:
         device: torch.device,
         dtype: torch.dtype,
     ):
-        """`widths` are those of the actor's inputs, the critics' and of actions."""
+        """`widths` are those of the actor's inputs, the critics' inputs and actions."""
 
         def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
             shape = (self.slots, robots, *shape)
@@ -52,33 +52,33 @@ class Replay:
         self.rewards = zeros(dtype=torch.float32)
         self.failed, self.timed_out = (zeros(dtype=torch.bool) for _ in range(2))
         self.count = 0
-        """Control steps written so far."""
+        """Number of control steps written so far."""
         # On the device, where a captured graph reads it.
         self._shown = torch.zeros((), dtype=torch.long, device=device)
 
     def before(self, inputs: Tensor, states: Tensor, actions: Tensor) -> None:
-        """Keep what robots see and are about to do."""
+        """Store what robots see and are about to do."""
         slot = self.count % self.slots
         self.inputs[slot], self.states[slot] = inputs, states
         self.actions[slot] = actions
 
     def after(self, rewards: Tensor, done: Tensor, timed_out: Tensor) -> None:
-        """Keep what came of it."""
+        """Store the result of the step."""
         slot = self.count % self.slots
         self.rewards[slot], self.timed_out[slot] = rewards, timed_out
         self.failed[slot] = done & ~timed_out
         self.count += 1
 
     def show(self) -> None:
-        """Let rows be drawn from all that was written so far."""
+        """Let rows be drawn from everything written so far."""
         self._shown.fill_(self.count)
 
-    def sample(self, size: int, n_step: int, gamma: float) -> Batch:
-        """Rows drawn evenly from all whose n-th later state is kept as well.
+    def sample(self, size: int, n_step: int, gamma: float) -> ReplayBatch:
+        """Rows drawn evenly from all whose n-th later state is stored as well.
 
-        A return ends where the episode does. Where it only ran out of time the last
-        step is left out, since the state after it was never seen: a return ends
-        before it, and a row that begins with it says nothing.
+        A return ends where the episode does. Where the episode only ran out of time,
+        the last step is omitted, since the state after it was never seen: a return ends
+        before it, and a row that begins with it has no information.
         """
         device = self._shown.device
         known = self._shown.clamp_max(self.steps) - n_step
@@ -103,7 +103,7 @@ class Replay:
             discounts = torch.where(counts, gamma * discounts, discounts) * ~failed
             last = torch.where(counts, step + 1, last)
             going = counts & ~failed
-        return Batch(
+        return ReplayBatch(
             rows(self.inputs, first),
             rows(self.states, first),
             rows(self.actions, first),
@@ -115,14 +115,12 @@ class Replay:
         )
 
 
-# How updates run: called one after the other or, on a GPU, as one captured graph.
-#
-# With `overlaps` they run on a stream of their own while robots take their next steps:
-# physics is a chain of many small kernels that leaves room beside it.
-
-
 class Launcher:
-    """Runs a function that takes nothing, again and again."""
+    """Runs updates one after the other or, on a GPU, as one captured graph.
+
+    With `overlaps` they run on a stream of their own while robots take their next
+    steps: physics is a chain of many small kernels that leaves room beside it.
+    """
 
     def __init__(
         self,
@@ -134,27 +132,27 @@ class Launcher:
         self.function, self.device = function, device
         self.captures, self.overlaps = captures, overlaps
         self.due = 0
-        """Calls that will run beside the next steps of robots."""
+        """Number of calls that will run beside the next steps of robots."""
         self._graph: Callable[[], Tensor] | None = None
         if overlaps:
             self._aside = torch.cuda.Stream(device)
-            # First come the robots, whose kernels are many, small and wait for each
-            # other; the function fills what they leave.
+            # Robots have priority: their many small kernels wait for each other, and
+            # the updates use what they leave free.
             self._robots = torch.cuda.Stream(device, priority=-1)
 
     def forget(self) -> None:
-        """The function does something else from now on: nothing of it is due."""
+        """Drop the graph and pending calls, because the function will do something else."""
         self._graph, self.due = None, 0
 
     def run(self, times: int) -> Tensor:
-        """Call it so many times; gives the last result."""
+        """Call the function so many times; returns the last result."""
         call = self._ready()
         return [call() for _ in range(times)][-1]
 
     @contextmanager
     def beside(self) -> Iterator[Tensor | None]:
-        """Run what is due, if anything, while other work goes on in here; gives its
-        last result, to be read afterwards."""
+        """Run pending calls, if any, beside the work in this context; yields their last
+        result, to be read afterwards."""
         if not self.overlaps:
             yield None
             return
@@ -180,11 +178,11 @@ class Launcher:
 
 
 def captured(function: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """The function as one graph on the GPU; its result is overwritten by each call."""
+    """The function as one graph on the GPU; each call overwrites its result."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for _ in range(3):  # compiles, lets libraries take their memory, and learns
+        for _ in range(3):  # compiles, lets libraries allocate, and learns
             function()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()

@@ -1,4 +1,5 @@
-"""Rollouts: what robots saw, did and got for it, in memory that is taken once."""
+"""Rollouts for on-policy learning: observations, actions and rewards of robots, in
+memory that is allocated once."""
 
 import math
 from collections.abc import Iterator
@@ -7,19 +8,19 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from spectral_skills.tracking.learner import Inputs, standardized
+from spectral_skills.tracking.learner import Inputs, maybe_compiled, standardized
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic
 
 
 class Environment(Protocol):
-    """What a rollout needs of robots."""
+    """The robots that a rollout needs."""
 
     @property
     def observation(self) -> Observation: ...
 
     def step(self, action: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
-        """Rewards, which episodes ended, which of them only ran out of time."""
+        """Rewards, episodes that ended, and those of them that only ran out of time."""
         ...
 
 
@@ -27,9 +28,9 @@ class Rollouts(NamedTuple):
     """T steps of n robots."""
 
     inputs: Tensor
-    """(T, n, w) of the actor, normalised, with columns of zeros at the end."""
+    """(T, n, w) inputs of the actor, normalised and padded with zeros."""
     critic_inputs: Tensor
-    """(T + 1, n, w), the last of the state after the last step."""
+    """(T + 1, n, w); the last row is the state after the last step."""
     actions: Tensor
     """(T, n, 29) as drawn."""
     means: Tensor
@@ -45,7 +46,7 @@ class Rollouts(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """Rows that losses are computed of."""
+    """Rows that losses are computed from."""
 
     inputs: Tensor
     critic_inputs: Tensor
@@ -58,32 +59,32 @@ class Transitions(NamedTuple):
 
 
 def log_prob(action: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Of actions (n, 29) of a diagonal Gaussian."""
+    """Log-probability (n,) of actions (n, 29) of a diagonal Gaussian."""
     # log N(a; m, s) = -sum_j [(a - m)^2 / (2 s^2) + log s + log(2 pi) / 2]
     constant = 0.5 * math.log(2 * math.pi)
     return -(((action - mean) / std).square() / 2 + std.log() + constant).sum(-1)
 
 
 def precision(device: torch.device) -> torch.autocast:
-    """bf16 where there are units for it."""
+    """bf16 on a GPU."""
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
 
 def chunks(rows: Tensor, size: int) -> tuple[Tensor, ...]:
-    """Parts of rows, none longer than `size`, all alike but the last: two shapes, and
-    so two compilations, at most."""
+    """Parts of rows, none longer than `size` and equal but for the last, so that there
+    are at most two shapes to compile."""
     return rows.chunk(math.ceil(len(rows) / size))
 
 
 def minibatches(
     batch: Transitions, count: int, merged: tuple[int, ...], epoch: int
 ) -> Iterator[list[Transitions]]:
-    """Parts of a batch for each optimizer step of an epoch: one of `count`, or as many
-    as `merged` says. Each step's advantages have mean 0 and deviation 1."""
+    """Parts of a batch for each optimizer step of an epoch: one of `count`, or the
+    numbers in `merged`. Each step's advantages have mean 0 and deviation 1."""
     taken = 0
     for size in merged or (1,) * count:
-        # Other parts go together in every epoch. Robots are a multiple of the parts:
-        # these are whole robots.
+        # Every epoch combines other parts. The number of robots is a multiple of
+        # `count`, so these are whole robots.
         firsts = ((epoch + i) % count for i in range(taken, taken + size))
         rows = [Transitions(*(x[i::count] for x in batch)) for i in firsts]
         advantages = standardized(torch.cat([part.advantages for part in rows]))
@@ -93,7 +94,7 @@ def minibatches(
 
 
 def chunked(rows: list[Transitions], size: int) -> Iterator[tuple[Transitions, float]]:
-    """Chunks of rows, each with its share of them."""
+    """Chunks of rows, each with its share of the total."""
     total = sum(len(part.inputs) for part in rows)
     for part in rows:
         for chunk in zip(*(chunks(x, size) for x in part), strict=True):
@@ -101,7 +102,7 @@ def chunked(rows: list[Transitions], size: int) -> Iterator[tuple[Transitions, f
 
 
 class Collector:
-    """Lets robots act, and keeps what happened."""
+    """Lets robots act and stores what happened."""
 
     def __init__(
         self,
@@ -116,14 +117,12 @@ class Collector:
         self.steps, self.chunk = steps, chunk
         self.inputs = Inputs(controller, critic, device)
         self._storage: Rollouts | None = None
-        self._act, self._value = self._choose, self.critic.forward
-        if compiled:
-            self._act = torch.compile(self._act, dynamic=False)
-            self._value = torch.compile(self._value, dynamic=False)
+        fast = maybe_compiled(compiled)
+        self._act, self._value = fast(self._choose), fast(self.critic.forward)
 
     @torch.no_grad()
     def collect(self, env: Environment) -> Rollouts:
-        """A rollout; the next call writes over it."""
+        """A rollout; the next call overwrites it."""
         robots = len(env.observation.phase)
         if self._storage is None or self._storage.rewards.shape[1] != robots:
             self._storage = self._allocate(robots)
@@ -150,12 +149,12 @@ class Collector:
         return found
 
     def learn_inputs(self) -> None:
-        """Let the normalisers learn from the last rollout. After it was learned from:
-        all that happens to a rollout happens under the same normalisers."""
+        """Update the normalisers with the last rollout, after it was learned from, so
+        that everything about one rollout uses the same normalisers."""
         self.inputs.learn()
 
     def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
-        """Inputs of both networks, actions drawn, and sums for the normalisers."""
+        """Inputs of both networks, sampled actions, and sums for the normalisers."""
         inputs, critic_inputs = self.inputs.rows(observation)
         mean, std = self.controller(inputs), self.controller.std
         action = mean + std * torch.randn_like(mean)

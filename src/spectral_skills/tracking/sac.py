@@ -1,23 +1,24 @@
 """Off-policy learning: soft actor-critic with twin distributional critics.
 
-Transitions are kept for a while, and learned from more than once. One iteration:
+Transitions stay in memory for a while and are learned from more than once. One
+iteration:
 
     steps = learner.collect(env)         # a few control steps, into the replay memory
     losses = learner.update(steps, 0.5)  # for each of them, some updates from old rows
 
-An update of the critics draws rows from the memory, asks the actor what it would do in
+An update of the critics draws rows from the memory, asks the actor for its actions in
 the later states, and moves the belief about each row's action towards the return plus
-what the later state is believed to be worth. An update of the actor follows the
-critics' gradient with respect to the action. Actions are Gaussian, squashed to the
-controller's bounds; a temperature holds their entropy near that of a chosen deviation.
+the value of the later state. An update of the actor follows the critics' gradient with
+respect to the action. Actions are Gaussian, squashed to the controller's bounds; a
+temperature holds their entropy near that of a chosen deviation.
 
-Several processes have a memory each, of their own robots. Every update takes its share
-of rows from each of them and averages gradients, so that weights stay the same in all.
+Each process has a memory of its own robots. Every update takes an equal share of rows
+from each and averages gradients, so that weights stay the same in all processes.
 
-On a GPU all updates of a control step are one captured graph (`launcher.py`), and those
-of an iteration run while the robots take their next steps. Robots then act by a copy of
-the actor, which changes only between iterations, and rows are drawn from what was there
-when the iteration began.
+On a GPU all updates of a control step are one captured graph (`Launcher`), and those of
+an iteration run while the robots take their next steps. Robots then act by a copy of
+the actor, which changes only between iterations, and rows are drawn from what the
+memory held when the iteration began.
 """
 
 import math
@@ -29,24 +30,30 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
+from spectral_skills import config as configs
 from spectral_skills import distributed
-from spectral_skills.tracking.learner import ActorCritic, Inputs, squash
+from spectral_skills.tracking.learner import ActorCritic, Inputs, maybe_compiled, squash
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, TwinCritic, project
-from spectral_skills.tracking.replay import Batch, Launcher, Replay
+from spectral_skills.tracking.replay import Launcher, Replay, ReplayBatch
 from spectral_skills.tracking.rollouts import Environment, precision
+
+FIGURES = (
+    *("value_loss", "value", "end_atoms", "critic_gradient_norm"),
+    *("actor_loss", "entropy", "actor_gradient_norm"),
+)
 
 
 @dataclass(frozen=True)
 class SACConfig:
-    """How the controller learns from what was kept (learner sac)."""
+    """Off-policy learning (learner sac)."""
 
     steps: int = 8
     """Control steps of an iteration."""
     memory: int = 384
-    """Control steps of every robot that are kept to learn from."""
+    """Control steps of every robot that the memory holds."""
     warmup: int = 24
-    """Control steps before anything is learned; after a restart, too."""
+    """Control steps before anything is learned, also after a restart."""
     critic_warmup: int = 0
     """Iterations at the start in which only the critics learn."""
     updates: int = 8
@@ -56,45 +63,43 @@ class SACConfig:
     batch: int = 8192
     """Rows that an update learns from, over all processes."""
     n_step: int = 3
-    """Control steps whose rewards are counted before the critics' opinion of the state
-    that was reached."""
+    """Control steps whose rewards count before the critics' value of the state that was
+    reached."""
     gamma: float = 0.97
-    """Worth of a reward that comes one control step later."""
+    """Value of a reward one control step later."""
     target_rate: float = 0.02
-    """How far the slow copies of the critics move towards them in an update."""
+    """Share of the way that the slow copies of the critics move in an update."""
     learning_rate: float = 3e-4
-    """Of actor, critics and temperature, at the start."""
+    """Learning rate of actor, critics and temperature at the start."""
     learning_rate_end: float = 1.5e-4
-    """Of all of them at the end, along a cosine."""
+    """Learning rate at the end, reached along a cosine."""
     rate_warmup: int = 32
-    """Iterations of learning over which the rate grows to that, at the start and after
-    a restart: an optimizer that knows no gradients yet steps too far."""
+    """Iterations over which the rate rises, at the start and after a restart: an
+    optimizer that has seen no gradients takes too large steps."""
     weight_decay: float = 1e-3
-    """Of actor and critics."""
     clip_norm: float = 10.0
-    """Longest gradient that is followed whole; longer ones are shortened to it."""
+    """Largest norm of a gradient; longer ones are scaled down."""
     atoms: int = 101
-    """Values that a critic spreads its belief over."""
+    """Number of values that a critic spreads its belief over."""
     twins: Literal["mean", "minimum"] = "mean"
-    """What is believed where the two critics differ."""
+    """How the beliefs of the two critics are combined."""
     entropy_std: float = 0.15
-    """The temperature holds the entropy of actions near that of a Gaussian with this
-    deviation of every action."""
+    """Deviation of actions whose entropy the temperature aims at."""
     temperature: float = 1e-3
-    """Worth of entropy, at the start."""
+    """Weight of entropy at the start."""
     temperature_limits: tuple[float, float] = (1e-5, 5e-3)
-    """Between which it is kept."""
+    """Least and greatest temperature."""
     overlap: bool = True
-    """On one GPU, let updates run while robots take their next steps."""
+    """Whether, on one GPU, updates run while robots take their next steps."""
     keep_rate: float = 1.0
-    """How far the controller that a run keeps moves in an iteration towards the one
-    that learns; below 1 it is a slow average of it, at first over fewer iterations."""
+    """Share of the way that the saved controller moves in an iteration towards the one
+    that learns; below 1 it is a slow average, at first over fewer iterations."""
 
     def __post_init__(self):
         counts = ("steps", "warmup", "updates", "actor_every", "batch", "n_step")
-        for name in counts:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
+        configs.at_least(self, 1, *counts)
+        configs.at_least(self, 2, "atoms")
+        configs.at_least(self, 0, "rate_warmup")
         if self.memory <= self.n_step or self.warmup <= self.n_step:
             raise ValueError(
                 f"memory {self.memory} and warmup {self.warmup} must be longer than "
@@ -105,10 +110,6 @@ class SACConfig:
                 f"actor_every is {self.actor_every}, must be at most updates, "
                 f"{self.updates}: the actor would never learn"
             )
-        if self.rate_warmup < 0:
-            raise ValueError(f"rate_warmup is {self.rate_warmup}, must be 0 or more")
-        if self.atoms < 2:
-            raise ValueError(f"atoms is {self.atoms}, must be at least 2")
         if not 0 < self.keep_rate <= 1:
             raise ValueError(
                 f"keep_rate is {self.keep_rate}, must be above 0 and at most 1"
@@ -146,7 +147,7 @@ class SACLearner(ActorCritic):
         self.log_temperature = nn.Parameter(
             torch.tensor(math.log(config.temperature), device=device)
         )
-        # Entropy of a Gaussian of that deviation.
+        # The entropy of a Gaussian with that deviation.
         single = math.log(config.entropy_std) + 0.5 * math.log(2 * math.pi * math.e)
         self.entropy_target = controller.config.actions * single
         decay, cuda = config.weight_decay, self.device.type == "cuda"
@@ -171,22 +172,19 @@ class SACLearner(ActorCritic):
         overlaps = captures and config.overlap
         self.launcher = Launcher(self._updates, self.device, captures, overlaps)
         self._acting = deepcopy(self.kept) if overlaps else controller
-        """What robots act by."""
+        """The controller that robots act by."""
         self._lately = 0
-        """Iterations of learning since this start."""
+        """Iterations of learning since the start or restart."""
         self._actor_learns = True
-        self._act, self._sample = self._choose, self._draw
-        self._critic_loss, self._actor_loss = self.critic_loss, self.actor_loss
-        if compiled:
-            self._act = torch.compile(self._act, dynamic=False)
-            self._sample = torch.compile(self._sample, dynamic=False)
-            self._critic_loss = torch.compile(self._critic_loss, dynamic=False)
-            self._actor_loss = torch.compile(self._actor_loss, dynamic=False)
-
-    # Acting.
+        fast = maybe_compiled(compiled)
+        self._act, self._sample = fast(self._choose), fast(self._draw)
+        self._critic_loss, self._actor_loss = (
+            fast(self.critic_loss),
+            fast(self.actor_loss),
+        )
 
     def collect(self, env: Environment) -> int:
-        """Let the robots act, and keep it; gives the number of steps."""
+        """Let the robots act into the memory; returns the number of steps."""
         robots = len(env.observation.phase)
         if self.replay is None or self.replay.robots != robots:
             self._allocate(robots)
@@ -204,7 +202,7 @@ class SACLearner(ActorCritic):
         return self.config.steps
 
     def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
-        """Inputs as they are kept, actions, sums for the normalisers."""
+        """Inputs as they are stored, actions, and sums for the normalisers."""
         inputs, states = self._inputs.rows(observation)
         action, _ = self.draw_action(self._acting, inputs)
         return inputs, states, action, self._inputs.moments(observation)
@@ -212,7 +210,7 @@ class SACLearner(ActorCritic):
     def draw_action(
         self, controller: Controller, inputs: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Actions (n, 29) drawn for kept inputs, and their log-probabilities (n,)."""
+        """Sampled actions (n, 29) for stored inputs, and their log-probabilities (n,)."""
         mean = controller.unlimited(inputs)
         return squash(mean, controller.std, torch.randn_like(mean), self.bounds)
 
@@ -225,11 +223,9 @@ class SACLearner(ActorCritic):
         )
         self.launcher.forget()
 
-    # Learning.
-
     def update(self, steps: int, progress: float) -> dict[str, Tensor]:
-        """Learn from old rows, once a step; `progress` is 0 to 1. Where updates run
-        beside the robots' next steps, the losses are those of the updates before."""
+        """Learn from the memory, once a control step; `progress` is 0 to 1. Where
+        updates run beside the next steps, the losses are those of earlier updates."""
         config = self.config
         assert self.replay is not None
         self.rate.fill_(self._rate(progress))
@@ -256,7 +252,7 @@ class SACLearner(ActorCritic):
         }
 
     def _rate(self, progress: float) -> float:
-        """What all optimizers step by."""
+        """The learning rate of all optimizers."""
         config = self.config
         first, last = config.learning_rate, config.learning_rate_end
         share = 0.5 + 0.5 * math.cos(math.pi * progress)
@@ -265,22 +261,22 @@ class SACLearner(ActorCritic):
 
     @torch.no_grad()
     def _follow(self) -> None:
-        """Let what is kept, and a copy that acts, come after what learns."""
-        # About the last tenth of all iterations, until that is as many as the rate
-        # says: what was learned first is not worth keeping.
+        """Move the saved controller, and a copy that acts, towards the one that learns."""
+        # An average over about the last tenth of all iterations, until the rate
+        # averages over fewer: what was learned first is not worth keeping.
         rate = max(self.config.keep_rate, 10 / (10 + self.iterations))
         followers = [(self.kept, rate)]
         if self.launcher.overlaps:
             followers.append((self._acting, 1.0))
         for model, rate in followers:
             _approach(model, self.controller, rate)
-            # Statistics are of what was seen, whoever acts.
+            # Statistics describe what was seen and are not averaged.
             ours, theirs = model.buffers(), self.controller.buffers()
             for mine, known in zip(ours, theirs, strict=True):
                 mine.copy_(known)
 
     def _updates(self) -> Tensor:
-        """Updates of critics and actor from rows that are drawn once for all."""
+        """Updates of critics and actor from rows that are drawn together."""
         config = self.config
         size = config.batch // distributed.world_size()
         drawn = self._sample(size * config.updates)
@@ -288,7 +284,7 @@ class SACLearner(ActorCritic):
         actor_figures: list[Tensor] = []
         for number in range(config.updates):
             rows = slice(number * size, (number + 1) * size)
-            batch = Batch(*(values[rows] for values in drawn))
+            batch = ReplayBatch(*(values[rows] for values in drawn))
             figures.append(self._critic_step(batch))
             if self._actor_learns and (number + 1) % config.actor_every == 0:
                 actor_figures.append(self._actor_step(batch))
@@ -297,18 +293,18 @@ class SACLearner(ActorCritic):
         return torch.cat(means)
 
     @torch.no_grad()
-    def _draw(self, size: int) -> Batch:
+    def _draw(self, size: int) -> ReplayBatch:
         assert self.replay is not None
         return self.replay.sample(size, self.config.n_step, self.config.gamma)
 
-    def _critic_step(self, batch: Batch) -> Tensor:
+    def _critic_step(self, batch: ReplayBatch) -> Tensor:
         with precision(self.device):
             loss, figures = self._critic_loss(batch)
         loss.backward()
         norm = self._descend(self.critic_optimizer, self._critic)
         return torch.cat((figures, norm[None]))
 
-    def _actor_step(self, batch: Batch) -> Tensor:
+    def _actor_step(self, batch: ReplayBatch) -> Tensor:
         with precision(self.device):
             loss, figures = self._actor_loss(batch.inputs, batch.states)
         loss.backward()
@@ -323,64 +319,61 @@ class SACLearner(ActorCritic):
     def _descend(
         self, optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]
     ) -> Tensor:
-        """One step along the gradients; their norm before it."""
+        """One step along the gradients; returns their norm before clipping."""
         distributed.average_gradients(parameters)
         norm = clip_grad_norm_(parameters, self.config.clip_norm)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         return norm.detach()
 
-    def critic_loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Cross-entropy of both beliefs with the later state's, moved by the return."""
+    def critic_loss(self, batch: ReplayBatch) -> tuple[Tensor, Tensor]:
+        """Cross-entropy of both beliefs with the later state's, shifted by the return."""
         support = self.critic.support
         with torch.no_grad():
             action, likely = self.draw_action(self.controller, batch.later_inputs)
             logits = self.slow_critic(batch.later_states, action)
             belief = self._together(logits.softmax(dim=-1))
-            # Z of the later state counts its entropy: R + g (Z - t log p).
+            # Z of the later state includes its entropy: R + g (Z - t log p).
             bonus = -self.log_temperature.exp() * likely
             returns = batch.returns + batch.discounts * bonus
             goal = project(belief, support, returns, batch.discounts)
         logits = self.critic(batch.states, batch.actions)
         cross = -(goal * logits.log_softmax(dim=-1)).sum(-1).mean(0)
-        # A mean over all rows, so that the mean over processes is that of all of them.
+        # A mean over all rows, so that the mean over processes is that over all rows.
         loss = (batch.weights * cross).mean()
         ends = goal[:, 0].mean() + goal[:, -1].mean()
         figures = torch.stack((loss, (goal @ support).mean(), ends))
         return 2 * loss, figures.detach()
 
     def _together(self, beliefs: Tensor) -> Tensor:
-        """What two beliefs (2, n, atoms) say together."""
+        """Combine two beliefs (2, n, atoms)."""
         if self.config.twins == "mean":
             return beliefs.mean(0)
         first, second = (beliefs @ self.critic.support).unbind()
         return torch.where((first < second)[:, None], *beliefs.unbind())
 
     def actor_loss(self, inputs: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-        """t log p(a) - Q(s, a) of actions drawn anew, and the temperature's loss."""
+        """t log p(a) - Q(s, a) of newly sampled actions, and the temperature's loss."""
         action, likely = self.draw_action(self.controller, inputs)
         values = self.critic.values(self.critic(states, action, frozen=True))
         value = values.mean(0) if self.config.twins == "mean" else values.amin(0)
         temperature = self.log_temperature.exp()
         loss = (temperature.detach() * likely - value).mean()
         entropy = -likely.mean()
-        # Rises while the entropy is below its target.
+        # The temperature rises while the entropy is below its target.
         balance = temperature * (entropy.detach() - self.entropy_target)
         return loss + balance, torch.stack((-value.mean(), entropy)).detach()
 
-    # Keeping.
-
     def tensors(self) -> dict[str, Tensor]:
-        """All that changes during training but the memory, which fills again."""
+        """Everything but the memory, which fills again."""
         return super().tensors() | {"log_temperature": self.log_temperature.detach()}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what `tensors` gave."""
         super().load(tensors)
         with torch.no_grad():
             self.log_temperature.copy_(tensors["log_temperature"])
             self._acting.load_state_dict(self.controller.state_dict())
-        self.launcher.forget()  # what was captured knows other optimizer states
+        self.launcher.forget()  # a captured graph uses old optimizer states
         self._lately = 0
 
     def _tie_rates(self) -> None:
@@ -391,11 +384,6 @@ class SACLearner(ActorCritic):
 
 @torch.no_grad()
 def _approach(model: nn.Module, goal: nn.Module, rate: float) -> None:
-    """Move a model's weights towards another's, by that share of the way."""
+    """Move a model's weights that share of the way towards another's."""
     ours, theirs = [*model.parameters()], [*goal.parameters()]
     torch._foreach_lerp_(ours, theirs, rate)  # pyright: ignore
-
-
-CRITIC_FIGURES = ("value_loss", "value", "end_atoms", "critic_gradient_norm")
-ACTOR_FIGURES = ("actor_loss", "entropy", "actor_gradient_norm")
-FIGURES = CRITIC_FIGURES + ACTOR_FIGURES

@@ -21,7 +21,7 @@ from spectral_skills.skill.model import place
 from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.policy import KIND, Controller, TwinCritic
-from spectral_skills.tracking.ppo import Learner as PPOLearner
+from spectral_skills.tracking.ppo import PPOLearner
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.sac import SACLearner
 from spectral_skills.tracking.start import MAY_CHANGE, TrackConfig
