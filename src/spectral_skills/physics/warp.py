@@ -16,11 +16,7 @@ from mujoco_warp._src.types import OverflowType  # not exported in 3.11
 from torch import Tensor
 
 from spectral_skills.physics.base import VARIED, Variation, changes
-from spectral_skills.physics.settings import (
-    PhysicsConfig,
-    geom_links,
-    tracking_model,
-)
+from spectral_skills.physics.settings import PhysicsConfig, geom_links, tracking_model
 from spectral_skills.physics.warp_kernels import (
     choose_targets,
     largest_normal_force,

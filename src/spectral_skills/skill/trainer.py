@@ -103,10 +103,7 @@ class Trainer:
     """Model, optimizer and data of a run."""
 
     def __init__(
-        self,
-        config: PretrainConfig,
-        motions: MotionTensors,
-        compiled: bool = False,
+        self, config: PretrainConfig, motions: MotionTensors, compiled: bool = False
     ):
         self.config, self.motions = config, motions
         self.device = motions.device

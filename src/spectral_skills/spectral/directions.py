@@ -20,13 +20,7 @@ from torch import Tensor
 from spectral_skills.motion.windows import WindowSampler
 from spectral_skills.robot import g1
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.spectral.attributes import (
-    ATTRIBUTES,
-    GROUPS,
-    NAMES,
-    UNITS,
-    scales,
-)
+from spectral_skills.spectral.attributes import ATTRIBUTES, GROUPS, NAMES, UNITS, scales
 from spectral_skills.spectral.direction_file import LIMBS, Directions, Family
 from spectral_skills.spectral.response import Effects, Responses, measure
 

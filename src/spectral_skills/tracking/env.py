@@ -15,12 +15,7 @@ from spectral_skills.motion.kinematics import Kinematics, LinkStates
 from spectral_skills.physics.base import Physics
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.tracking import (
-    observations,
-    randomization,
-    rewards,
-    terminations,
-)
+from spectral_skills.tracking import observations, randomization, rewards, terminations
 from spectral_skills.tracking.observations import (
     HISTORY,
     PROPRIO,

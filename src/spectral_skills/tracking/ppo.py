@@ -246,7 +246,7 @@ class PPOLearner(ActorCritic):
         return found
 
     def critic_loss(self, inputs: Tensor, returns: Tensor, old: Tensor) -> Tensor:
-        """(V(s) - R)^2, or the same with V kept near the rollout's where that is more."""
+        """(V(s) - R)^2, or where that is more, with V kept near the rollout's."""
         values = self.critic(inputs)
         error = (values - returns).square()
         if self.config.value_clip is not None:
@@ -279,7 +279,7 @@ class PPOLearner(ActorCritic):
     def _descend(
         self, groups: dict[str, list[torch.nn.Parameter]]
     ) -> dict[str, Tensor]:
-        """One step along the accumulated gradients; returns the norms before clipping."""
+        """One step along the accumulated gradients; returns the norms before it."""
         norms = {}
         for name, parameters in groups.items():
             distributed.average_gradients(parameters)

@@ -141,7 +141,7 @@ class Launcher:
             self._robots = torch.cuda.Stream(device, priority=-1)
 
     def forget(self) -> None:
-        """Drop the graph and pending calls, because the function will do something else."""
+        """Drop the graph and pending calls: the function will do something else."""
         self._graph, self.due = None, 0
 
     def run(self, times: int) -> Tensor:

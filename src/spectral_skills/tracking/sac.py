@@ -210,7 +210,7 @@ class SACLearner(ActorCritic):
     def draw_action(
         self, controller: Controller, inputs: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Sampled actions (n, 29) for stored inputs, and their log-probabilities (n,)."""
+        """Actions (n, 29) sampled for stored inputs, and log-probabilities (n,)."""
         mean = controller.unlimited(inputs)
         return squash(mean, controller.std, torch.randn_like(mean), self.bounds)
 
@@ -261,9 +261,9 @@ class SACLearner(ActorCritic):
 
     @torch.no_grad()
     def _follow(self) -> None:
-        """Move the saved controller, and a copy that acts, towards the one that learns."""
-        # An average over about the last tenth of all iterations, until the rate
-        # averages over fewer: what was learned first is not worth keeping.
+        """Move the saved and the acting controller towards the one that learns."""
+        # An average over about the last tenth of all iterations, at most over as many
+        # as the rate allows: what was learned first is not worth keeping.
         rate = max(self.config.keep_rate, 10 / (10 + self.iterations))
         followers = [(self.kept, rate)]
         if self.launcher.overlaps:
@@ -327,7 +327,7 @@ class SACLearner(ActorCritic):
         return norm.detach()
 
     def critic_loss(self, batch: ReplayBatch) -> tuple[Tensor, Tensor]:
-        """Cross-entropy of both beliefs with the later state's, shifted by the return."""
+        """Cross-entropy of both beliefs with the later one, shifted by the return."""
         support = self.critic.support
         with torch.no_grad():
             action, likely = self.draw_action(self.controller, batch.later_inputs)
