@@ -154,9 +154,7 @@ def _program(
     if say is not None:
         if play:
             raise ValueError("--say or --play, not both")
-        from spectral_skills.planner.listener import cues_of
-
-        cues = cues_of(bundle, say)
+        cues = _said(bundle, say)
     else:
         names = play or list(_DEFAULT)
         seconds = each if len(names) > 1 else None
@@ -165,6 +163,25 @@ def _program(
     planner = bundle.planner() if say is not None else None
     program(Mixer(bundle, None if planner is None else InlinePlanner(planner)))
     return program
+
+
+def _said(bundle, text: str) -> list:
+    """Cues of a text; a sentence that the planner has learned needs no torch."""
+    from spectral_skills.control.mixer import Cue
+
+    manifest = bundle.manifest
+    if not manifest.sentences:
+        raise ValueError(f"{bundle.folder}: a bundle without a planner")
+    learned = {sentence: motion for motion, sentence in manifest.sentences}
+    if (plain := " ".join(text.lower().split())) in learned:
+        return [Cue(plain, manifest.takes_s[learned[plain]], planned=True)]
+    from spectral_skills.planner.listener import Listener
+    from spectral_skills.planner.text import text_encoder
+
+    cues, messages = Listener(bundle, text_encoder()).hear(text)
+    if not cues:
+        raise ValueError("; ".join(messages))
+    return cues
 
 
 def _simulate(

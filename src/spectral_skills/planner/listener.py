@@ -92,20 +92,6 @@ class Listener:
         return cue, f"{one.sentence!r}: {nearest} ({match.cosine:.2f})"
 
 
-def cues_of(bundle: Bundle, text: str) -> list[Cue]:
-    """Cues of a text; a learned sentence needs no language model."""
-    manifest = bundle.manifest
-    if not manifest.sentences:
-        raise ValueError(f"{bundle.folder}: a bundle without a planner")
-    learned = {sentence: motion for motion, sentence in manifest.sentences}
-    if (plain := " ".join(text.lower().split())) in learned:
-        return [Cue(plain, manifest.takes_s[learned[plain]], planned=True)]
-    cues, messages = Listener(bundle, text_encoder()).hear(text)
-    if not cues:
-        raise ValueError("; ".join(messages))
-    return cues
-
-
 def answer(listener: Listener, request: dict[str, Any]) -> dict[str, Any]:
     """The answer to any request."""
     number = request.get("id")
