@@ -14,7 +14,8 @@ from spectral_skills.motion.synthetic.generate import (
     chosen,
     embedded_corpus,
 )
-from spectral_skills.plots import demo, direction_poses, figures, film
+from spectral_skills.plots import corpus as corpus_plots
+from spectral_skills.plots import demo, film, skills
 from spectral_skills.plots.demo import FOLLOWED, GRIDS, SHEETS, build, example
 
 
@@ -29,11 +30,11 @@ def _shortest(corpus: Corpus, wanted: str) -> Clip:
 def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch, make_corpus):
     """Every picture the page shows exists and is a picture."""
     # Fewer robots to draw: two columns, and two of the directions.
-    monkeypatch.setattr(demo, "_PANELS", 2)
+    monkeypatch.setattr(demo, "PANELS", 2)
     monkeypatch.setattr(film, "PANELS", 2)
-    monkeypatch.setattr(figures, "clip_sheet", partial(figures.clip_sheet, panels=2))
-    monkeypatch.setattr(direction_poses, "PANELS", 2)
-    few = partial(direction_poses.draw_poses, names=("s01", "right_arm"))
+    monkeypatch.setattr(corpus_plots, "PANELS", 2)
+    monkeypatch.setattr(skills, "PANELS", 2)
+    few = partial(skills.draw_poses, names=("s01", "right_arm"))
     monkeypatch.setattr(demo, "draw_poses", few)
     every = Corpus.open(embedded_corpus())
     clips = [_shortest(every, w) for w in ("", "forward", "squat", "turn")]

@@ -16,7 +16,7 @@ from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments import lafan1
 from spectral_skills.experiments.tracking import save_outcomes
 from spectral_skills.motion import kinds, motion_sets
-from spectral_skills.plots import lafan1_page
+from spectral_skills.plots import lafan1 as lafan1_page
 from spectral_skills.robot import g1
 
 KINDS = ("walk", "walk", "walk", "run", "fall", "fall")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from spectral_skills.cli.main import main
+from spectral_skills.experiments.corpus_check import summarise
 from spectral_skills.motion.checks import (
     balance,
     distance_outside,
@@ -20,7 +21,6 @@ from spectral_skills.motion.inverse_dynamics import (
     inverse_dynamics,
     non_negative_least_squares,
 )
-from spectral_skills.plots.plausibility import summarise
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 

@@ -9,8 +9,8 @@ from PIL import Image
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
 from spectral_skills.motion.synthetic.factors import FACTORS, LEFT_OUT
-from spectral_skills.plots import coverage as figure
-from spectral_skills.plots.measures import clips_with, measures, seen_from_start
+from spectral_skills.plots import coverage
+from spectral_skills.plots.coverage import clips_with, measures, seen_from_start
 from spectral_skills.robot import g1
 
 FPS = 50
@@ -107,7 +107,7 @@ def made_up(make_corpus, folder):
 def test_numbers_of_the_matrix(make_corpus, tmp_path):
     """Counts stand in their fields, a ring in every field that is left out."""
     drawing = Figure()
-    figure._pair_table(drawing, made_up(make_corpus, tmp_path / "corpus"))
+    coverage._pair_table(drawing, made_up(make_corpus, tmp_path / "corpus"))
     (axes,) = drawing.axes
     texts = {t.get_position(): t.get_text() for t in axes.texts}
     place = {factor: i for i, factor in enumerate(FACTORS)}
@@ -122,7 +122,8 @@ def test_numbers_of_the_matrix(make_corpus, tmp_path):
 
 
 def test_the_figure_is_written(make_corpus, tmp_path):
-    figure.coverage(made_up(make_corpus, tmp_path / "corpus"), tmp_path / "c.png")
+    corpus = made_up(make_corpus, tmp_path / "corpus")
+    coverage.draw_coverage(corpus, tmp_path / "c.png")
     with Image.open(tmp_path / "c.png") as image:
         image.load()
         assert image.width == 1600 and image.height > 1600

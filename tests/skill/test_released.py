@@ -117,12 +117,16 @@ def test_a_clip_is_encoded_and_steered(model, directions, bank):
 
 def test_pictures_of_directions_stand_on_the_floor(directions):
     """The pose in the middle is the default one; all are within limits."""
-    from spectral_skills.plots.direction_poses import PANELS, amplitude, poses
+    from spectral_skills.plots.skills import (
+        PANELS,
+        pose_amplitude,
+        predicted_poses,
+    )
 
     index = directions.index("stance_height")
-    far = amplitude(directions, index)
+    far = pose_amplitude(directions, index)
     assert far is not None
-    qpos = poses(directions, index, far)
+    qpos = predicted_poses(directions, index, far)
     middle = qpos[PANELS // 2, 7:]
     assert np.allclose(middle, g1.DEFAULT_JOINTS)
     assert (qpos[:, 7:] >= g1.JOINT_LIMITS[:, 0]).all()
@@ -134,14 +138,14 @@ def test_weak_directions_are_not_drawn(directions, tmp_path):
     """Who hardly moves a joint, or not always the same way, has no picture."""
     from dataclasses import replace
 
-    from spectral_skills.plots.direction_poses import amplitude, draw_poses
+    from spectral_skills.plots.skills import draw_poses, pose_amplitude
 
     index = directions.index("right_arm")
-    assert amplitude(directions, index) == pytest.approx(4.83, abs=0.1)
+    assert pose_amplitude(directions, index) == pytest.approx(4.83, abs=0.1)
     weak = replace(directions, effect_mean=directions.effect_mean / 100)
     varied = replace(directions, effect_std=directions.effect_std * 100)
     for other in (weak, varied):
-        assert amplitude(other, index) is None
+        assert pose_amplitude(other, index) is None
         with pytest.raises(ValueError, match="train longer"):
             draw_poses(other, tmp_path / "poses.png")
     assert not (tmp_path / "poses.png").exists()

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import save_file
 
-from spectral_skills.plots.directions import all_ranks, effect_table
+from spectral_skills.plots.skills import all_ranks, effect_table
 from spectral_skills.spectral.direction_file import Directions
 
 WIDTH, COUNT = 8, 5

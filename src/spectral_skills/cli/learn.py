@@ -79,8 +79,7 @@ def directions(
         seed: Seed of the choice of windows.
         device: cpu or cuda; cuda where there is one.
     """
-    from spectral_skills.plots.direction_poses import draw_poses
-    from spectral_skills.plots.directions import all_ranks, effect_table
+    from spectral_skills.plots.skills import all_ranks, draw_poses, effect_table
 
     check_file(out, ".safetensors")
     sizes = {"contexts": contexts, "seed": seed}

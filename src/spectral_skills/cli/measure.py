@@ -72,7 +72,7 @@ def evaluate_tracking(
     from spectral_skills.experiments import lafan1, tracking
     from spectral_skills.experiments.course import Course
     from spectral_skills.motion import motion_sets
-    from spectral_skills.plots import lafan1_page
+    from spectral_skills.plots import lafan1 as lafan1_page
     from spectral_skills.plots.tables import publish, show_tracking
 
     for path in (out, clips):
@@ -360,7 +360,7 @@ def skills_map(
         out: Picture to write.
         device: cpu or cuda; cuda where there is one.
     """
-    from spectral_skills.plots.skill_map import draw_map
+    from spectral_skills.plots.skills import draw_map
     from spectral_skills.skill.codes import SkillBank
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.support import leave_one_clip_out
@@ -407,7 +407,7 @@ def report_skill(
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
-    from spectral_skills.plots.skill_space import skill_space_results
+    from spectral_skills.experiments.training_runs import skill_space_results
     from spectral_skills.plots.tables import publish, show
     from spectral_skills.spectral.direction_file import Directions
 
@@ -426,8 +426,8 @@ def report_tracking(*, run: Path, label: str, record: Path) -> None:
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
+    from spectral_skills.experiments.training_runs import tracking_results
     from spectral_skills.plots.tables import publish, show
-    from spectral_skills.plots.tracking_run import tracking_results
 
     results = tracking_results(run, label)
     show(results)

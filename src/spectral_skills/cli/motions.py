@@ -172,7 +172,7 @@ def corpus_check(
             is rewritten.
         json: Print one JSON object, with every clip, instead of tables.
     """
-    from spectral_skills.plots.plausibility import print_check
+    from spectral_skills.plots.corpus import print_check
 
     print_check(
         api.corpus_folder(corpus),

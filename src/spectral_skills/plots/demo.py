@@ -1,4 +1,4 @@
-"""`spectral demo`: embedded corpus, skill space, an ingest, in pictures and numbers."""
+"""`spectral demo`: the embedded corpus, the skill space and an ingest on one page."""
 
 import csv
 import io
@@ -10,6 +10,8 @@ from tqdm import tqdm
 from spectral_skills.atomic import write_file
 from spectral_skills.control.metrics import episodes
 from spectral_skills.control.run import follow
+from spectral_skills.experiments.corpus_check import groups, summarise
+from spectral_skills.models import Models
 from spectral_skills.motion.checks import measure_corpus
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import FPS, Corpus
@@ -20,24 +22,18 @@ from spectral_skills.motion.synthetic.factors import (
     TRAVELS,
     factors_of,
 )
-from spectral_skills.plots import film, html
-from spectral_skills.plots.corpus import sheet
-from spectral_skills.plots.coverage import coverage
-from spectral_skills.plots.direction_poses import draw_poses
-from spectral_skills.plots.directions import all_ranks
-from spectral_skills.plots.groups import groups
-from spectral_skills.plots.plausibility import recorded_table, summarise
-from spectral_skills.plots.skill_map import draw_map
+from spectral_skills.plots import film, page
+from spectral_skills.plots.corpus import clip_sheet, recorded_table
+from spectral_skills.plots.coverage import draw_coverage
+from spectral_skills.plots.page import Part, Section, picture, text
+from spectral_skills.plots.skills import all_ranks, draw_map, draw_poses
 from spectral_skills.robot.render import backend
 from spectral_skills.skill.codes import SkillBank
-from spectral_skills.skill.model import SkillModel
-from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.policy import Controller
 
 GRIDS: dict[str, tuple[str, ...]] = {
     "Standing and travelling": ("", *TRAVELS),
-    "What the body does": BODY,
-    "What the arms do": GESTURES,
+    "Whole-body motions": BODY,
+    "Gestures": GESTURES,
     "Several at once": (
         *("forward+raise", "forward+spread", "backward+carry", "turn+punch"),
         *("sideways+reach", "crouch+carry", "forward+squat"),
@@ -47,160 +43,160 @@ GRIDS: dict[str, tuple[str, ...]] = {
 SHEETS = ("forward", "jog", "forward+raise")
 FOLLOWED = ("forward+spread", "jog", "squat")
 """Motions that the controller is shown following."""
-_READ = ("forward", "squat", "turn", "wave")
-_TOLD = 10
-_PANELS = 8
+_INGESTED = ("forward", "squat", "turn", "wave")
+_SENTENCES = 10
+PANELS = 8
 _BUSY = 0.3
 """Joint speed, rad/s, above which a clip does more than stand."""
+_COVERAGE = (
+    "Measured from the motions. Pairs with a ring are left out on purpose: composing "
+    "them needs something of which the data has no example."
+)
+_SKILLS = (
+    "An encoder turns ten poses into 64 numbers, a skill. It was trained to predict "
+    "what follows, not to reproduce what it saw."
+)
+_DIRECTIONS = (
+    "What follows is predicted by a map that is affine in the skill, so a step in "
+    "skill space changes the prediction by the same amount for every skill. These are "
+    "predictions, shown on a standing robot."
+)
+_CONTROLLER = (
+    "One controller executes every skill. It sees its own sensors and the skill of the "
+    "next tenths of a second, and nothing else of the motion it follows. Simulated "
+    "here by MuJoCo on the CPU; the reference is blue."
+)
+_PLAUSIBILITY = (
+    "Forces are computed backwards from each motion with MuJoCo. What the floor cannot "
+    "supply at the soles is unexplained; a real motion has none of it. The zero-moment "
+    "point (ZMP) is where the floor's force acts: in balance it is under the soles."
+)
+_INGEST = (
+    "Motion files are read into a corpus like this one, whatever their format. Here, "
+    "some good ones and two that are broken."
+)
 
 
 def build(folder: Path, out: Path) -> Path:
     """Draw and measure a generated corpus, ingest a few files; returns the page."""
     corpus, pictures = Corpus.open(folder), out / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)
-    coverage(corpus, pictures / "coverage.png")
-    parts = [
-        html.paragraph(
-            f"{len(corpus):,} motions of a Unitree G1, {corpus.hours:.2f} hours, "
-            "generated on this machine. Nothing was downloaded.",
-            "lead",
-        ),
-        html.figure("pictures/coverage.png", _COVERAGE_CAPTION),
-        *_grids(corpus, pictures),
-        *_sheets(corpus, pictures),
-        html.heading("In words"),
-        html.paragraph("Every motion says in several ways what it does."),
-        _sentences(corpus),
-        *_skills(corpus, pictures),
-        *_controller(corpus, pictures),
-        html.heading("How plausible it is"),
-        html.paragraph(_PLAUSIBILITY),
-        html.table(*_plausibility(corpus), "numbers"),
-        html.heading("Your own motions"),
-        html.paragraph(
-            "Files people have are read into a corpus like this one, whatever their "
-            "format. Here, some good ones and two that are broken."
-        ),
-        html.terminal(_ingest(corpus, out)),
-        html.paragraph(f"Pictures drawn by: {backend()}."),
-    ]
-    page = out / "index.html"
-    html.write_page(page, "Spectral Skills: the embedded corpus", parts)
-    return page
-
-
-_COVERAGE_CAPTION = (
-    "Measured from the motions. Pairs with a ring are left out on purpose: whoever "
-    "composes them does what the data has no example of."
-)
-_PLAUSIBILITY = (
-    "Forces are computed backwards from each motion with MuJoCo. What the floor cannot "
-    "give at the soles is unexplained; a real motion has none of it. The zero-moment "
-    "point (ZMP) is where the floor's force acts: in balance it is under the soles."
-)
-
-
-_SKILLS = (
-    "An encoder turns ten poses into 64 numbers, a skill. It was trained to tell what "
-    "follows, not what it saw."
-)
-_DIRECTIONS = (
-    "What follows is predicted by a map that is affine in the skill, so a step in "
-    "skill space changes the prediction by the same amount whatever the skill. These "
-    "are predictions, on a standing robot."
-)
-_CONTROLLER = (
-    "One controller executes every skill. It sees its own senses and the skill of the "
-    "next tenths of a second, and nothing else of the motion it follows. Simulated "
-    "here by MuJoCo on the CPU; the reference is blue."
-)
+    draw_coverage(corpus, pictures / "coverage.png")
+    lead = f"{len(corpus):,} motions of a Unitree G1, {corpus.hours:.2f} hours, "
+    lead += "generated on this machine. Nothing was downloaded."
+    measured = summarise(measure_corpus(corpus), groups(corpus))
+    named = {
+        **_grids(corpus, pictures),
+        "Clips in full": _sheets(corpus, pictures),
+        "In words": [
+            text("Every motion has several descriptions."),
+            page.cells(_sentences(corpus)),
+        ],
+        **_skills(corpus, pictures),
+        **_controller(corpus, pictures),
+        "How plausible it is": [
+            text(_PLAUSIBILITY),
+            page.cells(recorded_table(measured), "numbers"),
+        ],
+        "Your own motions": [
+            text(_INGEST),
+            page.terminal(_ingest(corpus, out)),
+            text(f"Pictures drawn by: {backend()}."),
+        ],
+    }
+    parts = enumerate(named.items())
+    sections = [Section(title, f"part-{i}", own) for i, (title, own) in parts]
+    opening = [picture("pictures/coverage.png", _COVERAGE)]
+    path = out / "index.html"
+    page.write(path, "Spectral Skills: the embedded corpus", lead, sections, opening)
+    return path
 
 
 def example(corpus: Corpus, wanted: str) -> int | None:
-    """A clip with just these factors, if possible one that begins standing."""
+    """A clip with exactly these factors, if possible one that begins standing."""
     factors = frozenset(wanted.split("+")) - {""}
     own = [i for i, name in enumerate(corpus.names) if factors_of(name) == factors]
-    starts = [i for i in own if _first_speed(corpus.qpos(i)) < 0.05]
-    return next(iter(starts or own), None)
+
+    def first_speed(index: int) -> float:
+        rows = corpus.qpos(index)[:2, :2]
+        return float(np.linalg.norm(rows[1] - rows[0])) * FPS
+
+    return next((i for i in own if first_speed(i) < 0.05), own[0] if own else None)
 
 
-def _first_speed(qpos: np.ndarray) -> float:
-    return float(np.linalg.norm(qpos[1, :2] - qpos[0, :2])) * FPS
+def _examples(corpus: Corpus, wanted: tuple[str, ...]) -> list[int]:
+    return [i for i in (example(corpus, w) for w in wanted) if i is not None]
 
 
-def action(qpos: np.ndarray) -> np.ndarray:
-    """The part of a clip in which something moves: from the first to the last of it."""
+def _active(qpos: np.ndarray) -> np.ndarray:
+    """The part of a clip from its first to its last movement of a joint."""
     speed = np.abs(np.diff(qpos[:, 7:], axis=0)).max(axis=1) * FPS
     busy = np.flatnonzero(speed > _BUSY)
     return qpos[busy[0] : busy[-1] + 2] if len(busy) else qpos
 
 
-def _grids(corpus: Corpus, pictures: Path) -> list[str]:
-    parts = []
-    for number, (heading, wanted) in enumerate(
-        tqdm(GRIDS.items(), desc="drawing", unit="picture", disable=None)
-    ):
-        chosen = [i for i in (example(corpus, w) for w in wanted) if i is not None]
-        if not chosen:
-            continue
-        picture = f"motions_{number}.png"
+def _grids(corpus: Corpus, pictures: Path) -> dict[str, list[Part]]:
+    found = {}
+    bar = tqdm(GRIDS.items(), desc="drawing", unit="picture", disable=None)
+    for number, (heading, wanted) in enumerate(bar):
         motions = [
-            film.Motion.spread(action(corpus.qpos(i)), _PANELS, _sentence(corpus, i))
-            for i in chosen
+            film.Motion.spread(_active(corpus.qpos(i)), PANELS, _sentence(corpus, i))
+            for i in _examples(corpus, wanted)
         ]
-        film.strip(pictures / picture, motions, tall_px=238, times=False)
-        parts.append(html.heading(heading))
-        caption = f"{heading}, from left to right in time, in the clips' own words."
-        parts.append(html.figure(f"pictures/{picture}", caption))
+        if motions:
+            name = f"motions_{number}.png"
+            film.strip(pictures / name, motions, tall_px=238, times=False)
+            caption = f"{heading}, from left to right in time, in the clips' own words."
+            found[heading] = [picture(f"pictures/{name}", caption)]
+    return found
+
+
+def _sheets(corpus: Corpus, pictures: Path) -> list[Part]:
+    parts = []
+    for index in _examples(corpus, SHEETS):
+        name = f"{corpus.names[index]}.png"
+        clip_sheet(corpus, index, pictures / name)
+        parts.append(picture(f"pictures/{name}", _sentence(corpus, index)))
     return parts
 
 
-def _sheets(corpus: Corpus, pictures: Path) -> list[str]:
-    chosen = [i for i in (example(corpus, w) for w in SHEETS) if i is not None]
-    parts = [html.heading("Clips in full")]
-    for index in chosen:
-        name = corpus.names[index]
-        sheet(corpus, index, pictures / f"{name}.png")
-        parts.append(html.figure(f"pictures/{name}.png", _sentence(corpus, index)))
-    return parts
+def _skills(corpus: Corpus, pictures: Path) -> dict[str, list[Part]]:
+    """The released skill space: where clips lie, and the effects of directions."""
+    models = Models.load(directions="base")
+    bank = SkillBank.build(models.skill_encoder, corpus)
+    draw_map(corpus, bank, pictures / "skills.png")
+    all_ranks(models.known_directions, pictures / "directions.png")
+    draw_poses(models.known_directions, pictures / "poses.png")
+    caption = "Clips as the released encoder sees them."
+    rows = "Each row is a direction, from minus to plus."
+    ranks = "All 64, and the predicted effect of each."
+    return {
+        "The skill space": [text(_SKILLS), picture("pictures/skills.png", caption)],
+        "Directions that add": [
+            text(_DIRECTIONS),
+            picture("pictures/poses.png", rows),
+            picture("pictures/directions.png", ranks),
+        ],
+    }
 
 
-def _skills(corpus: Corpus, pictures: Path) -> list[str]:
-    """The released skill space: where clips lie, and what directions do."""
-    model = SkillModel.load("base")
-    directions = Directions.load("base")
-    directions.check(model.encoder.fingerprint())
-    draw_map(corpus, SkillBank.build(model.encoder, corpus), pictures / "skills.png")
-    all_ranks(directions, pictures / "directions.png")
-    draw_poses(directions, pictures / "poses.png")
-    return [
-        html.heading("The skill space"),
-        html.paragraph(_SKILLS),
-        html.figure("pictures/skills.png", "Clips as the released encoder sees them."),
-        html.heading("Directions that add"),
-        html.paragraph(_DIRECTIONS),
-        html.figure("pictures/poses.png", "Each row a direction, from minus to plus."),
-        html.figure("pictures/directions.png", "All 64, and what each would move."),
-    ]
-
-
-def _controller(corpus: Corpus, pictures: Path) -> list[str]:
+def _controller(corpus: Corpus, pictures: Path) -> dict[str, list[Part]]:
     """The released controller at work."""
-    chosen = [i for i in (example(corpus, w) for w in FOLLOWED) if i is not None]
+    chosen = _examples(corpus, FOLLOWED)
     if not chosen:
-        return []
-    encoder = SkillModel.load("base").encoder
-    record = follow(Controller.load("base"), encoder, corpus.select(np.array(chosen)))
+        return {}
+    models, clips = Models.load(), corpus.select(np.array(chosen))
+    record = follow(models.controller, models.skill_encoder, clips)
     done = episodes(record)
-    parts = [html.heading("The controller"), html.paragraph(_CONTROLLER)]
+    parts = [text(_CONTROLLER)]
     for number, index in enumerate(chosen):
-        picture = f"followed_{number}.png"
-        film.write_strip(record, pictures / picture, number)
-        told = "tracked to the end" if done.success[number] else "fell behind"
+        name = f"followed_{number}.png"
+        film.write_strip(record, pictures / name, number)
+        outcome = "tracked to the end" if done.success[number] else "fell behind"
         error = f"{done.local_mm[number]:.0f} mm from the reference's pose"
-        caption = f"{_sentence(corpus, index)}: {told}, {error}."
-        parts.append(html.figure(f"pictures/{picture}", caption))
-    return parts
+        caption = f"{_sentence(corpus, index)}: {outcome}, {error}."
+        parts.append(picture(f"pictures/{name}", caption))
+    return {"The controller": parts}
 
 
 def _sentence(corpus: Corpus, index: int) -> str:
@@ -208,62 +204,43 @@ def _sentence(corpus: Corpus, index: int) -> str:
     return min(corpus.entry(index).text.split("\n"), key=len)
 
 
-def _sentences(corpus: Corpus) -> str:
+def _sentences(corpus: Corpus) -> list[tuple[str, str]]:
     """Texts of clips spread over the corpus."""
-    count = min(_TOLD, len(corpus))
+    count = min(_SENTENCES, len(corpus))
     chosen = np.linspace(0, len(corpus) - 1, count).round().astype(int)
     entries = [corpus.entry(i) for i in chosen.tolist()]
-    rows = [(e.name, e.text.replace("\n", " / ")) for e in entries]
-    return html.table(("clip", "what it says it does"), rows)
-
-
-def _plausibility(corpus: Corpus) -> tuple[list[str], list[list[str]]]:
-    return recorded_table(summarise(measure_corpus(corpus), groups(corpus)))
+    rows = [(entry.name, entry.text.replace("\n", " / ")) for entry in entries]
+    return [("clip", "its description"), *rows]
 
 
 def _ingest(corpus: Corpus, out: Path) -> str:
-    """Read files of two formats, two of them broken; what the terminal says."""
-    chosen = [i for i in (example(corpus, w) for w in _READ) if i is not None]
-    _write_inputs([corpus.clip(i) for i in chosen], out / "motions")
-    summary = ingest([out / "motions"], out / "corpus", workers=1)
-    return "\n".join([*map(str, summary.refusals), "", *summary.lines()])
-
-
-def _write_inputs(clips: list[Clip], folder: Path) -> None:
-    """Write motions in two formats, and two files that are broken."""
+    """Read files of two formats, two of them broken; gives what the terminal shows."""
+    folder, about = out / "motions", io.StringIO()
+    clips = [corpus.clip(i) for i in _examples(corpus, _INGESTED)]
     folder.mkdir(parents=True, exist_ok=True)
-    about = io.StringIO()
     table = csv.writer(about, lineterminator="\n")
     table.writerow(("name", "text", "source", "licence"))
     for index, clip in enumerate(clips):
         if index % 2:
-            name = f"{clip.name}_50hz"
-            _write_csv(clip, folder / f"{name}.csv")
-            # A CSV cannot say what it is: a table beside it does.
-            text = clip.text.split("\n")[0]
-            table.writerow((name, text, clip.source, clip.licence))
+            _write_csv(clip, folder / f"{clip.name}_50hz.csv")
+            # A CSV cannot describe itself: a table beside it does.
+            words = clip.text.split("\n")[0]
+            table.writerow((f"{clip.name}_50hz", words, clip.source, clip.licence))
         else:
-            _write_npz(clip, folder / f"{clip.name}.npz")
+            names = ("fps", "text", "source", "licence")
+            facts = {name: getattr(clip, name) for name in names}
+            np.savez(folder / f"{clip.name}.npz", qpos=clip.qpos(), **facts)
     write_file(folder / "metadata.csv", about.getvalue())
     jump = clips[0].qpos()
     jump[150:, 0] += 3.0
     np.savez(folder / "teleport.npz", qpos=jump, fps=clips[0].fps)
     write_file(folder / "not_a_motion.npz", "this is a text file\n")
-
-
-def _write_npz(clip: Clip, path: Path) -> None:
-    np.savez(
-        path,
-        qpos=clip.qpos(),
-        fps=clip.fps,
-        text=clip.text,
-        source=clip.source,
-        licence=clip.licence,
-    )
+    summary = ingest([folder], out / "corpus", workers=1)
+    return "\n".join([*map(str, summary.refusals), "", *summary.lines()])
 
 
 def _write_csv(clip: Clip, path: Path) -> None:
-    """Unitree's layout: no header, the quaternion's w last."""
+    """Write Unitree's layout: no header, the quaternion's w last."""
     xyzw = clip.root_quaternion[:, [1, 2, 3, 0]]
     rows = np.concatenate((clip.root_position, xyzw, clip.joints), axis=1)
     np.savetxt(path, rows, delimiter=",", fmt="%.6f")

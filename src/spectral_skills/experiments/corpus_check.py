@@ -1,0 +1,234 @@
+"""How plausible the motions of a corpus are, by group, and how their gaits compare.
+
+Generated clips are grouped by their factors, others by their kind.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from spectral_skills.motion.checks import Plausibility, Stride, measure_corpus, strides
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.kinds import LAFAN1_CLIPS, kind
+from spectral_skills.motion.synthetic.factors import (
+    BODY,
+    FACTORS,
+    GESTURES,
+    TRAVELS,
+    factors_of,
+)
+from spectral_skills.results import Result
+from spectral_skills.workers import in_order
+
+ALL = "all"
+STRIDES = "strides"
+Summary = dict[str, dict[str, float]]
+"""Numbers of each group of clips, and of all together."""
+_ALONE = {
+    "forward": "walk forward",
+    "backward": "walk backward",
+    "sideways": "walk sideways",
+    "arc": "walk an arc",
+    "high": "march",
+}
+_SEVERAL = {
+    "gesture": "stand + gesture",
+    "travels": "travel + travel",
+    "manner": "travel + crouch or high",
+    "spot": "travel + squat or bow",
+    "travel": "travel + gesture",
+    "body": "crouch, squat or high + gesture",
+    "three": "three factors",
+}
+ORDER = (
+    "stand",
+    *(_ALONE.get(factor, factor) for factor in (*TRAVELS, *BODY)),
+    *_SEVERAL.values(),
+)
+"""Groups of generated clips: one factor first, then several."""
+_WORST = {
+    *("sole_depth_mm", "slide_max", "limit_excess", "speed_ratio", "balance_max"),
+    *("pelvis_acceleration", "foot_acceleration"),
+}
+"""Measurements of which a group has its worst; of others it has the mean of frames."""
+RECORDED = {
+    "sole_depth_mm": ("sole under the floor, worst", "mm", 1, 1),
+    "slide_99": ("slide, 99 %", "m/s", 1, 3),
+    "slide_max": ("slide, worst", "m/s", 1, 3),
+    "balance_max": ("ZMP outside, worst", "cm", 100, 1),
+    "torque_share": ("torques in limits", "% of frames", 100, 2),
+    "residual_force_95": ("unexplained force, 95 %", "% of weight", 100, 2),
+    "residual_moment_95": ("unexplained moment, 95 %", "Nm", 1, 2),
+}
+"""Name, unit, factor and decimals of the measurements among the results."""
+SPEEDS = {
+    "walk 0.3 to 0.6 m/s": (0.3, 0.6),
+    "walk 0.6 to 0.9 m/s": (0.6, 0.9),
+    "walk 0.9 to 1.35 m/s": (0.9, 1.35),
+    "run 1.35 to 2.1 m/s": (1.35, 2.1),
+}
+_FLIGHT_SHARE = 0.05
+"""Share of a stride in the air from which it is a run."""
+_DEG = 180 / np.pi
+GAIT = {
+    "speed": ("m/s", "speed", 1, 2),
+    "cadence": ("steps/s", "cadence", 1, 2),
+    "step length": ("m", "step_length", 1, 2),
+    "double support": ("%", "double_support_share", 100, 0),
+    "flight": ("%", "flight_share", 100, 0),
+    "knee range": ("deg", "knee_range", _DEG, 0),
+    "hip pitch range": ("deg", "hip_pitch_range", _DEG, 0),
+    "ankle pitch range": ("deg", "ankle_pitch_range", _DEG, 0),
+    "shoulder pitch range": ("deg", "shoulder_pitch_range", _DEG, 0),
+    "pelvis height": ("m", "pelvis_height", 1, 3),
+    "pelvis bob": ("cm", "pelvis_bob", 100, 1),
+    "foot clearance": ("cm", "clearance", 100, 1),
+}
+"""Unit, attribute of a stride, factor and decimals."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """All measurements of a corpus."""
+
+    corpus: Corpus
+    label: str
+    clips: list[Plausibility]
+    summary: Summary
+    gaits: Summary
+    """Number of strides and medians of each range of speed that has any."""
+
+    @classmethod
+    def of(cls, folder: Path, label: str = "") -> "Check":
+        corpus = Corpus.open(folder)
+        clips = measure_corpus(corpus)
+        known = set(corpus.names) <= set(LAFAN1_CLIPS)
+        name = "LAFAN1 (retargeted)" if known else folder.resolve().name
+        motions = (np.array(corpus.qpos(i)) for i in plain_gaits(corpus))
+        found = [s for clip in in_order(strides, motions, None) for s in clip]
+        summary = summarise(clips, groups(corpus))
+        return cls(corpus, label or name, clips, summary, medians(found))
+
+    def as_dict(self) -> dict:
+        """Everything as plain values."""
+        clips = zip(self.corpus.names, self.clips, strict=True)
+        measured = {name: asdict(one) for name, one in clips}
+        return {"groups": self.summary, "gait": self.gaits, "clips": measured}
+
+
+def groups(corpus: Corpus) -> list[str]:
+    """The group of every clip."""
+    if is_generated(corpus):
+        return [factor_group(factors_of(name)) for name in corpus.names]
+    entries = [corpus.entry(i) for i in range(len(corpus))]
+    return [kind(entry.name, entry.text) for entry in entries]
+
+
+def is_generated(corpus: Corpus) -> bool:
+    """Whether all clips are named by their factors."""
+    return all(factors_of(name) <= set(FACTORS) for name in corpus.names)
+
+
+def factor_group(factors: frozenset[str]) -> str:
+    """The group of a set of factors, one of ORDER."""
+    travels, body = factors & set(TRAVELS), factors & set(BODY)
+    if not factors:
+        return "stand"
+    if len(factors) == 1:
+        (only,) = factors
+        return _SEVERAL["gesture"] if only in GESTURES else _ALONE.get(only, only)
+    if len(factors) > 2:
+        key = "three"
+    elif not travels:
+        key = "body"
+    elif body:
+        key = "spot" if body <= {"squat", "bow"} else "manner"
+    else:
+        key = "travels" if len(travels) == 2 else "travel"
+    return _SEVERAL[key]
+
+
+def plain_gaits(corpus: Corpus) -> list[int]:
+    """Clips that walk or run and do nothing else: their strides can be compared."""
+    if is_generated(corpus):
+        pairs = enumerate(map(factors_of, corpus.names))
+        return [i for i, factors in pairs if factors and factors <= set(TRAVELS)]
+    walks = ("walk", "run", "sprint")
+    return [i for i, group in enumerate(groups(corpus)) if group in walks]
+
+
+def summarise(measured: list[Plausibility], groups: list[str]) -> Summary:
+    """Numbers of each group of clips and of all together.
+
+    Groups of generated clips are in their order, others by their number of frames.
+    """
+    frames = np.array([m.frames for m in measured])
+    members = {
+        group: [i for i, g in enumerate(groups) if g == group]
+        for group in dict.fromkeys(groups)
+    }
+    ordered = sorted(members, key=lambda group: -frames[members[group]].sum())
+    if members.keys() <= set(ORDER):
+        ordered.sort(key=ORDER.index)
+    found = {}
+    for group in [*ordered, ALL]:
+        rows = list(range(len(measured))) if group == ALL else members[group]
+        found[group] = {"clips": len(rows), "frames": int(frames[rows].sum())}
+        for field in fields(Plausibility)[1:]:
+            values = np.array([getattr(measured[i], field.name) for i in rows])
+            worst = field.name in _WORST
+            value = values.max() if worst else np.average(values, weights=frames[rows])
+            found[group][field.name] = round(float(value), 6)
+    return found
+
+
+def medians(found: list[Stride]) -> Summary:
+    """Medians of strides by speed; walks and runs differ by their flight."""
+    result: Summary = {}
+    for row, (slowest, fastest) in SPEEDS.items():
+        runs = row.startswith("run")
+        inside = [s for s in found if slowest <= s.speed < fastest]
+        chosen = [s for s in inside if (s.flight_share > _FLIGHT_SHARE) == runs]
+        if chosen:
+            result[row] = {STRIDES: len(chosen)}
+            for name, (_, field, factor, decimals) in GAIT.items():
+                median = float(np.median([getattr(s, field) for s in chosen]))
+                result[row][name] = round(factor * median, decimals)
+    return result
+
+
+def results(checks: list[Check]) -> list[Result]:
+    """Every group of the first corpus, and the walks and runs of the others."""
+    first, *others = checks
+    command = "spectral corpus check"
+    command += "".join(f" --against {other.label.split()[0]}" for other in others)
+    rows = dict(first.summary)
+    for other in others:
+        for group in ("walk", "run"):
+            if group in other.summary:
+                rows[f"{group}, {other.label}"] = other.summary[group]
+    traced = {"run": first.corpus.hash, "command": command}
+    found = []
+    for name, row in rows.items():
+        for field, (metric, unit, factor, digits) in RECORDED.items():
+            cell = name, metric, round(factor * row[field], digits), unit
+            table = f"{first.label}: plausibility"
+            found.append(Result(table, *cell, n=int(row["frames"]), **traced))
+    labelled = {check.label: check.gaits for check in checks}
+    return found + gait_results(labelled, f"{first.label}: gait", **traced)
+
+
+def gait_results(labelled: dict[str, Summary], table: str, **more) -> list[Result]:
+    """Results for gaits; rows of all corpora but the first are marked as theirs."""
+    return [
+        Result(
+            *(table, f"{row}, {label}" if place else row),
+            *(name, gaits[row][name], unit, int(gaits[row][STRIDES])),
+            **more,
+        )
+        for row in SPEEDS
+        for place, (label, gaits) in enumerate(labelled.items())
+        if row in gaits
+        for name, (unit, *_) in GAIT.items()
+    ]

@@ -1,0 +1,340 @@
+"""Pictures of a skill space: a map of its clips, and the effects of its directions."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import FuncNorm, LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
+
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.kinds import OTHER, kind
+from spectral_skills.motion.kinematics import Kinematics, sole_heights
+from spectral_skills.plots import film, style
+from spectral_skills.plots.style import INK, LEFT, MUTED, RIGHT, RULE
+from spectral_skills.robot import g1
+from spectral_skills.skill.codes import SkillBank
+from spectral_skills.skill.tsne import MOST_POINTS, pca, tsne
+from spectral_skills.spectral.attributes import ATTRIBUTES
+from spectral_skills.spectral.direction_file import DETERMINED, SINGLE_LIMB, Directions
+
+PAPER_STD = 0.80
+"""Mean standard deviation of a skill dimension over the paper's corpus."""
+LARGEST_RAD = 0.9
+"""Change of the joint that moves most, at either end of a row of poses."""
+FARTHEST = 30.0
+"""Largest amplitude that is drawn; a whole skill has a length of about 7."""
+PANELS = 7
+SHOWN = (
+    *("s01", "s02", "s03", "s04", "s06"),
+    *("right_arm", "left_arm", "spread", "stance_height"),
+)
+"""Directions that every file has."""
+_KIND_COLOURS = (*style.COLOURS, "#5B3FA0", "#8C8A1D", "#8A1C4A")
+_LIMB_COLOURS = {
+    "left_arm": LEFT,
+    "right_arm": RIGHT,
+    "left_leg": "#56B4E9",
+    "right_leg": "#E69F00",
+    "waist": "#009E73",
+    "root_position": "#CC79A7",
+    "root_rotation": "#8E7CC3",
+}
+"""Bluish for the left, orange for the right, in the order they are stacked."""
+_RANKS_PX = 1860
+_SCALES = {a.name: a.scale for a in ATTRIBUTES}
+_BLOCKS = (
+    *("right_hip_pitch", "waist_yaw", "left_shoulder_pitch", "right_shoulder_pitch"),
+    *("root_height", "left_foot_height", "left_hand_x"),
+)
+"""Attributes that begin a block of rows."""
+
+
+def draw_map(corpus: Corpus, bank: SkillBank, path: str | Path, seed: int = 0) -> None:
+    """Draw t-SNE and PCA of the mean skills of clips, or of a random part of them."""
+    clips, means = (x.cpu() for x in bank.clip_means())
+    counted = f"{len(clips):,} clips"
+    if len(clips) > MOST_POINTS:
+        generator = torch.Generator().manual_seed(seed)
+        order = torch.randperm(len(clips), generator=generator)[:MOST_POINTS]
+        clips, means = clips[order], means[order]
+        counted = f"{MOST_POINTS:,} of {counted}"
+    entries = [corpus.entry(i) for i in clips.tolist()]
+    kinds = common_kinds([kind(entry.name, entry.text) for entry in entries])
+    straight, share = pca(means, 2)
+    subtitle = (
+        f"Each dot is the mean skill of one clip: {counted}, {len(bank.skills):,} "
+        f"skills, {corpus.hours:,.2f} h. Mean standard deviation of a skill dimension "
+        f"{bank.spread():.2f} (paper {PAPER_STD:.2f})."
+    )
+    figure = style.sheet(940, "Map of the skill space", subtitle)
+    panel = figure.add_axes((0.03, 0.1, 0.455, 0.775))
+    panel.set(xticks=[], yticks=[])
+    map_panel(panel, "t-SNE: similar skills are neighbours", tsne(means), kinds)
+    panel = figure.add_axes((0.53, 0.1, 0.455, 0.775))
+    map_panel(panel, "PCA: the two directions of largest variance", straight, kinds)
+    for axis, name, part in zip(
+        (panel.xaxis, panel.yaxis), ("first", "second"), share.tolist(), strict=True
+    ):
+        axis.set_label_text(f"{name} component, {part:.0%} of the variance")
+        axis.label.set(color=MUTED, size=10.5)
+        axis.set_major_locator(MaxNLocator(6))
+    colours = kind_colours(kinds)
+    dots = [Line2D([], [], marker="o", ls="", ms=8, color=c) for c in colours.values()]
+    names = [f"{name}  {(kinds == name).sum():,}" for name in colours]
+    place = {"loc": "lower left", "bbox_to_anchor": (0.022, 0.012), "frameon": False}
+    spacing = {"handletextpad": 0.1, "columnspacing": 1.6, "fontsize": 11}
+    figure.legend(dots, names, ncols=len(names), **place, **spacing)
+    style.save(figure, path)
+
+
+def common_kinds(kinds: list[str]) -> np.ndarray:
+    """The kinds, with rare ones merged into `other` so that the colours suffice."""
+    counts = Counter(name for name in kinds if name != OTHER)
+    common = sorted(counts, key=lambda name: (-counts[name], name))
+    kept = common[: len(_KIND_COLOURS)]
+    return np.array([name if name in kept else OTHER for name in kinds])
+
+
+def kind_colours(kinds: np.ndarray) -> dict[str, str]:
+    """A colour for each kind, the most common first, grey `other` last."""
+    counts = Counter(kinds[kinds != OTHER].tolist())
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    colours = dict(zip(names, _KIND_COLOURS, strict=False))
+    return colours | ({OTHER: style.GREY} if OTHER in kinds else {})
+
+
+def map_panel(axes: Axes, title: str, places, kinds: np.ndarray) -> list[Text]:
+    """One dot per clip, both axes at one scale; gives the names of kinds on it."""
+    style.quiet(axes, title)
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_color(RULE)
+    axes.grid(False)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.06)
+    places, colours = np.asarray(places), kind_colours(kinds)
+    # Mixed, so that no kind covers another; grey below all.
+    order = np.random.default_rng(0).permutation(len(places))
+    order = order[np.argsort(kinds[order] != OTHER, kind="stable")]
+    look = {"alpha": 0.8, "linewidths": 0.4, "edgecolors": "white"}
+    look["s"] = float(np.clip(22_000 / len(places), 7, 42))
+    dots = [colours[name] for name in kinds[order]]
+    axes.scatter(*places[order].T, c=dots, **look)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    FigureCanvasAgg(figure)
+    figure.draw_without_rendering()  # only now are places known
+    dots_px, labels = axes.transData.transform(places), []
+    for name in colours:
+        if name == OTHER:
+            continue
+        # At the densest place of its dots; the legend remains where names collide.
+        own = dots_px[kinds == name]
+        near = np.linalg.norm(own[:, None] - own, axis=-1) < 45
+        middle = np.median(own[near[near.sum(axis=1).argmax()]], axis=0)
+        x, y = axes.transData.inverted().transform(middle)
+        label = axes.text(x, y, name, ha="center", va="center", size=12.5, color=INK)
+        label.set(weight="bold", path_effects=[withStroke(linewidth=4, foreground="w")])
+        box = label.get_window_extent()
+        if any(box.overlaps(other.get_window_extent()) for other in labels):
+            label.remove()
+        else:
+            labels.append(label)
+    return labels
+
+
+def pose_amplitude(directions: Directions, index: int) -> float | None:
+    """The amplitude that moves the foremost joint by LARGEST_RAD.
+
+    None if that joint moves now one way, now the other, or hardly at all: a picture
+    would claim too much.
+    """
+    columns = [directions.attributes.index(name) for name in g1.JOINTS]
+    mean = np.abs(directions.effect_mean[index, columns])
+    foremost = int(mean.argmax())
+    steady = mean[foremost] > directions.effect_std[index, columns[foremost]]
+    if not steady or mean[foremost] * FARTHEST < LARGEST_RAD:
+        return None
+    return LARGEST_RAD / float(mean[foremost])
+
+
+def predicted_poses(directions: Directions, index: int, amplitude: float) -> np.ndarray:
+    """(PANELS, 36) the default pose from minus to plus an amplitude, joints alone."""
+    columns = [directions.attributes.index(name) for name in g1.JOINTS]
+    joints = directions.effect_mean[index, columns]
+    qpos = np.tile(g1.DEFAULT_QPOS, (PANELS, 1))
+    steps = np.linspace(-amplitude, amplitude, PANELS)[:, None]
+    qpos[:, 7:] = (qpos[:, 7:] + steps * joints).clip(*g1.JOINT_LIMITS.T)
+    feet = Kinematics(g1.FEET, dtype=torch.float64)(torch.as_tensor(qpos))
+    qpos[:, 2] -= sole_heights(feet).amin(dim=1).numpy()  # stand on the floor
+    return qpos
+
+
+def draw_poses(
+    directions: Directions, path: str | Path, names: Sequence[str] = SHOWN
+) -> None:
+    """Draw the standing robot changed as predicted, a row for each steady direction."""
+    rows = []
+    for name in names:
+        index = directions.index(name)
+        if (far := pose_amplitude(directions, index)) is not None:
+            qpos = predicted_poses(directions, index, far)
+            label = f"{directions.names[index]} +-{far:.1f}"
+            rows.append(film.Motion(qpos, np.arange(PANELS), label=label))
+    if not rows:
+        raise ValueError(
+            f"within an amplitude of {FARTHEST:g} no direction moves a joint by "
+            f"{LARGEST_RAD:g} rad, the same way in most contexts; train longer"
+        )
+    film.strip(path, rows, tall_px=238, times=False)
+
+
+def all_ranks(directions: Directions, path: str | Path) -> None:
+    """Draw gains, stability and effects of all spectral directions."""
+    chosen = directions.family("spectral")
+    if not len(chosen):
+        raise ValueError("no spectral directions to draw")
+    limbs = np.count_nonzero(directions.single_limb[chosen])
+    stable = np.count_nonzero(directions.determined[chosen])
+    subtitle = (
+        f"Predicted over {directions.contexts:,} contexts, per unit amplitude. "
+        f"{limbs} move a single limb; {stable} come out the same from both halves of "
+        "the contexts."
+    )
+    title = f"All {len(chosen)} spectral directions"
+    figure = style.sheet(_RANKS_PX, title, subtitle)
+
+    def panel(down_px: float, height_px: float, title: str) -> Axes:
+        bottom = 1 - (down_px + height_px) / _RANKS_PX
+        place = 0.138, bottom, 0.832, height_px / _RANKS_PX
+        axes = style.quiet(figure.add_axes(place), title)
+        axes.set_xlim(0.4, len(chosen) + 0.6)
+        axes.set_xticks([1, *range(8, len(chosen) + 1, 8)])
+        return axes
+
+    ranks = np.arange(1, len(chosen) + 1)
+    title = "predicted gain by rank, by the part of the body that moves"
+    _gains(panel(130, 400, title), directions, chosen, ranks)
+    title = "is it the same direction, and the same effect?"
+    _agreement(panel(600, 120, title), directions, chosen, ranks)
+    title = "mean effect on each attribute, in noticeable steps (in brackets)"
+    _effects(figure, panel(790, 840, title), directions, chosen, ranks)
+    style.save(figure, path)
+
+
+def _gains(axes: Axes, directions: Directions, chosen, ranks) -> None:
+    """Bars of gain, shared out among the parts of the body by energy."""
+    gains, bottom = directions.gains[chosen], np.zeros(len(chosen))
+    for group, colour in _LIMB_COLOURS.items():
+        share = directions.group_shares[chosen, directions.groups.index(group)]
+        look = {"color": colour, "label": group.replace("_", " ")}
+        axes.bar(ranks, share * gains, 0.82, bottom, **look)
+        bottom += share * gains
+    single = directions.single_limb[chosen]
+    for limb in sorted(set(single) - {""}):
+        own, look = single == limb, {"markersize": 5.5, "mec": "white", "mew": 0.6}
+        top = gains[own] + 0.022 * gains.max()
+        axes.plot(ranks[own], top, "D", color=_LIMB_COLOURS[limb], **look)
+    label = f"one limb has over {SINGLE_LIMB:.0%} of the energy"
+    axes.plot([], [], "D", color=MUTED, markersize=6, label=label)
+    axes.set_ylim(0, 1.07 * gains.max())
+    axes.set_ylabel("rms change of the future", color=MUTED, size=10)
+    axes.legend(loc="upper right", ncols=2, **style.LEGEND)
+
+
+def _agreement(axes: Axes, directions: Directions, chosen, ranks) -> None:
+    """How much two halves of the contexts agree, and how much single contexts do."""
+    stability, sameness = directions.stability[chosen], directions.sameness[chosen]
+    label = "mean effect over its rms over contexts"
+    axes.plot(ranks, sameness, color=style.COLOURS[2], linewidth=2, label=label)
+    axes.plot(ranks, stability, color=RULE, linewidth=1, zorder=1)
+    look = {"markersize": 6, "mec": INK, "mew": 1.1}
+    for own, face, label in (
+        (stability >= DETERMINED, INK, "|cos| between halves of the contexts"),
+        (stability < DETERMINED, "white", f"below {DETERMINED:g}: not determined"),
+    ):
+        axes.plot(ranks[own], stability[own], "o", mfc=face, label=label, **look)
+    axes.set(ylim=(-0.06, 1.12), yticks=[0, 0.5, 1])
+    place = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.99), "ncols": 3}
+    axes.legend(**place, **style.LEGEND)
+
+
+def _effects(figure: Figure, axes: Axes, directions: Directions, chosen, ranks) -> None:
+    """Mean effects in units of a noticeable change."""
+    scale = np.array([_SCALES[name] for name in directions.attributes])
+    effects = (directions.effect_mean[chosen] / scale).T
+    limit = max(float(np.quantile(np.abs(effects), 0.995)), 1e-9)
+    colours = ["#0a4f7d", "#5aa3cc", "#ffffff", "#ec9a5b", "#a8430a"]
+    # A square root on both sides of zero shows weak effects beside strong ones.
+    both = (lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: np.sign(x) * x**2)
+    image = axes.imshow(
+        effects,
+        aspect="auto",
+        cmap=LinearSegmentedColormap.from_list("both ways", colours),
+        norm=FuncNorm(both, vmin=-limit, vmax=limit),
+        extent=(0.5, len(chosen) + 0.5, len(effects) - 0.5, -0.5),
+        interpolation="nearest",
+    )
+    axes.grid(False)
+    units = zip(directions.attributes, scale, directions.units, strict=True)
+    labels = [f"{name.replace('_', ' ')} ({step:g} {u})" for name, step, u in units]
+    axes.set_yticks(range(len(labels)), labels)
+    every = -(-len(chosen) // 64)
+    names = [directions.names[k] for k in chosen[::every]]
+    axes.set_xticks(ranks[::every], names, rotation=270)
+    axes.tick_params(labelcolor=INK, labelsize=8.5)
+    for name in _BLOCKS:
+        if name in directions.attributes:
+            row = directions.attributes.index(name) - 0.5
+            axes.axhline(row, color=MUTED, linewidth=0.8)
+    place = figure.add_axes((0.81, 1 - 780 / _RANKS_PX, 0.16, 10 / _RANKS_PX))
+    bar = figure.colorbar(image, cax=place, orientation="horizontal")
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    ends = np.array([-1, -0.25, 0, 0.25, 1]) * limit
+    bar.set_ticks(ends.tolist(), labels=[f"{end:.2g}" for end in ends])
+    place.xaxis.set_ticks_position("top")
+    place.tick_params(length=0, labelsize=9, colors=MUTED, pad=2)
+
+
+def effect_table(directions: Directions) -> str:
+    """A line for every direction: gain, marks, and its three largest effects."""
+    heads = ("direction", "gain", "same", "limb", "amplitude", "mean effect +- spread")
+    rows: list[tuple[str, ...]] = [heads]
+    scale = np.array([_SCALES[name] for name in directions.attributes])
+    for k, name in enumerate(directions.names):
+        goal = directions.families[k] == "target"
+        mean, std = directions.effect_mean[k], directions.effect_std[k]
+        largest = np.argsort(-np.abs(mean / scale), kind="stable")[:3]
+        effects = [
+            f"{directions.attributes[a]} {mean[a]:+.2g} +- {std[a]:.1g} "
+            f"{directions.units[a]}"
+            for a in largest
+        ]
+        same = f"{directions.stability[k]:.2f}" + " *"[int(directions.determined[k])]
+        limb = directions.single_limb[k].replace("_", " ")
+        amplitude = f"{directions.amplitudes[k]:.1f}" if goal else ""
+        gain = f"{directions.gains[k]:.3f}"
+        rows.append((name, gain, same, limb, amplitude, ", ".join(effects)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    source = "standing" if directions.hand_standing else "all upright"
+    notes = (
+        f"per unit amplitude, over {directions.contexts:,} contexts",
+        f"same: |cos| between two halves of them, * if at least {DETERMINED:g}",
+        f"limb: has over {SINGLE_LIMB:.0%} of the energy",
+        "amplitude: reaches the goal by this prediction, whose effects are the "
+        "smallest; steering needs far less",
+        f"hand maps from {directions.hand_contexts:,} {source} contexts",
+    )
+    return "\n".join((*lines, "", *notes))
