@@ -6,8 +6,7 @@ import torch
 
 from spectral_skills.control import metrics
 from spectral_skills.control.metrics import CAUSES, errors
-from spectral_skills.control.run import Tracker, run
-from spectral_skills.control.source import ReferenceSource, ReplaySource
+from spectral_skills.control.run import ReferenceSource, ReplaySource, Tracker, run
 from spectral_skills.physics.base import simulate
 from spectral_skills.physics.native import NativePhysics
 

@@ -9,7 +9,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from spectral_skills.control.source import ReplaySource
+from spectral_skills.control.run import encode_clip
 from spectral_skills.models import Models
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.planner.data import About, Motion
@@ -82,7 +82,7 @@ def stance() -> Tensor:
     encoder = actor().encoder
     assert encoder is not None
     rows = torch.from_numpy(bases.generate("stand", 20).rows)
-    return ReplaySource.encode(encoder, [rows]).skills[5, 0]
+    return encode_clip(encoder, rows)[5]
 
 
 @cache

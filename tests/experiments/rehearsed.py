@@ -4,7 +4,7 @@ import torch
 from obliging import Letters, Obliging, actor
 from torch import Tensor
 
-from spectral_skills.control.source import ReplaySource
+from spectral_skills.control.run import ReplaySource, encode_clip
 from spectral_skills.experiments.stage import Stage
 from spectral_skills.planner.data import CHUNK, Motion
 from spectral_skills.planner.text import pooled
@@ -29,7 +29,8 @@ class Rehearsed(Obliging):
         clips = [torch.tensor(stage.clips.qpos(i)) for i in range(len(stage.names))]
         encoder = actor().encoder
         assert encoder is not None
-        self.skills = ReplaySource.encode(encoder, clips).skills
+        streams = [encode_clip(encoder, clip) for clip in clips]
+        self.skills = ReplaySource(streams).skills
         self.every, self.told, self.next = every, None, 0
         self.words: list[list[str]] = []
         """What each robot was told, plan by plan."""

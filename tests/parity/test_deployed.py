@@ -5,11 +5,10 @@ import torch
 
 from spectral_skills.control.metrics import episodes
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.control.run import Tracker, run
+from spectral_skills.control.run import ReferenceSource, Tracker, run
 from spectral_skills.control.safety import Sensed
 from spectral_skills.control.session import Pilot, follow
 from spectral_skills.control.simulated import SimulatedRobot
-from spectral_skills.control.source import ReferenceSource
 from spectral_skills.models import Models
 from spectral_skills.physics.base import simulate
 from spectral_skills.runtime.graphs import as_references

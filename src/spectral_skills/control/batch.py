@@ -17,9 +17,16 @@ from tqdm import tqdm
 
 from spectral_skills import rotation
 from spectral_skills.control.rollout import Rollout, fell_at
-from spectral_skills.control.run import Tracker, check_match, run
+from spectral_skills.control.run import (
+    ReferenceSource,
+    ReplaySource,
+    SkillSource,
+    Tracker,
+    check_match,
+    encode_clip,
+    run,
+)
 from spectral_skills.control.schedules import standard
-from spectral_skills.control.source import ReferenceSource, ReplaySource, SkillSource
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import STEPS, Base
 from spectral_skills.motion.windows import MotionTensors
@@ -153,7 +160,7 @@ class Runner:
         key = _digest([base.rows])
         if key not in self._skills:
             rows = torch.from_numpy(base.rows)
-            encoded = ReplaySource.encode(self.encoder, [rows]).skills[:-1, 0]
+            encoded = encode_clip(self.encoder, rows)[:-1]
             self._skills[key] = encoded.cpu().numpy()
         return self._skills[key]
 

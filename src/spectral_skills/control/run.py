@@ -1,26 +1,146 @@
 """The batched run: many robots, a controller and a source of skills, recorded.
 
-Tracking, chaining, steering and planning are all this loop with another source. The
-robots keep going whatever happens to them: metrics decide what counts.
+Tracking, chaining, steering and planning are all this loop with another source. A
+reference is encoded at every step, as the robot sees it. Replayed and steered skills
+are streams made by the mixer: they do not depend on where the robot is. Robots keep
+going whatever happens to them: metrics decide what counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from spectral_skills.control.mixer import steer
 from spectral_skills.control.rollout import QVEL_SIZE, Rollout
-from spectral_skills.control.source import ReferenceSource, SkillSource
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.robot import g1
+from spectral_skills.skill.codes import encode_rows
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking import observations, randomization
+from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import HISTORY, PROPRIO, Body
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig
-from spectral_skills.tracking.references import References
+from spectral_skills.tracking.references import CommandSource, References
+
+
+@dataclass(frozen=True)
+class Track:
+    """What robots should follow, from the frame they start at."""
+
+    rows: Tensor
+    """(T + 1, n, 36) poses; a clip that is over stays at its last frame."""
+    lengths: Tensor
+    """(n,) number of frames that count, at most T + 1."""
+    names: tuple[str, ...]
+
+
+class SkillSource(Protocol):
+    """Gives what commands are made of; the step is known on the host."""
+
+    def source(self, step: int, qpos: Tensor) -> Tensor:
+        """(n, s) for robots at `qpos` (n, 36) after `step` control steps, which have
+        sensed where they are."""
+        ...
+
+    def track(self, steps: int) -> Track | None:
+        """What robots should do meanwhile, where that is known."""
+        ...
+
+
+class ReferenceSource:
+    """Clips, each from its start frame, seen from where the robots are."""
+
+    def __init__(
+        self,
+        references: References,
+        clips: Tensor,
+        encoder: SkillEncoder | None,
+        starts: Tensor | None = None,
+        command: CommandConfig | None = None,
+        names: Sequence[str] | None = None,
+    ):
+        self.references, self.clips = references, clips
+        self.starts = torch.zeros_like(clips) if starts is None else starts
+        self.names = tuple(names or (f"robot {i}" for i in range(len(clips))))
+        self._commands = CommandSource(references, command or CommandConfig(), encoder)
+
+    @torch.no_grad()
+    def source(self, step: int, qpos: Tensor) -> Tensor:
+        """Skill of frames t to t + 9, the window itself, or the pose of frame t + 1."""
+        return self._commands(self.clips, self.starts + step, qpos[:, :3], qpos[:, 3:7])
+
+    def track(self, steps: int) -> Track:
+        """The clips themselves."""
+        frames = torch.arange(steps + 1, device=self.clips.device)
+        rows = self.references.rows_at(self.clips, self.starts[:, None] + frames)
+        lengths = self.references.lengths[self.clips] - self.starts
+        return Track(
+            rows.transpose(0, 1).contiguous(), lengths.clamp_max(steps + 1), self.names
+        )
+
+
+class ReplaySource:
+    """One stream of skills per robot; each repeats its last skill when it is over."""
+
+    def __init__(self, streams: Sequence[Tensor]):
+        if not streams or not all(s.ndim == 2 and len(s) for s in streams):
+            shapes = [tuple(s.shape) for s in streams]
+            raise ValueError(f"streams of shapes {shapes}, must be (T, d) with T > 0")
+        longest = max(len(s) for s in streams)
+        padded = [torch.cat((s, s[-1:].expand(longest - len(s), -1))) for s in streams]
+        self.skills = torch.stack(padded, dim=1)
+        """(T, n, d)"""
+
+    def source(self, step: int, qpos: Tensor) -> Tensor:
+        """The skills of this step, wherever the robots are."""
+        return self.skills[min(step, len(self.skills) - 1)]
+
+    def track(self, steps: int) -> None:
+        """Nothing is known but the skills."""
+
+
+def encode_clip(encoder: SkillEncoder, rows: Tensor) -> Tensor:
+    """(T, d) a skill for every frame of a clip (T, 36), as its own robot would see it.
+
+    Beyond its ends a clip stands still, as it does for a live reference.
+    """
+    rows = torch.as_tensor(rows, dtype=torch.float32, device=encoder.steps.device)
+    before = rows[:1].expand(-encoder.first, -1)
+    after = rows[-1:].expand(encoder.last, -1)
+    return encode_rows(encoder, torch.cat((before, rows, after)))
+
+
+class SteeredSource:
+    """The skills of another source, moved along directions: z(t) + V eta(t)."""
+
+    def __init__(
+        self, base: SkillSource, directions: np.ndarray, amplitudes: np.ndarray
+    ):
+        """Directions (k, d); amplitudes (T, k) for all robots, or (T, n, k). The last
+        amplitudes hold on."""
+        self.base = base
+        flat = amplitudes.reshape(-1, amplitudes.shape[-1])
+        moved = steer(np.zeros((len(flat), directions.shape[1])), directions, flat)
+        moved = moved.reshape(*amplitudes.shape[:-1], -1).astype(np.float32)
+        self._offsets = torch.from_numpy(moved)
+
+    def source(self, step: int, qpos: Tensor) -> Tensor:
+        """The skills of the base plus what the amplitudes of this step add."""
+        skills = self.base.source(step, qpos)
+        # The offsets move to the device of the skills once.
+        self._offsets = self._offsets.to(skills)
+        return skills + self._offsets[min(step, len(self._offsets) - 1)]
+
+    def track(self, steps: int) -> Track | None:
+        """The track of the base: what robots would do without steering."""
+        return self.base.track(steps)
 
 
 class Tracker:

@@ -15,8 +15,7 @@ from tqdm import tqdm
 from spectral_skills.control import metrics
 from spectral_skills.control.metrics import Episodes
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.control.run import Tracker, check_match, run
-from spectral_skills.control.source import ReferenceSource
+from spectral_skills.control.run import ReferenceSource, Tracker, check_match, run
 from spectral_skills.motion import kinds
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.physics.base import Physics, simulate

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spectral_skills.control.run import Tracker
-from spectral_skills.control.source import ReplaySource
+from spectral_skills.control.run import Tracker, encode_clip
 from spectral_skills.experiments.findings import Findings
 from spectral_skills.experiments.planning import Table, sentences
 from spectral_skills.experiments.stage import Stage, fell
@@ -36,14 +35,9 @@ class Recogniser:
 
     def __init__(self, encoder: SkillEncoder, stage: Stage):
         self.encoder = encoder
-        clips = [
-            torch.from_numpy(stage.clips.qpos(i).copy())
-            for i in range(len(stage.names))
-        ]
-        streams = ReplaySource.encode(encoder, [c.to(stage.device) for c in clips])
+        clips = [torch.tensor(stage.clips.qpos(i)) for i in range(len(stage.names))]
         lengths = [len(clip) for clip in clips]
-        parts = [streams.skills[:n, i] for i, n in enumerate(lengths)]
-        self.skills = torch.cat(parts)
+        self.skills = torch.cat([encode_clip(encoder, clip) for clip in clips])
         self.motion = torch.repeat_interleave(
             torch.arange(len(clips)), torch.tensor(lengths)
         ).to(stage.device)

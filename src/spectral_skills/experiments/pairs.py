@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectral_skills.control.run import Tracker
+from spectral_skills.control.run import SteeredSource, Tracker
 from spectral_skills.control.schedules import (
     MARGIN_STEPS,
     Knob,
     full_amplitude,
     schedule,
 )
-from spectral_skills.control.source import SteeredSource
 from spectral_skills.experiments import unseen
 from spectral_skills.experiments.findings import Findings
 from spectral_skills.experiments.planning import Table, sentences

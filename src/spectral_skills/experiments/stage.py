@@ -16,8 +16,7 @@ from tqdm import tqdm
 from spectral_skills.control import metrics
 from spectral_skills.control.metrics import Episodes
 from spectral_skills.control.rollout import Rollout, fallen
-from spectral_skills.control.run import Tracker, run
-from spectral_skills.control.source import ReferenceSource, SkillSource
+from spectral_skills.control.run import ReferenceSource, SkillSource, Tracker, run
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import Physics, simulate

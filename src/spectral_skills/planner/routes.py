@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.control.run import Tracker
-from spectral_skills.control.source import Track
+from spectral_skills.control.run import Track, Tracker
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.planner.data import CHUNK
 from spectral_skills.planner.model import Planner

@@ -18,8 +18,7 @@ from tqdm import tqdm
 
 from spectral_skills.atomic import write_file
 from spectral_skills.control.bundle import JointOrder
-from spectral_skills.control.run import Tracker, run
-from spectral_skills.control.source import ReferenceSource
+from spectral_skills.control.run import ReferenceSource, Tracker, run
 from spectral_skills.motion.windows import MotionTensors, anchor_poses
 from spectral_skills.physics.base import simulate
 from spectral_skills.planner.model import Planner
