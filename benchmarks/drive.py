@@ -12,7 +12,7 @@ from spectral_skills.control.loop import SETTLE_S, ControlLoop, Timing
 from spectral_skills.control.loop import drive as run
 from spectral_skills.control.mixer import Cue, Mixer
 from spectral_skills.control.simulated import SimulatedRobot
-from spectral_skills.control.streams import ThreadedPlanner
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.results import Result
 from spectral_skills.runtime.released import base_bundle
 
@@ -70,8 +70,7 @@ def measure(
     seed: int = 0,
 ) -> tuple[Timing, int]:
     """Drive with something new every four seconds; gives times and falls."""
-    planner = bundle.planner() if planned else None
-    live = None if planner is None else ThreadedPlanner(planner)
+    live = LivePlanner.of(bundle) if planned else None
     robot = SimulatedRobot(noise=1.0, seed=seed)
     loop = ControlLoop(bundle, live, ramp_s=0.1)
     change = _changes(bundle, np.random.default_rng(seed), planned)

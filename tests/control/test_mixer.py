@@ -13,9 +13,9 @@ from spectral_skills.control.mixer import Cue, Mixer
 from spectral_skills.control.streams import (
     RETURN,
     BaseStream,
+    LivePlanner,
     Plan,
     PlannedStream,
-    ThreadedPlanner,
 )
 
 HISTORY = np.zeros((10, 93))
@@ -174,7 +174,7 @@ class Hanging:
 def test_a_hanging_planner_does_not_stop_the_steps():
     """Asking takes no time; what went wrong is told."""
     hanging = Hanging()
-    beside = ThreadedPlanner(hanging)  # type: ignore[arg-type]
+    beside = LivePlanner(hanging)  # type: ignore[arg-type]
     begun = time.perf_counter()
     for step in range(100):
         beside.ask(step, HISTORY, "walk")

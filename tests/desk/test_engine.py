@@ -11,7 +11,7 @@ from scripted import read_script, run, script
 
 from spectral_skills.control.bundle import Support
 from spectral_skills.control.session import placed
-from spectral_skills.control.streams import InlinePlanner
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.desk.engine import Engine, Live, Measures
 from spectral_skills.desk.meters import Readouts
 from spectral_skills.quaternion import heading
@@ -94,7 +94,7 @@ def test_the_same_script_gives_the_same_run(bundle):
     if (planner := bundle.planner()) is None:
         pytest.skip("no planner without its language model")
     first, second = (
-        run(Engine(bundle, InlinePlanner(planner)), lines, 1.5) for _ in "12"
+        run(Engine(bundle, LivePlanner(planner, inline=True)), lines, 1.5) for _ in "12"
     )
     assert np.array_equal(rows(first), rows(second))
     assert first[-1].mixed.name == "walk forward" and first[-1].ghost is None

@@ -11,7 +11,7 @@ import pytest
 
 from spectral_skills.control.bundle import PLANNER, SENTENCES
 from spectral_skills.control.mixer import Cue
-from spectral_skills.control.streams import InlinePlanner
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.talk import Talk, overlapping
 
@@ -140,7 +140,7 @@ def test_texts_become_cues(bundle):
     assert [cue.planned for cue in cues] == [True, True] and len(told) == 2
     assert cues[0].seconds == 3.0 and cues[1].seconds is None
     assert cues[1].knobs[0][0].startswith("right_arm") and cues[1].knobs[0][1] > 0
-    engine = Engine(bundle, InlinePlanner(bundle.planner()))
+    engine = Engine(bundle, LivePlanner.of(bundle, inline=True))
     engine.play(*cues)  # what is made of a text can be played
     far, told = listener.hear("do a backflip")
     assert not far and "not understood" in told[0]

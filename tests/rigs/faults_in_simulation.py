@@ -15,7 +15,7 @@ from simulated_rig import Rig
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import Cue
 from spectral_skills.control.safety import HOLD_KEY, STOP_KEY, sendable
-from spectral_skills.control.streams import InlinePlanner
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 
@@ -67,7 +67,7 @@ def run(bundle: Bundle, case: FaultCase, seed: int) -> Outcome:
     """One drive, one fault, at a random time."""
     random = np.random.default_rng(seed)
     planner = bundle.planner() if case.planned else None
-    live = None if planner is None else InlinePlanner(planner, seed)
+    live = None if planner is None else LivePlanner(planner, seed, inline=True)
     if planner is not None:
         cue = Cue(planner.sentences[int(random.integers(len(planner.sentences)))][1])
         cue = Cue(cue.name, planned=True)
@@ -294,7 +294,7 @@ def _source(case: Injection) -> None:
 
 def _planner(kind: Literal["hangs", "dies"]):
     def inject(case: Injection) -> None:
-        planner: InlinePlanner = case.rig.loop.mixer.stream._planner  # type: ignore
+        planner: LivePlanner = case.rig.loop.mixer.stream._planner  # type: ignore
 
         def ask(step: int, history: np.ndarray, sentence: str) -> None:
             if kind == "dies":

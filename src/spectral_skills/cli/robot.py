@@ -146,7 +146,7 @@ def _program(
 ):
     """What to play; refused now if it cannot be."""
     from spectral_skills.control.mixer import Cue, Mixer, Program
-    from spectral_skills.control.streams import InlinePlanner
+    from spectral_skills.control.streams import LivePlanner
 
     knobs = list(zip(direction or (), amplitude or (), strict=False))
     if len(direction or ()) != len(amplitude or ()):
@@ -160,8 +160,7 @@ def _program(
         seconds = each if len(names) > 1 else None
         cues = [Cue(name, seconds, switch) for name in names]
     program = Program(tuple(cues), tuple(knobs), loop=say is None)
-    planner = bundle.planner() if say is not None else None
-    program(Mixer(bundle, None if planner is None else InlinePlanner(planner)))
+    program(Mixer(bundle, LivePlanner.of(bundle, inline=True) if say else None))
     return program
 
 
@@ -198,12 +197,10 @@ def _simulate(
 
     from spectral_skills.control.loop import ControlLoop, State
     from spectral_skills.control.simulated import SimulatedRobot
-    from spectral_skills.control.streams import InlinePlanner, ThreadedPlanner
+    from spectral_skills.control.streams import LivePlanner
     from spectral_skills.runtime.journey import simulate
 
-    planner = bundle.planner()
-    beside = InlinePlanner if fast else ThreadedPlanner
-    live = None if planner is None else beside(planner)
+    live = LivePlanner.of(bundle, inline=fast)
 
     def show(event) -> None:
         if not json:

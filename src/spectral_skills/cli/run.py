@@ -282,14 +282,13 @@ def desk(
     import threading
 
     from spectral_skills.control.bundle import Bundle
-    from spectral_skills.control.streams import ThreadedPlanner
+    from spectral_skills.control.streams import LivePlanner
     from spectral_skills.desk.engine import Engine
     from spectral_skills.desk.page import Page
     from spectral_skills.runtime.released import base_bundle
 
     opened = Bundle.open(base_bundle() if bundle is None else bundle)
-    planner = opened.planner()
-    engine = Engine(opened, None if planner is None else ThreadedPlanner(planner))
+    engine = Engine(opened, LivePlanner.of(opened))
     page = Page(engine, out, host, port)
     page.start()
     print(f"desk      {page.address}")

@@ -2,12 +2,11 @@
 
 import threading
 import time
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from spectral_skills.control.bundle import Base, Planner
+from spectral_skills.control.bundle import Base, Bundle, Planner
 
 AHEAD = 2
 """Number of steps before the end of a plan at which the next one is requested."""
@@ -28,77 +27,64 @@ class Plan(NamedTuple):
     took_s: float
 
 
-class LivePlanner(Protocol):
-    """A planner beside the control loop: asked now, answered when it is ready."""
+class LivePlanner:
+    """A planner beside the control loop: asked now, answered when it is ready.
 
-    trouble: str
-    """Reason why there is no answer, where it is known."""
+    It plans in a thread of its own, which may be slow, fail or hang, or inline, for
+    runs that must repeat exactly.
+    """
+
+    def __init__(self, planner: Planner, seed: int = 0, inline: bool = False):
+        self._planner, self._random = planner, np.random.default_rng(seed)
+        self._inline = inline
+        self._answer: Plan | None = None
+        self._wanted: tuple[int, np.ndarray, str] | None = None
+        self._asked = threading.Condition()
+        self.trouble = ""
+        """Reason why there is no answer, where it is known."""
+        if not inline:
+            # Nothing waits for the thread, not even the exit of the program.
+            threading.Thread(target=self._work, name="planner", daemon=True).start()
+
+    @classmethod
+    def of(
+        cls, bundle: Bundle, seed: int = 0, inline: bool = False
+    ) -> "LivePlanner | None":
+        """The planner of a bundle, if it has one."""
+        planner = bundle.planner()
+        return None if planner is None else cls(planner, seed, inline)
 
     def ask(self, step: int, history: np.ndarray, sentence: str) -> None:
         """Begin a plan; an earlier request without an answer is dropped."""
-        ...
-
-    def answer(self) -> Plan | None:
-        """The newest plan that has not been taken yet."""
-        ...
-
-
-class InlinePlanner:
-    """Plans at once and in the same thread: for runs that must repeat exactly."""
-
-    def __init__(self, planner: Planner, seed: int = 0):
-        self.trouble = ""
-        self._planner, self._random = planner, np.random.default_rng(seed)
-        self._answer: Plan | None = None
-
-    def ask(self, step: int, history: np.ndarray, sentence: str) -> None:
-        begun = time.perf_counter()
-        noise = self._random.standard_normal(self._planner.noise_shape)
-        chunk = self._planner.plan(history, sentence, noise)
-        self._answer = Plan(step, sentence, chunk, time.perf_counter() - begun)
-
-    def answer(self) -> Plan | None:
-        found, self._answer = self._answer, None
-        return found
-
-
-class ThreadedPlanner:
-    """Plans in a thread of its own, which may be slow, fail or hang."""
-
-    def __init__(self, planner: Planner, seed: int = 0):
-        self._plan: Callable[..., np.ndarray] = planner.plan
-        self._shape, self._random = planner.noise_shape, np.random.default_rng(seed)
-        self._wanted: tuple[int, np.ndarray, str] | None = None
-        self._answer: Plan | None = None
-        self.trouble = ""
-        self._asked = threading.Condition()
-        # Nothing waits for the thread, not even the exit of the program.
-        threading.Thread(target=self._work, name="planner", daemon=True).start()
-
-    def ask(self, step: int, history: np.ndarray, sentence: str) -> None:
+        if self._inline:
+            self._answer = self._plan(step, history, sentence)
+            return
         with self._asked:
             self._wanted = step, history.copy(), sentence
             self._asked.notify()
 
     def answer(self) -> Plan | None:
+        """The newest plan that has not been taken yet."""
         found, self._answer = self._answer, None
         return found
+
+    def _plan(self, step: int, history: np.ndarray, sentence: str) -> Plan:
+        begun = time.perf_counter()
+        noise = self._random.standard_normal(self._planner.noise_shape)
+        chunk = self._planner.plan(history, sentence, noise)
+        return Plan(step, sentence, chunk, time.perf_counter() - begun)
 
     def _work(self) -> None:
         while True:
             with self._asked:
                 while self._wanted is None:
                     self._asked.wait()
-                (step, history, sentence), self._wanted = self._wanted, None
-            begun = time.perf_counter()
+                wanted, self._wanted = self._wanted, None
             try:
-                noise = self._random.standard_normal(self._shape)
-                chunk = self._plan(history, sentence, noise)
+                self._answer = self._plan(*wanted)
+                self.trouble = ""
             except Exception as error:  # Whatever it is, the robot goes on without.
                 self.trouble = f"the planner failed: {error}"
-                continue
-            self.trouble = ""
-            self._answer = Plan(step, sentence, chunk, time.perf_counter() - begun)
 
 
 class StreamStep(NamedTuple):

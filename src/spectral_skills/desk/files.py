@@ -6,6 +6,7 @@ its own: drawing needs torch and a core, and the robot on the page needs neither
 
 import math
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -24,7 +25,6 @@ from spectral_skills.control.schedules import RAMP_STEPS
 from spectral_skills.control.session import automation
 from spectral_skills.desk.controls import Notify
 from spectral_skills.desk.engine import Deck, Engine
-from spectral_skills.desk.folder import RunFolder
 from spectral_skills.robot import g1
 
 VERSION = 1
@@ -38,6 +38,44 @@ _NICE = 10
 _PRESET, _TAKE, _CSV = ".json", ".npz", ".csv"
 _NONE = "(none saved yet)"
 _RECORD, _STOP = "● Record a take", "■ Stop and save the take"
+_LONGEST = 60
+_RESERVED = {"con", "prn", "aux", "nul"} | {
+    f"{device}{number}" for device in ("com", "lpt") for number in range(10)
+}
+"""Names that some systems keep for themselves."""
+UNNAMED = "untitled"
+
+
+def safe_stem(typed: str) -> str:
+    """A name that is a file's in any folder: letters, digits, `-` and `_`."""
+    stem = re.sub(r"[^\w-]+", "-", typed, flags=re.ASCII).strip("-_")
+    stem = stem[:_LONGEST].rstrip("-_") or UNNAMED
+    return f"{stem}-file" if stem.lower() in _RESERVED else stem
+
+
+class DeskFolder:
+    """Where a desk keeps its files; nothing is read or written elsewhere."""
+
+    def __init__(self, path: Path):
+        if path.is_file():
+            raise ValueError(f"{path}: a file; name a folder")
+        self.path = path
+
+    def file(self, typed: str, suffix: str) -> Path:
+        """The file of a typed name."""
+        return self.path / f"{safe_stem(typed)}{suffix}"
+
+    def free(self, typed: str, suffix: str) -> Path:
+        """The file of a typed name, numbered if it is taken."""
+        path, number = self.file(typed, suffix), 1
+        while path.exists():
+            number += 1
+            path = self.path / f"{safe_stem(typed)}-{number}{suffix}"
+        return path
+
+    def stems(self, suffix: str) -> list[str]:
+        """Names of all files of a kind."""
+        return sorted(path.stem for path in self.path.glob(f"*{suffix}"))
 
 
 @dataclass(frozen=True)
@@ -145,7 +183,7 @@ def _faults(preset: Preset, bundle: Bundle):
 class Keeper:
     """Writes and reads the files of a run folder."""
 
-    def __init__(self, engine: Engine, folder: RunFolder, notify: Notify):
+    def __init__(self, engine: Engine, folder: DeskFolder, notify: Notify):
         self._engine, self._folder, self._notify = engine, folder, notify
         self._filming = threading.Lock()
         self.saved = folder.stems(_PRESET)

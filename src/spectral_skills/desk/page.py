@@ -20,8 +20,7 @@ import viser
 
 from spectral_skills.desk.controls import DecksView, HtmlPanel, Transport
 from spectral_skills.desk.engine import Engine, Frame, Live
-from spectral_skills.desk.files import FilesView, Keeper
-from spectral_skills.desk.folder import RunFolder
+from spectral_skills.desk.files import DeskFolder, FilesView, Keeper
 from spectral_skills.desk.meters import Charts, Readouts, Status
 from spectral_skills.desk.scene import SceneView, View, aim
 from spectral_skills.desk.strips import Strips
@@ -56,7 +55,7 @@ class Page:
     ):
         """`listener` is a command that understands text in place of our own."""
         self.live, self._newest = Live(engine), deque(maxlen=3)
-        self._folder = RunFolder(out)
+        self._folder = DeskFolder(out)
         self.server = open_server(host, port)
         here = host in ("127.0.0.1", "::1", "0.0.0.0", "::")
         self.address = (

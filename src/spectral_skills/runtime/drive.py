@@ -33,7 +33,7 @@ from spectral_skills.control.safety import (
     damped_stop,
     sendable,
 )
-from spectral_skills.control.streams import ThreadedPlanner
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.runtime import guard, unitree
 from spectral_skills.runtime.dds import command_sender
 from spectral_skills.runtime.pipe import (
@@ -201,8 +201,7 @@ def drive_robot(
     ramp_s: float = RAMP_S,
 ) -> tuple[ControlLoop, Timing]:
     """Drive from the robot's first state to the damped stop that ends every drive."""
-    planner = bundle.planner()
-    live = None if planner is None else ThreadedPlanner(planner)
+    live = LivePlanner.of(bundle)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     log = _Log(None if out is None else out / "drive.jsonl")
