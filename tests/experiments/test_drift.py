@@ -9,18 +9,25 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.experiments.drift import drift, skills_off
-from spectral_skills.experiments.readout import Windows
+from spectral_skills.experiments.skills import (
+    ReadoutWindows,
+    displaced_skills,
+    drift,
+)
 from spectral_skills.motion.windows import WindowConfig, WindowSampler, move_anchor
 from spectral_skills.skill.encoder import SkillEncoder
 
 
 @pytest.fixture(scope="module")
-def sides(make_clip, make_corpus, tmp_path_factory) -> tuple[Windows, Windows]:
+def sides(
+    make_clip, make_corpus, tmp_path_factory
+) -> tuple[ReadoutWindows, ReadoutWindows]:
     clips = [make_clip(f"walk{i}", 80 + i % 9, seed=i) for i in range(40)]
     corpus = make_corpus(tmp_path_factory.mktemp("drift") / "walks", clips)
     fit, score = corpus.select(range(30)), corpus.select(range(30, 40))
-    return Windows.draw(fit.to("cpu"), 1500, 0), Windows.draw(score.to("cpu"), 1500, 1)
+    return ReadoutWindows.draw(fit.to("cpu"), 1500, 0), ReadoutWindows.draw(
+        score.to("cpu"), 1500, 1
+    )
 
 
 def _encoder(encode, anchor: Any = "heading") -> Any:
@@ -39,28 +46,33 @@ def _yaw(poses: Tensor) -> Tensor:
 def test_skills_of_joints_alone_do_not_move(sides):
     """They go on with time, but tell nothing of where the robot is."""
     found = drift(_encoder(lambda poses: poses[:, 0, :29]), *sides, seed=0)
-    assert found.moved == found.turned == found.both == 0
-    assert found.offset_read < 0.02
-    assert 0 < found.one_step_later < found.ten_steps_later < found.another_window
+    assert found["way at 10 cm"] == found["way at 0.1 rad"] == found["way at both"] == 0
+    assert found["R^2 of the offset"] < 0.02
+    assert (
+        0
+        < found["way in 0.02 s"]
+        < found["way in 0.2 s"]
+        < found["way to another window"]
+    )
 
 
 def test_an_anchor_on_the_reference_feels_nothing(sides):
     encoder = _encoder(lambda poses: poses.flatten(1), "reference")
     found = drift(encoder, *sides, seed=0)
-    assert found.moved == found.turned == found.both == 0
+    assert found["way at 10 cm"] == found["way at 0.1 rad"] == found["way at both"] == 0
 
 
 def test_linear_skills_move_as_far_as_the_robot(sides):
     """Three times the place of the first pose: 0.3 for 10 cm, and no way to turn it;
     a skill that is the heading moves by the turn."""
     found = drift(_encoder(lambda poses: 3 * poses[:, 0, 29:32]), *sides, seed=0)
-    assert found.moved == pytest.approx(0.3, abs=1e-4)
-    assert found.turned == pytest.approx(0, abs=1e-4)
-    assert found.both == pytest.approx(0.3, abs=1e-4)
-    assert found.moved_share == pytest.approx(0.3 / found.length, rel=1e-3)
+    assert found["way at 10 cm"] == pytest.approx(0.3, abs=1e-4)
+    assert found["way at 0.1 rad"] == pytest.approx(0, abs=1e-4)
+    assert found["way at both"] == pytest.approx(0.3, abs=1e-4)
+    assert found["10 cm / length"] == pytest.approx(0.3 / found["length"], rel=1e-3)
     found = drift(_encoder(_yaw), *sides, seed=0)
-    assert found.moved == pytest.approx(0, abs=1e-4)
-    assert found.turned == pytest.approx(0.1, abs=1e-4)
+    assert found["way at 10 cm"] == pytest.approx(0, abs=1e-4)
+    assert found["way at 0.1 rad"] == pytest.approx(0.1, abs=1e-4)
 
 
 def test_an_offset_that_is_told_is_read(sides):
@@ -73,9 +85,11 @@ def test_an_offset_that_is_told_is_read(sides):
 
     mix = torch.linalg.qr(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)))
     mix = mix.Q
-    assert drift(_encoder(encode), *sides, seed=0).offset_read > 0.99
+    assert drift(_encoder(encode), *sides, seed=0)["R^2 of the offset"] > 0.99
     place = _encoder(lambda poses: encode(poses) @ mix.T @ torch.eye(3)[:, :2])
-    assert drift(place, *sides, seed=0).offset_read == pytest.approx(2 / 3, abs=0.02)
+    assert drift(place, *sides, seed=0)["R^2 of the offset"] == pytest.approx(
+        2 / 3, abs=0.02
+    )
 
 
 def test_ways_in_time_are_between_windows_of_the_clip(sides):
@@ -87,7 +101,7 @@ def test_ways_in_time_are_between_windows_of_the_clip(sides):
         motions.gather(score.clips, (score.times + step)[:, None])[:, 0, 2]
         for step in (0, 1, 10)
     ]
-    for step, way in ((1, found.one_step_later), (2, found.ten_steps_later)):
+    for step, way in ((1, found["way in 0.02 s"]), (2, found["way in 0.2 s"])):
         wanted = (heights[step] - heights[0]).abs().mean()
         assert way == pytest.approx(float(wanted), rel=0.1)
 
@@ -103,7 +117,7 @@ def test_a_moved_anchor_is_a_robot_elsewhere(sides):
     torch.manual_seed(0)
     offset = torch.randn(len(score.clips), 3)
     encoder = _encoder(lambda poses: poses.flatten(1))
-    seen = skills_off(encoder, score, offset).view(-1, 10, 38)
+    seen = displaced_skills(encoder, score, offset).view(-1, 10, 38)
     sampler = WindowSampler(score.motions, WindowConfig(context=1, future=1))
     windows = sampler.at(score.clips, score.times)
     moved = windows.ahead_from(offset)

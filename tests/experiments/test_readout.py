@@ -10,8 +10,13 @@ import torch
 from torch import Tensor
 
 from spectral_skills.artifact import Provenance
-from spectral_skills.experiments.readout import Windows, explained, quantities, readout
-from spectral_skills.experiments.skill_table import tables
+from spectral_skills.experiments.skills import (
+    ReadoutWindows,
+    explained,
+    quantities,
+    readout,
+    tables,
+)
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.robot import g1
@@ -28,9 +33,11 @@ def corpus(make_clip, make_corpus, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def sides(corpus) -> tuple[Windows, Windows]:
+def sides(corpus) -> tuple[ReadoutWindows, ReadoutWindows]:
     fit, score = corpus.select(range(30)), corpus.select(range(30, 40))
-    return Windows.draw(fit.to("cpu"), 1500, 0), Windows.draw(score.to("cpu"), 1500, 1)
+    return ReadoutWindows.draw(fit.to("cpu"), 1500, 0), ReadoutWindows.draw(
+        score.to("cpu"), 1500, 1
+    )
 
 
 def _encoder(encode, last: int = 9) -> Any:
@@ -50,9 +57,9 @@ def test_linear_maps_of_a_pose_are_read_whole(sides):
         return 3 + torch.cat((poses[:, 0, :29], poses[:, 9, :29]), dim=1) @ mix
 
     found = readout(_encoder(encode), *sides)
-    assert found.joints_now == pytest.approx(1, abs=1e-3)
-    assert found.joints_chunk_end == pytest.approx(1, abs=1e-3)
-    assert found.joints_future < 0.999
+    assert found["joints now"] == pytest.approx(1, abs=1e-3)
+    assert found["joints chunk end"] == pytest.approx(1, abs=1e-3)
+    assert found["joints future"] < 0.999
 
 
 def test_the_future_is_read_from_what_tells_it(sides):
@@ -62,15 +69,15 @@ def test_the_future_is_read_from_what_tells_it(sides):
         return poses[:, 20, 29:]
 
     found = readout(_encoder(encode, last=20), *sides)
-    assert found.travel > 0.9
-    assert found.root_future > found.joints_future
+    assert found["travel"] > 0.9
+    assert found["root future"] > found["joints future"]
 
 
 def test_noise_tells_nothing(sides):
     """Skills that do not depend on the pose: zero, but for chance."""
     found = readout(_encoder(lambda poses: torch.randn(len(poses), 8)), *sides)
     # Held-out clips have other means, which costs more than nothing.
-    assert all(value < 0.02 for value in vars(found).values())
+    assert all(value < 0.02 for value in found.values())
     fit = sides[0]
     x = torch.randn(len(fit.clips), 8)
     for y in fit.values.values():
@@ -80,7 +87,7 @@ def test_noise_tells_nothing(sides):
 def test_an_encoder_that_collapsed_has_a_row(sides):
     """Skills that are all the same, as of one code: nothing, and no failure."""
     found = readout(_encoder(lambda poses: torch.ones(len(poses), 8)), *sides)
-    assert all(value < 0.02 for value in vars(found).values())
+    assert all(value < 0.02 for value in found.values())
 
 
 def test_explained_is_least_squares():
@@ -143,10 +150,10 @@ def test_quantities_by_hand():
     poses = torch.arange(21.0)[None, :, None] + torch.arange(38) / 100
     poses[0, 20, 32:] = torch.tensor([0.6, -0.8, 0.8, 0.6, 0, 0])
     found = quantities(poses)
-    assert found["joints_now"][0, 3] == pytest.approx(0.03)
-    assert found["joints_chunk_end"][0, 0] == pytest.approx(9)
-    assert found["joints_future"].shape == (1, 11 * 29)
-    assert found["root_future"].shape == (1, 11 * 9)
+    assert found["joints now"][0, 3] == pytest.approx(0.03)
+    assert found["joints chunk end"][0, 0] == pytest.approx(9)
+    assert found["joints future"].shape == (1, 11 * 29)
+    assert found["root future"].shape == (1, 11 * 9)
     turn = np.arctan2(0.8, 0.6)
     assert found["travel"][0].tolist() == pytest.approx([20.29, 20.30, turn])
 

@@ -305,7 +305,7 @@ def evaluate_readout(
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
-    from spectral_skills.experiments.skill_table import tables
+    from spectral_skills.experiments.skills import tables
     from spectral_skills.plots.tables import publish, show
 
     where = api.best_device(device)

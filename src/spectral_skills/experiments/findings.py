@@ -15,7 +15,8 @@ from typing import Literal, Protocol
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
-from spectral_skills.results import Result, current_command, model_hashes
+from spectral_skills.models import Models
+from spectral_skills.results import Result, current_command, hardware, model_hashes
 
 RECORDS = "records"
 """Folder of the recorded runs, beside the findings."""
@@ -128,6 +129,21 @@ class Measured(Protocol):
     def hardware(self) -> str: ...
 
 
+@dataclass(frozen=True)
+class MeasuredWith:
+    """The same where nothing of a `Runner` is needed."""
+
+    fingerprint: str
+    models: str
+    hardware: str
+
+    @classmethod
+    def of(cls, models: Models, device: str, role: str = "controller"):
+        """The fingerprint is that of the model with this role."""
+        hashes = model_hashes(**models.hashes)
+        return cls(models.hashes.get(role, ""), hashes, hardware(device))
+
+
 @dataclass
 class FindingsBuilder:
     """Findings of an experiment that is running."""
@@ -137,11 +153,13 @@ class FindingsBuilder:
     runner: Measured
     corpus: str = ""
     """Hash of the corpus that was used, where there is one."""
+    table: str = ""
+    """Title of the table of results; `Composition: <experiment>` by default."""
+    seed: int = 0
+    """Seed of the numbers that are added without one."""
     results: list[Result] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
     films: list[Film] = field(default_factory=list)
-    table: str = ""
-    """Title of the table of results; `Composition: <experiment>` by default."""
 
     def add(
         self,
@@ -161,7 +179,7 @@ class FindingsBuilder:
         self.results.append(
             Result(
                 *(self.table or f"Composition: {self.experiment}", row, metric),
-                *(float(value), unit, n, seed or 0),
+                *(float(value), unit, n, self.seed if seed is None else seed),
                 run=measured.fingerprint[:8],
                 paper=paper_value,
                 command=current_command(),
