@@ -198,51 +198,48 @@ class Targets:
                     f"must fit {(*shape, size)}: frames and components"
                 ) from None
 
-        def stacked(values: list[Tensor], size: int) -> Tensor:
-            if values:
-                return torch.stack(values, dim=1)
-            return like.new_zeros(shape.numel(), 0, size)
+        def stacked(goals: list[tuple[Tensor, str]], size: int) -> Tensor:
+            fit = [fitted(goal, size, what) for goal, what in goals]
+            none = like.new_zeros(shape.numel(), 0, size)
+            return torch.stack(fit, dim=1) if fit else none
 
-        def links(indices: list[int]) -> Tensor:
-            found = [g1.LINKS.index(targets[i].link) for i in indices]
+        def links(targets: list[LinkTarget]) -> Tensor:
+            found = [g1.LINKS.index(target.link) for target in targets]
             return torch.tensor(found, dtype=torch.long, device=like.device)
 
-        self._jacobians, self._mass = jacobians, mass is not None
+        self._jacobians, self._mass, self._count = (
+            jacobians,
+            mass is not None,
+            len(targets),
+        )
         self._placed = [i for i, t in enumerate(targets) if t.position is not None]
         self._turned = [i for i, t in enumerate(targets) if t.quaternion is not None]
         if not (self._placed or self._turned or mass):
             raise ValueError("no target has a position or an orientation")
-        self._count = len(targets)
-        positions, quaternions, weights = [], [], []
-        for target in targets:
-            if target.position is not None:
-                what = f"position of {target.link}"
-                positions.append(fitted(target.position, 3, what))
-                weights.append(fitted(target.position_weight, 3, f"weight of {what}"))
-        for target in targets:
-            if target.quaternion is not None:
-                what = f"quaternion of {target.link}"
-                quaternions.append(fitted(target.quaternion, 4, what))
-                weight = fitted(target.orientation_weight, 3, f"weight of {what}")
-                weights.append(weight)
+        placed = [targets[i] for i in self._placed]
+        turned = [targets[i] for i in self._turned]
+        places = [(t.position, f"position of {t.link}") for t in placed]
+        turns = [(t.quaternion, f"quaternion of {t.link}") for t in turned]
+        weights = [t.position_weight for t in placed]
+        weights += [t.orientation_weight for t in turned]
+        names = [what for _, what in (*places, *turns)]
         if mass is not None:
-            positions.append(fitted(mass.position, 3, "position of the mass"))
-            weights.append(fitted(mass.weight, 3, "weight of the mass"))
-        self._positions = stacked(positions, 3)
-        self._quaternions = rotation.normalize(stacked(quaternions, 4))
-        squared = torch.stack(weights, dim=1)
+            places.append((mass.position, "position of the mass"))
+            weights.append(mass.weight)
+            names.append("the mass")
+        self._positions = stacked(places, 3)
+        self._quaternions = rotation.normalize(stacked(turns, 4))
+        squared = stacked(
+            [(w, f"weight of {n}") for w, n in zip(weights, names, strict=True)], 3
+        )
         if bool((squared < 0).any()):
             raise ValueError("weights of targets must not be negative")
         self._weights = squared.sqrt()
         clips = torch.Size(shape[:-1]).numel()
         self.largest_weight = self._weights.reshape(clips, -1).amax(dim=1) ** 2
         """(clips,) largest weight of any target."""
-        self._placed_links, self._turned_links = (
-            links(self._placed),
-            links(self._turned),
-        )
-        points = [targets[i].point for i in self._placed]
-        self._points = like.new_tensor(points).reshape(-1, 3)
+        self._placed_links, self._turned_links = links(placed), links(turned)
+        self._points = like.new_tensor([t.point for t in placed]).reshape(-1, 3)
         rows = torch.cat((self._placed_links, self._turned_links))
         self._moved = jacobians.carried[rows].repeat_interleave(3, dim=0)
 
