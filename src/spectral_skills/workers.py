@@ -83,7 +83,7 @@ def _result(future: Future[Answer]) -> Answer:
         return future.result()
     except BrokenProcessPool:
         raise ValueError(
-            "a working process was killed, perhaps for want of memory; the same "
-            "command goes on from here, and --workers 1 needs the least (a script of "
-            "your own needs `if __name__ == '__main__':`)"
+            "a worker process was killed, perhaps because memory ran out; the same "
+            "command continues from here, and --workers 1 needs the least (a script "
+            "of your own needs `if __name__ == '__main__':`)"
         ) from None

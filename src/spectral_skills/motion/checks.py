@@ -24,10 +24,8 @@ from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
 from spectral_skills.workers import in_order
 
-SLIDE_HEIGHT_M = 0.003
-"""Height below which a sphere of the sole must not move along the floor."""
-LOADED_SHARE = 0.2
-"""Share of the body's weight below which the zero-moment point means little."""
+SLIDE_HEIGHT_M = 0.003  # a sphere of the sole below this must not move along
+LOADED_SHARE = 0.2  # of the weight; below, the zero-moment point means little
 _DIRECTIONS = 64
 
 # A foot stands while its lowest point is near the usual height of standing feet and
@@ -50,8 +48,7 @@ class Plausibility:
 
     frames: int
     sole_depth_mm: float  # depth of a sole's deepest point under the floor
-    sole_gap_mm: float
-    """95th percentile of the lowest sole's height: who hovers is not seen to slide."""
+    sole_gap_mm: float  # 95th percentile of the lowest sole's height
     slide_max: float  # fastest motion of a touching sole along the floor, m/s
     slide_50: float  # median of that speed over touching feet and frames, m/s
     slide_99: float  # 99th percentile of that speed, m/s
@@ -59,17 +56,13 @@ class Plausibility:
     speed_ratio: float  # speed of the fastest joint, as a fraction of its motor's limit
     pelvis_acceleration: float  # greatest acceleration of the pelvis, m/s^2
     foot_acceleration: float  # greatest acceleration of either foot, m/s^2
-    balance_95: float
-    """95th percentile of the zero-moment point's distance outside the soles, m."""
+    balance_95: float  # zero-moment point outside the soles, m, 95th percentile
     balance_max: float  # maximum of that distance, m
-    balanced_share: float
-    """Share of loaded frames in which that distance is less than a centimetre."""
+    balanced_share: float  # share of loaded frames with less than a centimetre
     airborne_share: float  # share of frames with both feet off the floor
     torque_share: float  # share of frames with all motors within their limits
-    torque_ratio_95: float
-    """95th percentile over frames of the worst motor's torque over its limit."""
-    residual_force_50: float
-    """Median of the force that no floor contact explains, in body weights."""
+    torque_ratio_95: float  # worst motor's torque over its limit, 95th percentile
+    residual_force_50: float  # force that no contact explains, weights, median
     residual_force_95: float
     residual_moment_50: float  # median of the moment that no floor contact explains, Nm
     residual_moment_95: float

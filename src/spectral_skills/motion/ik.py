@@ -47,7 +47,7 @@ class IkConfig:
     """Largest number of Gauss-Newton steps."""
     tolerance: float = 1e-6
     """A clip is done when a step lowers no frame's cost by more than the square of
-    this: at weight 1, when about so many m or rad are left to gain."""
+    this: at weight 1, when about that many m or rad are left to gain."""
     damping: float = 1e-9
     """Smallest damping of a step."""
     smoothness: float = 0.0
@@ -67,10 +67,9 @@ class Solution:
     """A motion, and how far it is from each target."""
 
     qpos: Tensor  # (..., T, 36)
-    position_error: Tensor
-    """(..., T, targets), m, over axes of nonzero weight; 0 without a position."""
-    orientation_error: Tensor  # (..., T, targets), rad, likewise
-    mass_error: Tensor  # (..., T), m, likewise
+    position_error: Tensor  # (..., T, targets), m, over axes of nonzero weight
+    orientation_error: Tensor  # (..., T, targets), rad, in the same way
+    mass_error: Tensor  # (..., T), m, in the same way
     iterations: int
 
 
@@ -80,8 +79,7 @@ class Coupling:
     velocities above the limit. Rates are per frame here."""
 
     smoothness: float  # weight of squared second differences
-    stiffness: Tensor
-    """(clips, 1, 1) weight of the squared velocity in excess of the limit."""
+    stiffness: Tensor  # (clips, 1, 1) weight of the squared velocity in excess
     limit: Tensor  # (size,) largest change from frame to frame; infinite for the root
     joints: Tensor  # indices of the free joints
 

@@ -143,9 +143,8 @@ class LinkTarget:
     quaternion: Tensor | None = None  # (..., T, 4) orientation, wxyz
     position_weight: float | Tensor = 1.0
     """Weight of squared m: one number, or fitting (..., T, 3) by frame and axis."""
-    orientation_weight: float | Tensor = 1.0  # weight of squared rad, likewise
-    point: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Point in the frame of the link, m."""
+    orientation_weight: float | Tensor = 1.0  # weight of squared rad
+    point: tuple[float, float, float] = (0.0, 0.0, 0.0)  # in the frame of the link, m
 
 
 @dataclass(frozen=True)
@@ -165,8 +164,7 @@ class Errors:
     plain: Tensor  # (frames, rows, 3) target less present
     weighted: Tensor  # (frames, 3 rows) whose squares sum to twice the cost
     points: Tensor  # (frames, positions, 3) present
-    links: Tensor | None
-    """Result of `CentreOfMass.weighted_links`, if the mass has a target."""
+    links: Tensor | None  # as `CentreOfMass.weighted_links`, if it has a target
 
 
 class Targets:

@@ -22,8 +22,7 @@ CONTACT_HEIGHT_M = 0.01
 """Height below which a sole may carry. Feet of retargeted motions stand up to this
 high above the floor, and a swinging foot passes higher."""
 FRICTION = 0.8
-MOMENT_LENGTH_M = 0.3
-"""Arm at which a moment counts as its force, about the body's radius of gyration."""
+MOMENT_LENGTH_M = 0.3  # arm at which a moment counts as a force: radius of gyration
 REGULARISER = 1e-3
 """Weight of the squared forces, in body weights, against the squared rest: small
 enough to cost under 0.1 N, and it spreads forces evenly over what touches."""
@@ -45,11 +44,9 @@ class Dynamics:
     mass_centre: np.ndarray  # (T, 3) centre of mass, m
     force: np.ndarray  # (T, 3) force that the floor must supply
     moment: np.ndarray  # (T, 3) moment of that force about the world's origin
-    contact_force: np.ndarray
-    """(T, 2, 10, 3) forces at the carrying points of each sole that explain it best."""
+    contact_force: np.ndarray  # (T, 2, 10, 3) forces at the soles that explain it best
     residual_force: np.ndarray  # (T, 3) force that stays unexplained
-    residual_moment: np.ndarray
-    """(T, 3) moment that stays unexplained, about the centre of mass."""
+    residual_moment: np.ndarray  # (T, 3) unexplained, about the centre of mass
     torque: np.ndarray  # (T, 29) torques of the motors, given the contact forces
     contact_height_m: float
 

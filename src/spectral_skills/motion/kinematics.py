@@ -17,8 +17,7 @@ from spectral_skills.robot.model import build_model
 
 FILTER_SIGMA_FRAMES = 2.0
 _FILTER_RADIUS = 8
-_CPU_CHUNK = 8192
-"""Frames per round on a CPU: the working set of one round stays in the cache."""
+_CPU_CHUNK = 8192  # frames whose working set stays in a CPU's cache
 
 
 @dataclass(frozen=True)

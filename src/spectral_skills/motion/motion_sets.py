@@ -37,8 +37,7 @@ class Difficulty:
 
     min_pelvis_height_m: np.ndarray
     peak_root_speed_m_s: np.ndarray
-    joint_speed_p99_rad_s: np.ndarray
-    """99th percentile over all joints of all steps together."""
+    joint_speed_p99_rad_s: np.ndarray  # over all joints of all steps together
     peak_foot_height_m: np.ndarray  # greatest height of the ankle roll links
 
     def select(self, indices: np.ndarray) -> "Difficulty":

@@ -15,8 +15,7 @@ from spectral_skills.motion.synthetic.sketch import FPS, LEFT, RIGHT, Score, eas
 from spectral_skills.robot import g1
 
 SIDE_SIGN = (1.0, -1.0)
-SOLE_CENTRE_M = 0.035
-"""Distance ahead of the ankle at which the weight rests in standing."""
+SOLE_CENTRE_M = 0.035  # ahead of the ankle, where the weight rests in standing
 HEEL_M = float(g1.SOLE_POINTS[:, 0].min())
 TOE_M = float(g1.SOLE_POINTS[:, 0].max())
 HALF_WIDTH_M = float(g1.SOLE_POINTS[:, 1].max())

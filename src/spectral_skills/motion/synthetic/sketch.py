@@ -18,8 +18,7 @@ PARTS = (
     *("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow"),
     *("wrist_roll", "wrist_pitch", "wrist_yaw"),
 )
-_SETTLE_S = 1.7
-"""From the end of a walk until both feet stand and the weight is between them."""
+_SETTLE_S = 1.7  # from the end of a walk until the weight is between both feet
 
 
 def ease(x: np.ndarray) -> np.ndarray:
@@ -93,8 +92,7 @@ class Style:
     arm_swing: float = 1.0
     elbow: float = 0.8  # elbow angle at rest, rad; 1.57 is a straight arm
     shoulder_roll: float = 0.15
-    hang: tuple[float, float] = (0.0, 0.0)
-    """Offsets of the pitch of the left and right shoulder, rad."""
+    hang: tuple[float, float] = (0.0, 0.0)  # offsets of the shoulders' pitch, rad
     pelvis_turn: float = 1.0
     pelvis_tilt: float = 1.0
     torso_turn: float = 1.0
@@ -112,8 +110,7 @@ class Score:
     stepping: np.ndarray  # whether the feet should step
     quickness: np.ndarray  # cadence as a multiple of what the speed suggests
     lift: np.ndarray  # height of the sole in mid-swing, m
-    flight: np.ndarray
-    """0 walks with double support, 1 jogs with both feet off the floor."""
+    flight: np.ndarray  # 0 walks with double support, 1 jogs with time in the air
     drop: np.ndarray  # how much lower than usual the pelvis is, m
     lean: np.ndarray  # pitch of the trunk, rad
     twist: np.ndarray  # yaw of the shoulders, rad
@@ -147,15 +144,12 @@ class Sketch:
     width: float = 0.19
     lift: float = 0.045
     hurry: float = 1.0  # cadence as a multiple of the usual one
-    patience: float = 1.0
-    """Scale of how long a walk lasts: less where one act follows another."""
+    patience: float = 1.0  # scale of how long a walk lasts
     acts: list[Phrase] = field(default_factory=list)  # acts one after the other
-    overlays: list[Phrase] = field(default_factory=list)
-    """Acts at the same time as the others."""
+    overlays: list[Phrase] = field(default_factory=list)  # at the same time
     strokes: list[Stroke] = field(default_factory=list)
     walks: list[tuple[float, float]] = field(default_factory=list)
-    jogs: list[tuple[float, float]] = field(default_factory=list)
-    """Walks that become a jog when they are fast enough."""
+    jogs: list[tuple[float, float]] = field(default_factory=list)  # walks to jog
     _moves: list[tuple[str, float, float, float]] = field(default_factory=list)
 
     def uniform(self, low: float, high: float) -> float:
