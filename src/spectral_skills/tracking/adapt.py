@@ -1,17 +1,17 @@
-"""Move a controller to another skill space without training it again.
+"""Move a controller to other commands without training it again, or average two.
 
-Both encoders see the same windows of motion, so what the old skill of a window was can
-be learned from its new one. A small network that has learned it stands before the
-controller, which then acts on new skills as it did on the old ones. Training on from
-there (`spectral track --init`) also trains that network.
+Both encoders see the same windows of motion, so a small network can learn the old skill
+of a window from the new one. Placed before the controller, it lets the controller act
+on new skills as it did on old ones. Further training (`spectral track --init`) also
+trains that network.
 
-The same makes a controller of explicit commands: what the old skill was is learned from
-the next pose of the reference. That says less than a window; it is a start to train on.
-Robots then stand a little off their references: a map that has not seen where a pose is
-when the robot has drifted sends it to the ground.
+The same gives a controller of explicit commands: the network learns the old skill from
+the next pose of the reference. A pose says less than a window, so this is a start for
+training. Robots then stand a little off their references: a map that has never seen a
+robot that has drifted makes it fall.
 
-Nothing is added to skills while it learns: a network that brings disturbed skills back
-brings steered ones back too, and directions no longer move the robot.
+Skills are not disturbed while the network learns: a network that undoes disturbances
+also undoes steering, and directions no longer move the robot.
 """
 
 import math
@@ -30,25 +30,25 @@ from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.references import CommandSource, References
 
 _AT_ONCE = 8192
-"""Commands made at once."""
+"""Number of commands computed at once."""
 
 
 @dataclass(frozen=True)
 class AdaptConfig:
-    """How the network before the controller is trained."""
+    """Training of the network before the controller."""
 
     hidden: tuple[int, ...] = (512, 512)
     updates: int = 4000
     batch: int = 2048
     learning_rate: float = 2e-3
-    """At its highest; it rises and falls within the run."""
+    """Highest learning rate; it rises and falls within the run."""
     weight_decay: float = 1e-2
     every: int = 2
-    """Frames from one command to the next."""
+    """Frames between commands."""
     held_out: float = 0.05
-    """Share of the clips that tell how well the map does."""
+    """Share of the clips that measure the quality of the map."""
     off: float = 0.1
-    """How far off its reference a robot stands, in metres and radians (poses)."""
+    """Distance of robots from their references, in metres and radians (poses)."""
     seed: int = 0
 
 
@@ -58,10 +58,10 @@ class Adapted:
 
     controller: Controller
     explained: float
-    """Share of the variance of the old skills of clips held out: 1 is all of it. Not a
-    number where they have none, as of clips that stand still."""
+    """Explained share of the variance of old skills of clips held out; NaN where they
+    do not vary, as in clips that stand still."""
     commands: int
-    """That it learned from."""
+    """Number of commands that it learned from."""
 
 
 def adapt(
@@ -71,7 +71,7 @@ def adapt(
     corpus: Corpus,
     config: AdaptConfig | None = None,
 ) -> Adapted:
-    """The controller of the `old` encoder's skills, made to follow those of `new` or,
+    """A controller of the `old` encoder's skills that follows those of `new` or,
     without it, explicit commands."""
     config, command = config or AdaptConfig(), controller.config.command
     if new is None:
@@ -91,7 +91,7 @@ def adapt(
     with torch.no_grad():
         error = (network(before[held]) - after[held]).square().sum()
     spread = (after[held] - after[held].mean(0)).square().sum()
-    varies = spread > 1e-9 * after[held].square().sum()  # and not by rounding alone
+    varies = spread > 1e-9 * after[held].square().sum()  # more than by rounding
     explained = float(1 - error / spread) if varies else math.nan
     weights = {f"adapter.{k}": v for k, v in network.state_dict().items()}
     kept = {k: v for k, v in controller.state_dict().items() if "adapter." not in k}
@@ -108,9 +108,9 @@ def _pairs(
     corpus: Corpus,
     config: AdaptConfig,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """New commands (n, s) as the moved controller's adapter sees them, what the old
-    controller's network saw of the old ones (n, d), and which (n,) are of clips held
-    out. The moved controller learns the statistics of commands that have units."""
+    """New commands (n, s) as the moved controller's adapter sees them, the old commands
+    (n, d) as the old network saw them, and which (n,) belong to clips held out. The
+    moved controller learns the statistics of commands that have units."""
     references = References.build(corpus.to(old.steps.device))
     clips, frames = _times(references, config.every)
     held = _held_out(len(corpus), config).to(clips.device)[clips]
@@ -125,8 +125,8 @@ def _pairs(
     before = _seen(commands, clips, frames, roots)
     if moved.source is not None:
         moved.source.update(before)
-        # As if it had seen them for as long as it has felt its own joints: training on
-        # would soon forget statistics of a few commands.
+        # Counted like the observations of joints: further training would soon forget
+        # statistics of few commands.
         moved.source.count.clamp_min_(float(controller.proprio.count))
         before = moved.source(before)
     return before, after, held
@@ -143,7 +143,7 @@ def _times(references: References, every: int) -> tuple[Tensor, Tensor]:
 
 
 def _held_out(clips: int, config: AdaptConfig) -> Tensor:
-    """Which clips (n,) do not teach but tell how well the map does."""
+    """Which clips (n,) measure the map instead of training it."""
     generator = torch.Generator().manual_seed(config.seed)
     some = max(1, round(config.held_out * clips))
     if some >= clips:
@@ -154,7 +154,7 @@ def _held_out(clips: int, config: AdaptConfig) -> Tensor:
 
 
 def _beside(roots: Tensor, config: AdaptConfig) -> Tensor:
-    """Roots (n, 7) near these: some stand on them, some up to twice as far off."""
+    """Roots (n, 7) near these: at random shares of up to twice the distance."""
     generator = torch.Generator().manual_seed(config.seed)
     # x, y, z, then roll, pitch, yaw: robots drift and turn more than they tilt.
     shares = torch.tensor([1.0, 1.0, 0.2, 0.5, 0.5, 1.0])
@@ -168,14 +168,14 @@ def _beside(roots: Tensor, config: AdaptConfig) -> Tensor:
 def _seen(
     commands: CommandSource, clips: Tensor, frames: Tensor, roots: Tensor
 ) -> Tensor:
-    """What commands (n, s) of robots with these roots are made of."""
+    """Sources (n, s) of commands of robots with these roots."""
     parts = (x.split(_AT_ONCE) for x in (clips, frames, roots))
     found = [commands(c, f, r[:, :3], r[:, 3:]) for c, f, r in zip(*parts, strict=True)]
     return torch.cat(found)
 
 
 def _fit(before: Tensor, after: Tensor, config: AdaptConfig) -> nn.Module:
-    """A network from the one to the other by least squares."""
+    """Fit a network from the one to the other by least squares."""
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         network = mlp((before.shape[1], *config.hidden, after.shape[1]))
@@ -200,15 +200,13 @@ def _fit(before: Tensor, after: Tensor, config: AdaptConfig) -> nn.Module:
     return network.requires_grad_(False)
 
 
-# The mean of two controllers, weight by weight.
-#
-# A controller that was trained further and the one it began with are near enough for
-# their mean to be a controller too, which often does better than either what only one
-# of them does well (Wortsman et al., Robust fine-tuning of zero-shot models, 2022).
-
-
 def average(first: Controller, second: Controller, share: float) -> Controller:
-    """A controller that is the second by `share`, and the first for the rest."""
+    """The weighted mean of two controllers; the second has the weight `share`.
+
+    A controller and one trained further from it are near enough for their mean to be a
+    controller too, often better at tasks that only one of them does well (Wortsman et
+    al., Robust fine-tuning of zero-shot models, 2022).
+    """
     if not 0 <= share <= 1:
         raise ValueError(f"a share of {share}, must be within 0 and 1")
     released = first.config.released or second.config.released

@@ -1,10 +1,10 @@
-"""What differs from robot to robot and from moment to moment, so that nothing is
-learnt that holds only here.
+"""Random differences between robots and between steps, so that the controller does not
+rely on details of the simulation.
 
 The defaults are SONIC's (its preset level0_4 and the noise of its observations).
 Delays, gains and the noise of the anchor are for deployment and off by default; SONIC
-has none of them. All draws but the walk's are uniform. What has no range draws nothing
-and gives back the very tensors it was given.
+has none of them. All draws except the walk are uniform. A quantity without a range
+draws nothing and returns its input tensors.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -25,21 +25,21 @@ _NOMINAL: Range = (1.0, 1.0)
 
 @dataclass(frozen=True)
 class RandomizationConfig:
-    """Ranges; a single number a, or one for each axis, means from -a to a."""
+    """Ranges of random quantities; a single number a, or one an axis, is -a to a."""
 
     friction: Range | None = (0.3, 1.6)
-    """Of all the robot's geoms; None leaves the model's. SONIC's static range: its
-    dynamic one, 0.3 to 1.2, has no counterpart in MuJoCo."""
+    """Friction of all the robot's geoms; None keeps the model's. SONIC's static range:
+    its dynamic one, 0.3 to 1.2, has no counterpart in MuJoCo."""
     joint_offset_rad: float = 0.01
-    """Of the zero of each joint, both as measured and as commanded."""
+    """Offset of the zero of each joint, both as measured and as commanded."""
     torso_com_m: Axes = (0.025, 0.05, 0.05)
     mass: Range = (0.8, 2.5)
-    """Factor of torso and wrists."""
+    """Factor of the mass of torso and wrists."""
     stiffness: Range = _NOMINAL
-    """Factor of each joint's gain; drawn once for every robot."""
+    """Factor of each joint's gain, drawn once for every robot."""
     damping: Range = _NOMINAL
     delay_substeps: tuple[int, int] = (0, 0)
-    """5 ms each; drawn once for every robot."""
+    """Delay in substeps of 5 ms, drawn once for every robot."""
 
     push_every_s: Range = (4.0, 6.0)
     push_linear_m_s: Axes = (0.5, 0.5, 0.2)
@@ -59,16 +59,16 @@ class RandomizationConfig:
     joint_noise_rad: float = 0.01
     joint_velocity_noise_rad_s: float = 0.5
     anchor_walk_m: float = 0.0
-    """Where the robot believes its pelvis is, along the floor, when it looks at its
-    reference: a random walk with steps of this deviation, from 0 in every episode."""
+    """Deviation of the steps of a random walk, from 0 in every episode: the error of
+    the robot's estimate of its place on the floor when it looks at its reference."""
     anchor_walk_limit_m: float = 0.1
-    """How far the walk goes."""
+    """Largest error of the walk on each axis."""
     anchor_jitter_m: float = 0.0
-    """Beside the walk, another error in every step."""
+    """Further error in every step."""
     anchor_jump_m: float = 0.0
-    """And another one in few steps."""
+    """Further error in few steps."""
     anchor_jump_share: float = 0.02
-    """Share of the steps with a jump."""
+    """Share of the steps that have a jump."""
 
     def __post_init__(self):
         for name in ("friction", "mass", "stiffness", "damping", "push_every_s"):
@@ -84,15 +84,15 @@ class RandomizationConfig:
 
 
 def off() -> RandomizationConfig:
-    """Nothing random."""
+    """A configuration without randomness."""
     return scaled(RandomizationConfig(), 0.0)
 
 
 def scaled(config: RandomizationConfig, strength: float) -> RandomizationConfig:
-    """Ranges shrunk towards nothing: 0 is off, 1 the same. Pushes come as often."""
+    """Ranges shrunk by a factor: 0 is off, 1 the same. Pushes are as frequent."""
     if strength == 1.0:
         return config
-    # What a range shrinks towards; the others are widths, and shrink to zero.
+    # Values that ranges shrink towards; all others are widths and shrink to zero.
     centres = {"friction": FRICTION, "mass": 1.0, "stiffness": 1.0, "damping": 1.0}
     shrunk = {}
     for name in {field.name for field in fields(config)} - {"push_every_s"}:
@@ -117,7 +117,7 @@ def variation(
     device: torch.device | str,
     generator: torch.Generator,
 ) -> Variation:
-    """How each robot's model differs from the nominal one."""
+    """Differences of each robot's model from the nominal one."""
 
     def drawn(limits: Range, *shape: int) -> Tensor:
         return _between(*limits, (count, *shape), generator).to(device)
@@ -143,7 +143,7 @@ def joint_offsets(
     device: torch.device | str,
     generator: torch.Generator,
 ) -> Tensor:
-    """(n, 29) how far each joint's zero is off, rad."""
+    """(n, 29) offset of each joint's zero, rad."""
     width = config.joint_offset_rad
     return _between(-width, width, (count, g1.NUM_JOINTS), generator).to(device)
 
@@ -154,7 +154,7 @@ def delays(
     device: torch.device | str,
     generator: torch.Generator,
 ) -> Tensor:
-    """(n,) int32 substeps by which targets arrive late."""
+    """(n,) int32 delay of targets in substeps."""
     low, high = config.delay_substeps
     drawn = torch.randint(
         *(low, high + 1), (count,), generator=generator, device=generator.device
@@ -185,7 +185,7 @@ def start(
         quaternion = rotation.normalize(rotation.multiply(turn, quaternion))
     if width:
         low, high = constants(rows.device).soft
-        # A reference past a soft limit stays there: the clip only undoes noise.
+        # A reference past a soft limit stays there: only the noise is limited.
         low, high = torch.minimum(low, joints), torch.maximum(high, joints)
         joints = joints + width * (2 * torch.rand_like(joints) - 1)
         joints = torch.minimum(torch.maximum(joints, low), high)
@@ -226,7 +226,7 @@ def noisy(config: RandomizationConfig, frame: Tensor) -> Tensor:
 
 
 def walked(config: RandomizationConfig, walk: Tensor, fresh: Tensor) -> Tensor:
-    """(n, 2) the anchor's walk a step later; fresh (n,) robots begin at zero."""
+    """(n, 2) the anchor's walk a step later; fresh (n,) robots start at zero."""
     if not config.anchor_walk_m:
         return walk
     limit = config.anchor_walk_limit_m
@@ -235,7 +235,7 @@ def walked(config: RandomizationConfig, walk: Tensor, fresh: Tensor) -> Tensor:
 
 
 def noisy_anchor(config: RandomizationConfig, position: Tensor, walk: Tensor) -> Tensor:
-    """Where the robot believes its pelvis is (n, 3): its height it knows."""
+    """The robot's estimate (n, 3) of its pelvis position; the height is exact."""
     jitter, jump = config.anchor_jitter_m, config.anchor_jump_m
     if not (config.anchor_walk_m or jitter or jump):
         return position

@@ -1,12 +1,12 @@
-"""What a robot is paid for in a control step.
+"""Rewards of a control step.
 
-A kernel is 1 on the reference and falls off as exp(-e / width^2) with the squared error
-e; a penalty is 0 for a robot that does nothing wrong. Every term is a function of a
+A kernel is 1 on the reference and decays as exp(-e / width^2) with the squared error e;
+a penalty is 0 for a robot that does nothing wrong. Every term is a function of a
 `TrackingState` and gives one number per robot: the squared error, or the penalty.
 
-There are three sets: `sonic`, SONIC's release but for anti-shake; `tuned`, with kernels
-narrow enough to pay for precision; `final`, which adds wrists and a wide kernel that
-still pulls a robot home when it is far away. The last two are of the paper's authors
+There are three sets: `sonic`, SONIC's release except for anti-shake; `tuned`, with
+kernels narrow enough to reward precision; `final`, which adds wrists and a wide kernel
+that still attracts a robot from far away. The last two are of the paper's authors
 (github.com/fei-yang-wu/IsaacLab-Imitation): their ablations and the paper's controller
 were trained with `final`.
 """
@@ -28,25 +28,25 @@ STEP_S = 1.0 / g1.CONTROL_HZ
 CONTACT_N = 1.0
 """Force above which a link counts as touching something."""
 SHAKE_RAD_S = 1.5
-"""Wrists and torso may turn this fast at no cost."""
+"""Speed up to which wrists and torso turn without a penalty."""
 HEAD_M = 0.5
-"""The head is a point so far along the torso's vertical."""
+"""Position of the head along the torso's vertical."""
 HAND_M = (0.18, 0.025)
-"""The hand is a point so far along the wrist's x, and aside: to -y on the left."""
+"""Position of the hand along the wrist's x and y axes; to -y on the left."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What being on the reference pays in a second, and the error that leaves 1/e."""
+    """Reward per second on the reference, and the error that leaves 1/e of it."""
 
     weight: float
     width: float
-    """Metres, radians, m/s or rad/s."""
+    """Width in metres, radians, m/s or rad/s."""
 
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """Kernels and the weights of penalties; what has no weight is not computed.
+    """Kernels and weights of penalties; terms without a weight are not computed.
 
     The defaults are SONIC's.
     """
@@ -91,7 +91,7 @@ def sonic() -> RewardConfig:
 
 
 def tuned() -> RewardConfig:
-    """The authors' from 4 August: what their screen on LAFAN1 chose."""
+    """The authors' set of 4 August, chosen by their search on LAFAN1."""
     return replace(
         sonic(),
         anchor_position=Kernel(2.0, 0.1),
@@ -106,7 +106,7 @@ def tuned() -> RewardConfig:
 
 
 def final() -> RewardConfig:
-    """Of the authors' ablations (2 B frames) and of the paper's controller (50 B)."""
+    """The set of the authors' ablations (2 B frames) and of the paper's controller."""
     return replace(
         tuned(),
         anchor_position_wide=Kernel(1.0, 0.5),
@@ -117,7 +117,7 @@ def final() -> RewardConfig:
 
 
 def terms(state: TrackingState, config: RewardConfig) -> dict[str, Tensor]:
-    """What each term with a weight pays each robot (n,) for this step."""
+    """Reward (n,) of this step by each term that has a weight."""
     paid = {}
     for name in weighted(config):
         if name in KERNELS:
@@ -137,22 +137,22 @@ def weighted(config: RewardConfig) -> list[str]:
 
 
 def maximum(config: RewardConfig) -> float:
-    """What a step pays at most: to a robot exactly on its reference, if nothing is
-    wrong with how it got there."""
+    """Largest reward of a step: for a robot exactly on its reference, without any
+    penalty."""
     return STEP_S * sum(getattr(config, name).weight for name in KERNELS)
 
 
-# Squared errors of the kernels; of several links the mean over them.
+# Squared errors of the kernels; for several links the mean over them.
 
 
 def anchor_position(state: TrackingState) -> Tensor:
-    """Pelvis where the reference's is, in the world."""
+    """Position of the pelvis in the world."""
     error = state.robot.position[:, 0] - state.reference.position[:, 0]
     return error.square().sum(-1)
 
 
 def anchor_orientation(state: TrackingState) -> Tensor:
-    """Pelvis turned as the reference's, in the world."""
+    """Orientation of the pelvis in the world."""
     angle = rotation.angle_between(
         state.robot.quaternion[:, 0], state.reference.quaternion[:, 0]
     )
@@ -160,49 +160,49 @@ def anchor_orientation(state: TrackingState) -> Tensor:
 
 
 def link_position(state: TrackingState) -> Tensor:
-    """Links where they should be seen from the pelvis's place and heading."""
+    """Positions of links relative to the pelvis's place and heading."""
     error = state.robot.position - state.relative_position
     return error.square().sum(-1).mean(-1)
 
 
 def foot_position(state: TrackingState) -> Tensor:
-    """As `link_position`, of the feet alone."""
+    """As `link_position`, for the feet only."""
     error = state.robot.position - state.relative_position
     return pick(error, FEET).square().sum(-1).mean(-1)
 
 
 def wrist_position(state: TrackingState) -> Tensor:
-    """As `link_position`, of the wrists alone."""
+    """As `link_position`, for the wrists only."""
     error = state.robot.position - state.relative_position
     return pick(error, WRISTS).square().sum(-1).mean(-1)
 
 
 def link_orientation(state: TrackingState) -> Tensor:
-    """Links turned as they should be seen from the pelvis's heading."""
+    """Orientations of links relative to the pelvis's heading."""
     angle = rotation.angle_between(state.robot.quaternion, state.relative_quaternion)
     return angle.square().mean(-1)
 
 
 def link_linear_velocity(state: TrackingState) -> Tensor:
-    """Links as fast as the reference's, in the world."""
+    """Linear velocities of links in the world."""
     error = state.robot.linear - state.reference.linear
     return error.square().sum(-1).mean(-1)
 
 
 def link_angular_velocity(state: TrackingState) -> Tensor:
-    """Links that turn as fast as the reference's, in the world."""
+    """Angular velocities of links in the world."""
     error = state.robot.angular - state.reference.angular
     return error.square().sum(-1).mean(-1)
 
 
 def head_and_hands(state: TrackingState) -> Tensor:
-    """Head and wrists where they should be in the pelvis frame."""
+    """Positions of head and wrists in the pelvis frame."""
     error = _head_and_hands(state.robot) - _head_and_hands(state.reference)
     return error.square().sum(-1).mean(-1)
 
 
 def hands_and_feet(state: TrackingState) -> Tensor:
-    """Hands and feet where they should be in the pelvis frame.
+    """Positions of hands and feet in the pelvis frame.
 
     The mean is over five points: the authors' fifth is the pelvis itself.
     """
@@ -211,7 +211,7 @@ def hands_and_feet(state: TrackingState) -> Tensor:
 
 
 def posture(state: TrackingState) -> Tensor:
-    """Joints at the reference's angles; summed, not averaged."""
+    """Joint angles; summed, not averaged."""
     return (state.joints - state.reference_joints).square().sum(-1)
 
 
@@ -231,7 +231,7 @@ def joint_limit(state: TrackingState) -> Tensor:
 
 
 def undesired_contacts(state: TrackingState) -> Tensor:
-    """How many links touch something that should not."""
+    """Number of links that touch something and should not."""
     touches = state.contact_force > CONTACT_N
     return (touches * constants(touches.device).unwelcome).sum(-1)
 
@@ -271,7 +271,7 @@ PENALTIES = _named(
     *(foot_acceleration, power, default_pose),
 )
 
-# Where things are among the tracked links and the joints.
+# Positions of links and joints among the tracked ones.
 TORSO = (g1.TRACKED_LINKS.index("torso_link"),)
 FEET = tuple(g1.TRACKED_LINKS.index(name) for name in g1.FEET)
 WRISTS = tuple(g1.TRACKED_LINKS.index(name) for name in g1.WRISTS)
@@ -284,7 +284,7 @@ _WELCOME = ("_ankle_roll_", "_elbow_", "_wrist_")
 
 def pick(values: Tensor, columns: tuple[int, ...]) -> Tensor:
     """A few columns of (n, columns, ...)."""
-    # A list as index would be copied to the device in every step, and waited for.
+    # Indexing with a list would copy it to the device in every step, and wait.
     return torch.stack([values[:, column] for column in columns], dim=1)
 
 
@@ -314,9 +314,9 @@ _made: dict[torch.device, Constants] = {}
 
 
 def constants(device: torch.device) -> Constants:
-    """The constants on a device, made at the first call.
+    """The constants on a device, created at the first call.
 
-    Compiled code takes them as inputs; where it has to make them it compiles twice.
+    Compiled code takes them as inputs; if it had to create them it would compile twice.
     """
     if device not in _made:
         made = Constants(

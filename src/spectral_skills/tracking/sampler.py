@@ -6,13 +6,13 @@ from 1, so that a bin nobody has visited counts as one that always fails:
     p_b ~ [(1 - u) r_b / sum r + u / B] w_b,   r_b = min(F_b / N_b, cap x mean of F/N)
 
 with w_b = L_b / K (frames of the bin, bins of its clip), which gives every clip the
-same weight before failures do. A start is a frame of the drawn bin less up to `lead`
-frames, so that what comes before a failure is practised as well.
+same weight as long as failures are even. A start is a frame of the drawn bin minus up
+to `lead` frames, so that the motion before a failure is practised as well.
 
-SONIC books a failure where the next episode starts; here it is booked where the robot
-was. SONIC's cap of 200 let training collapse onto a few bins in a public report, which
-10 and a limit on each clip cured; both are the defaults here. The paper's authors keep
-200 and have no limit on clips.
+SONIC counts a failure where the next episode starts; here it is counted where the robot
+was. In a public report SONIC's cap of 200 let training collapse onto a few bins, which
+a cap of 10 and a limit on each clip cured; both are the defaults here. The paper's
+authors keep 200 and have no limit on clips.
 """
 
 import math
@@ -27,23 +27,23 @@ from spectral_skills.distributed import all_reduce_sum
 
 @dataclass(frozen=True)
 class SamplerConfig:
-    """How strongly starts go where tracking fails."""
+    """How strongly starts prefer places where tracking fails."""
 
     bin: int = 50
-    """Frames."""
+    """Length of a bin in frames."""
     uniform: tuple[tuple[int, float], ...] = ((0, 0.8), (1_000_000_000, 0.2))
-    """Share u of uniform draws: pairs of frames done and the share from there, with
-    straight lines between them."""
+    """Share u of uniform draws: pairs of frames done and share, interpolated linearly.
+    """
     lead: int = 200
-    """A start is up to so many frames before the frame that was drawn."""
+    """Most frames by which a start precedes the frame that was drawn."""
     rate_cap: float | None = 10.0
-    """Largest rate, in means over all bins; 200 in SONIC and the paper."""
+    """Largest rate as a multiple of the mean over all bins; 200 in SONIC."""
     clip_cap: float | None = 5.0
-    """Largest share of a clip, in shares it has when starts are uniform."""
+    """Largest share of a clip, as a multiple of its share of uniform starts."""
     per_clip: bool = True
-    """Uniform over clips; otherwise over frames."""
+    """Whether uniform means over clips; otherwise over frames."""
     half_life: int | None = None
-    """Frames after which a count weighs half; None never forgets, as SONIC."""
+    """Frames after which a count has half its weight; None keeps all, as SONIC."""
 
     def __post_init__(self):
         frames = [at for at, _ in self.uniform]
@@ -65,7 +65,7 @@ class SamplerConfig:
 
 
 class AdaptiveSampler:
-    """Draws (clip, frame) to start from, and learns from what became of it."""
+    """Draws clips and frames to start from, and learns where robots fail."""
 
     def __init__(
         self, config: SamplerConfig, lengths: Tensor, device: torch.device | str
@@ -80,7 +80,7 @@ class AdaptiveSampler:
         first = bins.cumsum(0) - bins
         start = (torch.arange(len(clip)) - first[clip]) * config.bin
         length = (lengths[clip] - start).clamp_max(config.bin)
-        # A clip of one frame has nowhere to go.
+        # A clip of one frame cannot be followed.
         active = lengths[clip] >= 2
         weight = length.double() * active
         if config.per_clip:
@@ -97,8 +97,8 @@ class AdaptiveSampler:
         )
         self._uniform = (weight / weight.sum()).to(device)
         """(bins,) probabilities when starts are uniform."""
-        # Merged counts of all ranks, and what this one has booked since. Whole numbers
-        # do not depend on the order in which a GPU adds them.
+        # Merged counts of all ranks, and counts of this one since. Sums of integers do
+        # not depend on the order in which a GPU adds them.
         self._failures = torch.ones(len(clip), dtype=torch.double, device=device)
         self._visits = torch.ones_like(self._failures)
         self._new_failures = torch.zeros(len(clip), dtype=torch.int32, device=device)
@@ -112,8 +112,8 @@ class AdaptiveSampler:
     def draw(self, count: int) -> tuple[Tensor, Tensor]:
         """Clips and frames (count,); at least one frame follows each."""
         device = self._cumulative.device
-        # A million bins need more than the 24 bits that compiled code draws, whatever
-        # the type it is asked for.
+        # A million bins need more than the 24 bits that compiled code draws for any
+        # type.
         coarse, fine, inside = torch.rand((3, count), device=device).double()
         draw = coarse + fine * 2.0**-24
         bins = torch.searchsorted(
@@ -126,7 +126,7 @@ class AdaptiveSampler:
         return clips, frames.clamp_min(0)
 
     def book(self, clips: Tensor, frames: Tensor, failed: Tensor) -> None:
-        """Count a step of robots that are (n,) there, and those of them that failed."""
+        """Count a step of robots (n,) at these frames, and their failures."""
         bins = self._first[clips] + frames // self.config.bin
         one = torch.ones_like(bins, dtype=torch.int32)
         self._new_steps.index_add_(0, bins, one)
@@ -134,7 +134,7 @@ class AdaptiveSampler:
 
     @torch.no_grad()
     def refresh(self, frames_done: int) -> dict[str, float]:
-        """New probabilities from what all ranks have booked; waits for the device."""
+        """Update the probabilities with the counts of all ranks; waits for them."""
         new = torch.stack((self._new_failures, self._new_steps)).double()
         new_failures, new_steps = all_reduce_sum(new)
         self._new_failures.zero_()
@@ -151,7 +151,7 @@ class AdaptiveSampler:
         return self._figures()
 
     def tensors(self) -> dict[str, Tensor]:
-        """State for a checkpoint, without what was booked since the last refresh."""
+        """State for a checkpoint, without counts since the last refresh."""
         return {
             "failures": self._failures.clone(),
             "visits": self._visits.clone(),
@@ -160,7 +160,7 @@ class AdaptiveSampler:
         }
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from a checkpoint of a run on the same clips."""
+        """Restore a checkpoint of a run on the same clips."""
         if not torch.equal(tensors["lengths"].cpu(), self.lengths.cpu()) or len(
             tensors["visits"]
         ) != len(self._visits):
@@ -173,7 +173,7 @@ class AdaptiveSampler:
         self._update()
 
     def uniform_share(self) -> float:
-        """The share u of uniform draws now."""
+        """The current share u of uniform draws."""
         frames, shares = zip(*self.config.uniform, strict=True)
         return float(np.interp(self._frames_done, frames, shares))
 
@@ -196,8 +196,8 @@ class AdaptiveSampler:
         self._cumulative.copy_(p.cumsum(0))
 
     def _figures(self) -> dict[str, float]:
-        """1 less the distance from uniform in units of log bins: the entropy relative
-        to the largest where all bins weigh the same."""
+        """Evenness of the starts, which is the relative entropy where all bins have the
+        same weight, and the largest share of a clip."""
         p, uniform = self.probabilities, self._uniform
         ratio = torch.where(p > 0, p / uniform, 1.0)
         distance = (p * ratio.log()).sum()

@@ -1,8 +1,8 @@
 """When an episode has failed: the robot is too far from its reference.
 
-There is no test of a fall: a robot that lies where its reference lies does well. Where
-the reference is near the floor, heights are judged mildly, since there the ground
-decides them. A run may begin with looser rules than it ends with.
+Falls are not tested for: a robot that lies where its reference lies does well. Where
+the reference is near the floor, limits of heights are wider, since the ground decides
+them there. A run may start with looser rules than it ends with.
 """
 
 import math
@@ -18,7 +18,7 @@ from spectral_skills.tracking.rewards import FEET, WRISTS, constants, pick
 
 LOW_M = 0.5
 LOW_SHARE = 0.1
-"""Share of the newest height in the moving average that tells a low posture."""
+"""Share of the newest height in the moving average that detects a low posture."""
 LOOSE = {
     "anchor_height_m": 0.25,
     "anchor_angle_rad": 1.0,
@@ -27,13 +27,13 @@ LOOSE = {
     "place_m": math.inf,
     "low_height_m": 0.75,
 }
-"""Thresholds before the anneal; those of the paper's authors, who have no rule on the
+"""Thresholds before annealing: those of the paper's authors, who have no rule on the
 place and never tighten the heights of low references."""
 
 
 @dataclass(frozen=True)
 class TerminationConfig:
-    """How far is too far; None never fails. The defaults are SONIC's for training."""
+    """Largest errors; None never fails. The defaults are SONIC's for training."""
 
     anchor_height_m: float | None = 0.15
     """Difference in height of the two pelvises."""
@@ -42,22 +42,23 @@ class TerminationConfig:
     end_effector_height_m: float | None = 0.15
     """Difference in height of any foot or wrist."""
     foot_position_m: float | None = 0.2
-    """Distance of a foot from where it should be, seen from the pelvis."""
+    """Distance of a foot from its place relative to the pelvis."""
     place_m: float | None = None
     """Horizontal distance of the two pelvises."""
     joint_limit: float | None = None
-    """How far a joint is past its soft limit, in ways from there to its stop."""
+    """How far a joint is past its soft limit, as a share of the way to its stop."""
     low_height_m: float | None = 0.75
-    """Takes the place of both heights where the reference is low."""
+    """Replaces both limits of heights where the reference is low."""
     low_average: bool = True
-    """Whether a moving average of its height tells that the reference is low, as in
-    SONIC; otherwise the height of the frame does, as with the paper's authors."""
+    """Whether a moving average of its height decides that the reference is low, as in
+    SONIC; otherwise the height of the frame, as with the paper's authors."""
     anneal_frames: tuple[int, int] | None = None
-    """Frames of all robots at which the thresholds leave `LOOSE` and at which they are
-    the ones above; None begins with these. The angle goes linearly in its square."""
+    """Frames of all robots at which the thresholds start to change from `LOOSE`, and at
+    which they reach the values above; None starts with these. The angle changes
+    linearly in its square."""
     loose_share: float = 0.0
-    """Share of the robots for which they stay `LOOSE`: they practise how to come back
-    from where the others have failed."""
+    """Share of the robots whose thresholds stay `LOOSE`: they practise to recover from
+    where the others have failed."""
 
     def __post_init__(self):
         if not 0 <= self.loose_share <= 1:
@@ -66,7 +67,7 @@ class TerminationConfig:
             first, last = self.anneal_frames
             if not 0 <= first < last:
                 raise ValueError(
-                    f"anneal_frames = {first} {last}: the anneal must begin at 0 or "
+                    f"anneal_frames = {first} {last}: annealing must begin at 0 or "
                     "later, and end after it began"
                 )
 
@@ -86,9 +87,9 @@ def evaluation() -> TerminationConfig:
 
 
 def thresholds(config: TerminationConfig, frames: int | None = None) -> list[float]:
-    """Of each of `CAUSES` after so many frames, None being all, and last the heights
-    of low references; inf never fails."""
-    share = 1.0  # of the way from `LOOSE` to the last
+    """Threshold of each of `CAUSES` after so many frames (None: at the end), and last
+    that of the heights of low references; inf never fails."""
+    share = 1.0  # of the way from `LOOSE` to the values of the config
     if frames is not None and config.anneal_frames is not None:
         first, last = config.anneal_frames
         share = min(max((frames - first) / (last - first), 0.0), 1.0)
@@ -96,7 +97,7 @@ def thresholds(config: TerminationConfig, frames: int | None = None) -> list[flo
 
 
 def thresholds_of(config: TerminationConfig, frames: int, robots: int) -> Tensor:
-    """(causes + 1, robots) of each robot; the loose ones come first."""
+    """Thresholds (causes + 1, robots) of each robot; the loose ones come first."""
     loose = round(config.loose_share * robots)
     each = torch.tensor(thresholds(config, frames))[:, None].repeat(1, robots)
     each[:, :loose] = torch.tensor(_tightened(config, 0.0))[:, None]
@@ -129,14 +130,14 @@ def failures(
     limits = thresholds(config) if limits is None else limits
     never = torch.zeros_like(state.low)
     found = []
-    for i, (error, eased) in enumerate(_ERRORS):
+    for i, (error, widened) in enumerate(_ERRORS):
         if getattr(config, _THRESHOLDS[i]) is None:
             found.append(never)
             continue
         distance = error(state)
         # Not `>`: a robot whose state is not a number fails.
         far = ~(distance <= limits[i])
-        if eased and config.low_height_m is not None:
+        if widened and config.low_height_m is not None:
             far = torch.where(state.low, ~(distance <= limits[-1]), far)
         found.append(far)
     return torch.stack(found, dim=1)
@@ -183,8 +184,8 @@ def place(state: TrackingState) -> Tensor:
 
 
 def joint_limit(state: TrackingState) -> Tensor:
-    """How far the worst joint is past its soft limit, in ways from there to its stop;
-    negative when all are within."""
+    """How far the worst joint is past its soft limit, as a share of the way to its
+    stop; negative when all are within."""
     known = constants(state.joints.device)
     (low, high), (least, most) = known.soft, known.stops
     below, above = low - state.joints, state.joints - high
@@ -195,16 +196,16 @@ _THRESHOLDS = (
     *("anchor_height_m", "anchor_angle_rad", "end_effector_height_m"),
     *("foot_position_m", "place_m", "joint_limit", "low_height_m"),
 )
-"""Fields of the config, cause by cause, and last what eases the heights."""
+"""Fields of the config, cause by cause, and last that of low references."""
 _ERRORS = (
     *((anchor_height, True), (anchor_angle, False), (end_effector_height, True)),
     *((foot_position, False), (place, False), (joint_limit, False)),
 )
-"""What is compared with them, and whether a low reference eases it."""
+"""Errors that are compared with them, and whether a low reference widens the limit."""
 
 
 def lowered(ema: Tensor, height: Tensor, fresh: Tensor) -> Tensor:
-    """Moving average (n,) of the reference's pelvis height; fresh ones start anew."""
+    """Moving average (n,) of the reference's pelvis height; fresh ones restart."""
     return torch.where(fresh, height, ema + LOW_SHARE * (height - ema))
 
 
