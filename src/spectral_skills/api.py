@@ -160,7 +160,7 @@ def track(
     `settings` is the recipe's configuration with changes: `recipes.track(recipe)`.
     """
     from spectral_skills import recipes
-    from spectral_skills.experiments.probe import probe_of
+    from spectral_skills.experiments.course import probe_of
     from spectral_skills.plots.curves import draw_curves
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.tracking import start

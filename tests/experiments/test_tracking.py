@@ -10,7 +10,7 @@ import pytest
 import torch
 from followers import Followers
 
-from spectral_skills.experiments import probe
+from spectral_skills.experiments import course
 from spectral_skills.experiments.course import Course
 from spectral_skills.experiments.tracking import evaluate, save_outcomes
 from spectral_skills.motion.windows import WindowConfig
@@ -264,15 +264,15 @@ def test_a_probe_is_the_same_evaluation_again_and_again(
         made.append(Followers(count, corpus, drop="walk_a"))
         return made[-1]
 
-    monkeypatch.setattr(probe, "simulate", simulate)
+    monkeypatch.setattr(course, "simulate", simulate)
     settings = PhysicsConfig(feet="light")
-    measure = probe.probe_of([corpus], encoder, 5, "cpu", settings)
+    measure = course.probe_of([corpus], encoder, 5, "cpu", settings)
     first, second = measure(controller), measure(controller)
     assert first == second and len(made) == 1
     assert first["success_rate"] == 0.8
     assert set(first) == {"success_rate", "mpjpe_local_mm", "mpjpe_global_mm"}
     # Half of the clips of each of two corpora, each with its own robots.
-    probe.probe_of([corpus, corpus], encoder, 4, "cpu", settings)(controller)
+    course.probe_of([corpus, corpus], encoder, 4, "cpu", settings)(controller)
     assert [robots.count for robots in made] == [5, 2, 2]
 
 
@@ -280,7 +280,7 @@ def test_a_probe_cuts_windows_out_of_long_clips(make_clip, make_corpus, tmp_path
     """Evenly over all places where 10 s fit: 1 of a, 3 of c, none of b."""
     lengths = {"a": 510, "b": 300, "c": 530}
     clips = [make_clip(name, frames) for name, frames in lengths.items()]
-    windows = probe.spread_windows(make_corpus(tmp_path / "long", clips), 4)
+    windows = course.spread_windows(make_corpus(tmp_path / "long", clips), 4)
     # 11 + 31 starts; the middles of four equal parts are 5, 15, 26 and 36.
     assert windows.tolist() == [[0, 5], [2, 4], [2, 15], [2, 25]]
 

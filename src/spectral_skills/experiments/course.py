@@ -18,7 +18,9 @@ from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.run import ReferenceSource, Tracker, check_match, run
 from spectral_skills.motion import kinds
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.motion_sets import MAX_FRAMES, name_order
 from spectral_skills.physics.base import Physics, simulate
+from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.references import References
@@ -162,3 +164,66 @@ def _spans(corpus: Corpus, windows: Windows | None, frames: int) -> np.ndarray:
             f"{frames} from frame {start} on"
         )
     return np.concatenate((windows, np.full((len(windows), 1), frames)), axis=1)
+
+
+PROBED = ("success_rate", "mpjpe_local_mm", "mpjpe_global_mm")
+"""Measures that are taken while a controller learns."""
+
+
+def probe_of(
+    corpora: Sequence[Corpus],
+    encoder: SkillEncoder | None,
+    clips: int,
+    device: str,
+    physics: PhysicsConfig,
+) -> Callable[[Controller], dict[str, float]]:
+    """A function that measures a controller on about so many clips of corpora.
+
+    Where clips last minutes, it takes windows of 10 s instead: a failure would end the
+    measurement of a whole clip.
+    """
+    total = sum(len(corpus) for corpus in corpora)
+    courses = []
+    for corpus in corpora:
+        share = max(1, round(clips * len(corpus) / total))
+        if corpus.lengths.max() > MAX_FRAMES:
+            chosen, windows = corpus, spread_windows(corpus, clips)
+        else:
+            chosen, windows = corpus.select(spread_clips(corpus, share)), None
+        courses.append(
+            Course(
+                chosen,
+                encoder,
+                device,
+                windows,
+                physics=lambda count: simulate(device, count, physics),
+                keep=True,
+            )
+        )
+
+    def probe(controller: Controller) -> dict[str, float]:
+        parts = [course.episodes(controller) for course in courses]
+        found = metrics.summary(Episodes.join(parts))
+        return {m.name: m.value for m in found if m.name in PROBED}
+
+    return probe
+
+
+def spread_clips(corpus: Corpus, count: int) -> np.ndarray:
+    """Indices of clips that are always the same, however they were ingested."""
+    order = name_order(corpus)
+    drawn = np.random.default_rng(0).permutation(len(order))[:count]
+    return np.sort(order[drawn])
+
+
+def spread_windows(
+    corpus: Corpus, count: int, frames: int = WINDOW_FRAMES
+) -> np.ndarray:
+    """(count, 2) clips and first frames, evenly over all clips that are long enough."""
+    order = name_order(corpus)
+    order = order[corpus.lengths[order] >= frames]
+    room = corpus.lengths[order] - frames + 1
+    ends = np.cumsum(room)
+    places = ((np.arange(count) + 0.5) / count * ends[-1]).astype(np.int64)
+    which = np.searchsorted(ends, places, side="right")
+    return np.stack((order[which], places - (ends - room)[which]), axis=1)
