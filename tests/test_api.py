@@ -45,3 +45,13 @@ def test_a_corpus_is_generated_and_opened(tmp_path):
     assert ss.open_corpus(tmp_path / "motions").hash == corpus.hash
     with pytest.raises(ValueError, match="no usable motion"):
         ss.ingest([tmp_path / "nothing"], tmp_path / "out")
+
+
+def test_a_session_runs_live(bundle_folder):
+    """A robot walks with a fader up, and its record can be saved."""
+    session = ss.Session(bundle_folder)
+    session.play("walk")
+    session.move("right_arm_1", 2.0)
+    rollout = session.run(seconds=1.0)
+    assert rollout.robot.shape == (51, 1, 36)
+    assert (rollout.robot[:, 0, 2] > 0.6).all()

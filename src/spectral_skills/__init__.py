@@ -7,6 +7,7 @@ they are first used, so that importing the package costs nothing.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spectral_skills.api import bundle as bundle
     from spectral_skills.api import chain as chain
     from spectral_skills.api import evaluate as evaluate
     from spectral_skills.api import export as export
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from spectral_skills.api import steer as steer
     from spectral_skills.api import synth as synth
     from spectral_skills.api import track as track
+    from spectral_skills.control.session import Session as Session
 
 __all__ = [
-    *("chain", "evaluate", "export", "film", "find_directions", "follow"),
-    *("ingest", "load", "open_corpus", "pretrain", "say", "steer", "synth", "track"),
+    *("Session", "bundle", "chain", "evaluate", "export", "film", "find_directions"),
+    *("follow", "ingest", "load", "open_corpus", "pretrain", "say", "steer", "synth"),
+    "track",
 ]
 
 

@@ -334,6 +334,13 @@ def evaluate(
     return experiment(runner(models, where, Path(out) / "records"), **options)
 
 
+def bundle() -> Path:
+    """Return the folder of the released models' bundle, which is made on first use."""
+    from spectral_skills.runtime.released import base_bundle
+
+    return base_bundle()
+
+
 def export(models: Models, out: Folder, **options: Any) -> Path:
     """Write a bundle that drives a robot or the desk without torch.
 
@@ -343,3 +350,11 @@ def export(models: Models, out: Folder, **options: Any) -> Path:
 
     write(models, Path(out), **options)
     return Path(out)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Session":
+        from spectral_skills.control.session import Session
+
+        return Session
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -302,3 +302,10 @@ def test_models_that_do_not_match(tmp_path):
             out=tmp_path / "bundle",
         )
     assert not (tmp_path / "bundle").exists()
+
+
+def test_a_bundle_is_made_anew_when_its_code_changes():
+    """Everything that exporting reaches counts, and nothing that it does not."""
+    names = {path.name for path in released.reachable("runtime/export.py")}
+    assert {"graphs.py", "bases.py", "bundle.py", "g1.py", "encoder.py"} < names
+    assert not {"page.py", "guard.py", "ppo.py"} & names

