@@ -21,8 +21,7 @@ from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
 from spectral_skills.robot import g1
 from spectral_skills.runtime import export as module
-from spectral_skills.runtime import graphs
-from spectral_skills.runtime import graphs as parity
+from spectral_skills.runtime import graphs, released
 from spectral_skills.runtime.bases import RELEASED_FILE, CorpusBank
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import PRETRAINED, SkillModel
@@ -112,7 +111,7 @@ def test_a_bounded_controller_of_one_frame_is_its_graph(
     assert (np.abs(right) <= np.array(bounds) * (1 + 1e-6)).all()
     assert np.abs(right).max() > 10 and np.abs(right / bounds).max() > 0.99
     given = zip(history.numpy(), command.numpy(), strict=True)
-    assert parity.largest_difference(runtime, given, right) <= parity.TOLERANCE
+    assert graphs.largest_difference(runtime, given, right) <= graphs.TOLERANCE
     # Older frames are in the history and change nothing.
     found = runtime(history[0].numpy(), command[0].numpy())
     older = history[0].clone()
@@ -256,7 +255,7 @@ def test_large_numbers_may_differ_by_more():
     right = [np.array([20.0, 0.1]), np.array([0.5, 0.1])]
     given = [(row + 1e-4,) for row in right]
     found = [
-        parity.largest_difference(lambda x: x, given[i : i + 1], right[i : i + 1])
+        graphs.largest_difference(lambda x: x, given[i : i + 1], right[i : i + 1])
         for i in range(2)
     ]
     assert found == pytest.approx([5e-6, 1e-4])
@@ -265,9 +264,9 @@ def test_large_numbers_may_differ_by_more():
 def test_what_is_not_a_number_is_not_alike():
     given = [(np.zeros(2),), (np.ones(2),)]
     right = [np.zeros(2), np.array([1.0, np.nan])]
-    found = parity.largest_difference(lambda x: x, given, right)
+    found = graphs.largest_difference(lambda x: x, given, right)
     with pytest.raises(ValueError, match="planner.onnx: differs"):
-        parity.check({"controller.onnx": 1e-6, "planner.onnx": found})
+        graphs.check({"controller.onnx": 1e-6, "planner.onnx": found})
 
 
 def test_wrong_names_of_bases(small_models, clips, tmp_path):
