@@ -9,6 +9,7 @@ a second, and draws without a GPU.
 import time
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -29,7 +30,7 @@ _TRAIL_POINTS, _TRAIL_M, _TRAIL_Z = 160, 0.08, 0.006
 _WHITE, _TRAIL, _PUSH, _SHADE = (255,) * 3, (235, 120, 30), (220, 50, 40), (40, 46, 56)
 _PUSH_S, _PUSH_M, _CHEST_M = 0.7, 0.55, 0.25
 _CAMERA, _LOOK_AT, _FOV = (3.4, -2.6, 1.5), (0.0, 0.0, 0.7), 0.62
-_UNLIT = {"cast_shadow": False, "receive_shadow": False}
+_UNLIT: Any = {"cast_shadow": False, "receive_shadow": False}
 Triangles = tuple[np.ndarray, np.ndarray]
 """Vertices (n, 3) and faces (m, 3)."""
 
@@ -201,7 +202,7 @@ class Figure:
         """Show a row (36,) with its root at a place (3,)."""
         half = 0.5 * row[7:, None]
         spin = np.concatenate((np.cos(half), np.sin(half) * self._axes), axis=1)
-        turns = np.stack(multiply_planes(self._turns[1:].T, spin.T), axis=1)
+        turns = np.stack(multiply_planes([*self._turns[1:].T], [*spin.T]), axis=1)
         root, *others = self._nodes
         root.wxyz, root.position = row[3:7].round(_DECIMALS), place.round(_DECIMALS)
         for node, turn in zip(others, turns.round(_DECIMALS), strict=True):

@@ -9,12 +9,12 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from itertools import cycle, product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 WORDS: Mapping[str, Any] = tomllib.loads(
-    files(__package__).joinpath("words.toml").read_text()
+    Path(__file__).with_name("words.toml").read_text()
 )
 _PLAIN, _SHORT, _FRAMED, _MOST = 8, 3, 5, 16
 """Numbers of training sentences: without a frame, the shortest among them, in a frame,

@@ -248,7 +248,7 @@ def _listed(text: str) -> Iterator[str]:
 def _is_act(sentence: str) -> bool:
     """Whether a sentence asks for more than a gesture."""
     orders = parse(sentence)
-    return bool(orders and orders.acts) and orders.acts[0].split()[0] in _BODY
+    return orders is not None and any(a.split()[0] in _BODY for a in orders.acts[:1])
 
 
 def _accepted(sentence: str, match: Match) -> Instruction:
