@@ -1,20 +1,19 @@
 """Curves of a training run, drawn from its log into its curves.png.
 
-The panels are data: which keys of the log each shows, and on which scale. A panel
-appears when the log has one of its keys, so every kind of run has its own picture.
+The panels are data, in curves.toml. A panel appears if the log has one of its keys, so
+every kind of run has its own picture.
 """
 
 import re
-from dataclasses import dataclass
+import tomllib
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from spectral_skills.plots import style
-from spectral_skills.plots.style import COLOURS, INK, LEFT, MUTED, RIGHT
+from spectral_skills.plots.style import COLOURS, MUTED
 from spectral_skills.runs import read_log
 from spectral_skills.training import short
 
@@ -25,83 +24,22 @@ _TIME_GAP = 0.15
 Rows = list[dict]
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One plot of some keys of a log."""
-
-    title: str
-    keys: dict[str, tuple[str, str]]
-    """Label and colour of each key; a key that ends in `/` stands for all that begin
-    so, which are labelled and coloured by their last values."""
-    scale: Literal["zero", "free", "log"] = "zero"
-    """Whether the axis begins at zero, fits the curves or is logarithmic."""
-    factor: float = 1.0
-    level: tuple[float, str] | None = None
-    """A value to compare with, and what it is."""
-
-
-_BY_UPDATES = (
-    Panel(
-        "mean squared error",
-        {
-            "shuffled": ("skills exchanged", MUTED),
-            "paraphrased": ("held out, other words", COLOURS[2]),
-            "held_out": ("held out", LEFT),
-            "prediction": ("trained on", RIGHT),
-            "loss": ("trained on", RIGHT),
-        },
-        "log",
-    ),
-    Panel("held-out error by noise level", {"held_out_levels/": ("", "")}, "log"),
-    Panel(
-        "standard deviation of a skill dimension, mean",
-        {"skill_std": ("", LEFT)},
-        level=(0.80, "0.80 in the paper"),
-    ),
-    Panel("SIGReg: distance from a standard normal", {"sigreg": ("", LEFT)}),
-    Panel("norm of the gradient before clipping", {"gradient_norm": ("", LEFT)}),
-)
-_BY_FRAMES = (
-    Panel(
-        "probe clips tracked to the end (%)", {"success_rate": ("", LEFT)}, "zero", 100
-    ),
-    Panel(
-        "error of the tracked clips (mm)",
-        {"mpjpe_global_mm": ("MPJPE-G", RIGHT), "mpjpe_local_mm": ("MPJPE-L", LEFT)},
-    ),
-    Panel(
-        "failures per robot and second, by cause",
-        {"failures_per_s": ("all", INK), "cause/": ("", "")},
-    ),
-    Panel("reward per second, by term", {"reward/": ("", "")}, "free"),
-    Panel("length of an episode (s)", {"episode_s": ("", LEFT)}),
-    Panel("KL divergence of an update", {"kl": ("", LEFT)}, "log"),
-    Panel("estimated value of actions", {"value": ("", LEFT)}, "free"),
-    Panel(
-        "learning rates",
-        {"critic_lr": ("critic", RIGHT), "actor_lr": ("actor", LEFT)},
-        "log",
-    ),
-    Panel(
-        "deviation of actions, evenness of starts",
-        {"sampler_entropy": ("evenness", RIGHT), "std": ("deviation", LEFT)},
-    ),
-    Panel("frames per second", {"frames_per_s": ("", LEFT)}),
-)
-
-
 def draw_curves(run: Path) -> None:
     """Draw the log of a run folder, if it has one."""
     rows = [_flat(row) for row in read_log(run)]
     if not rows:
         return
-    x, panels = (
-        ("frames", _BY_FRAMES) if "frames" in rows[0] else ("update", _BY_UPDATES)
-    )
+    x = "frames" if "frames" in rows[0] else "update"
     # PPO's log has a "value" too, but only the off-policy learner's is an estimate.
     known = {key for row in rows for key in row}
     known -= set() if "end_atoms" in known else {"value"}
-    shown = [p for p in panels if any(k.startswith(tuple(p.keys)) for k in known)]
+    panels = tomllib.loads(Path(__file__).with_name("curves.toml").read_text())[x]
+    starts = [tuple(key for key, *_ in panel["curves"]) for panel in panels]
+    shown = [
+        panel
+        for panel, keys in zip(panels, starts, strict=True)
+        if any(key.startswith(keys) for key in known)
+    ]
     columns = min(3 if len(shown) > 4 else 2, len(shown))
     deep = -(-len(shown) // columns)
     height = 140 + 310 * deep
@@ -113,7 +51,7 @@ def draw_curves(run: Path) -> None:
     )
     for number, panel in enumerate(shown):
         place = grid[divmod(number, columns)]
-        axes = style.quiet(figure.add_subplot(place), panel.title)
+        axes = style.quiet(figure.add_subplot(place), panel["title"])
         _draw(axes, panel, rows, x)
         if number < columns:
             _time_axis(axes, rows, x)
@@ -147,20 +85,21 @@ def _summary(rows: Rows, x: str) -> str:
     return text
 
 
-def _draw(axes: Axes, panel: Panel, rows: Rows, x: str) -> None:
-    for key, (label, colour) in panel.keys.items():
-        curves = _ranked(rows, key, x) if key.endswith("/") else [(key, label, colour)]
-        for one, name, look in curves:
-            _curve(axes, *_points(rows, one, x), name, look, panel.factor)
-    if panel.level is not None:
-        value, text = panel.level
+def _draw(axes: Axes, panel: dict, rows: Rows, x: str) -> None:
+    scale, factor = panel.get("scale"), panel.get("factor", 1)
+    for key, label, look in panel["curves"]:
+        curves = [(key, label, style.NAMED.get(look, ""))]
+        for one, name, colour in _ranked(rows, key, x) if key[-1] == "/" else curves:
+            _curve(axes, *_points(rows, one, x), name, colour, factor)
+    if "level" in panel:
+        value, text = panel["level"]
         axes.axhline(value, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
         axes.text(rows[0][x], value, text, size=9, color=MUTED, va="top")
-    if panel.scale == "zero":
+    if scale is None:
         axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
-    elif panel.scale == "free":
+    elif scale == "free":
         axes.axhline(0, color=MUTED, linewidth=0.8)
-    if panel.scale == "log" and axes.lines:
+    if scale == "log" and axes.lines:
         _logarithmic(axes)
     else:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: _number(y)))

@@ -18,6 +18,7 @@ INK, MUTED, RULE, GREY = "#1c2733", "#66727f", "#dfe4ea", "#b4bdc7"
 # The palette of Okabe and Ito, which colour-blind readers can tell apart.
 LEFT, RIGHT = "#0072B2", "#D55E00"
 COLOURS = (LEFT, RIGHT, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+NAMED = {"blue": LEFT, "orange": RIGHT, "green": COLOURS[2], "ink": INK, "muted": MUTED}
 LEGEND: dict = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
 
 
