@@ -121,7 +121,7 @@ class Rehearsed:
             return None
         step, sentence = self.asked[-1]
         chunk = np.full((30, made_up.WIDTH), self.value)
-        return Plan(step, sentence, chunk, 0.01)
+        return Plan(step, sentence, chunk)
 
 
 def test_plans_follow_each_other_without_a_gap():

@@ -112,24 +112,11 @@ def _failures(
 
     robot, wanted = states(found), states(reference)
     position, quaternion = relative_reference(robot, wanted)
-    # The rules read poses alone.
-    nothing = torch.zeros_like(joints)
-    tracked = TrackingState(
-        robot=robot,
-        reference=wanted,
-        relative_position=position,
-        relative_quaternion=quaternion,
-        joints=joints,
-        reference_joints=nothing,
-        joint_velocities=nothing,
-        joint_accelerations=nothing,
-        torque=nothing,
-        contact_force=nothing,
-        action=nothing,
-        last_action=nothing,
-        low=torch.zeros_like(nothing[:, 0], dtype=torch.bool),
-    )
-    return terminations.failures(tracked, rules)
+    # The rules read poses alone, and no reference counts as low.
+    nothing, low = torch.zeros_like(joints), torch.zeros(len(joints), dtype=torch.bool)
+    poses = robot, wanted, position, quaternion, joints
+    state = TrackingState(*poses, *(nothing,) * 7, low.to(joints.device))
+    return terminations.failures(state, rules)
 
 
 @dataclass(frozen=True)

@@ -171,15 +171,12 @@ class Mixed:
 
     skill: np.ndarray
     """(d,) commanded skill."""
-    base: np.ndarray
-    """(d,) the same without the faders."""
     row: np.ndarray | None
     """(36,) reference pose of the base."""
     amplitudes: np.ndarray
     """(k,)"""
     name: str
-    fade: float
-    """Weight of the new deck: 0 if only the playing one is heard."""
+    """Name of what is playing."""
 
 
 class Mixer:
@@ -281,16 +278,17 @@ class Mixer:
     def step(self, history: np.ndarray) -> Mixed:
         """The next control step of a robot that has sensed a history (10, 93)."""
         self._advance()
-        blend, weight = self._blended(history)
+        blend = self._blended(history)
         amplitudes = np.array([c.fader.step() for c in self.channels.values()])
-        base = np.asarray(blend.skill, np.float64)
-        skill = base + amplitudes @ self._vectors if amplitudes.any() else base
-        return Mixed(skill, base, blend.row, amplitudes, self.playing, weight)
+        skill = np.asarray(blend.skill, np.float64)
+        if amplitudes.any():
+            skill = skill + amplitudes @ self._vectors
+        return Mixed(skill, blend.row, amplitudes, self.playing)
 
-    def _blended(self, history: np.ndarray) -> tuple[StreamStep, float]:
+    def _blended(self, history: np.ndarray) -> StreamStep:
         here = self._deck.next(history)
         if self._other is None:
-            return here, 0.0
+            return here
         there = self._other.next(history)
         step, steps = self._fade
         weight = float(fade_weight(step, steps))
@@ -298,8 +296,7 @@ class Mixer:
         self._fade = step + 1, steps
         if step + 1 >= steps:
             self._deck, self._other = self._other, None
-        row = there.row if there.row is not None else here.row
-        return StreamStep(skill, row), weight
+        return StreamStep(skill, there.row if there.row is not None else here.row)
 
     def _advance(self) -> None:
         """Start the next cue when its time has come."""

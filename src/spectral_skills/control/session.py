@@ -124,7 +124,6 @@ class Session:
         self.mixer, self.pilot = Mixer(self.bundle, planner), Pilot(self.bundle)
         self.mixed: Mixed | None = None
         """Last step of the mixer."""
-        self.action = np.zeros(g1.NUM_JOINTS)
         self.recorder: Recorder | None = None
         self._given = robot
 
@@ -152,9 +151,8 @@ class Session:
         if skill is None:
             self.mixed = self.mix()
             skill = self.mixed.skill
-        self.action = self.pilot.act(skill)
-        finite = bool(np.isfinite(self.action).all())
-        return self.pilot.order(self.action) if finite else None
+        action = self.pilot.act(skill)
+        return self.pilot.order(action) if np.isfinite(action).all() else None
 
     def mix(self) -> Mixed:
         """The mixer's next step."""

@@ -170,9 +170,11 @@ class Engine(Session):
         self._posted = queue.SimpleQueue()
         self._meter, self._fall, self._steps = Meter(), FallLamp(), 0
         rest = bundle.base(REST)
-        skill = rest.skills[0].astype(np.float64)
-        still = np.zeros(len(self.mixer.names))
-        self.mixed = Mixed(skill, skill, rest.rows[0], still, REST, 0.0)
+        skill, still = (
+            rest.skills[0].astype(np.float64),
+            np.zeros(len(self.mixer.names)),
+        )
+        self.mixed = Mixed(skill, rest.rows[0], still, REST)
         self.frame = self._look()
         """Newest frame, which other threads may read at any time."""
 
