@@ -282,8 +282,8 @@ class Catalogue:
             if best < 0 or worth[best] <= 0 or signed[best][0] in chosen:
                 continue
             name, _, sign = signed[best]
-            ends = (topic.less, topic.more)
-            ends = ends if sign > 0 else ends[::-1]
+            less, more = topic.less, topic.more
+            ends = (less, more) if sign > 0 else (more, less)
             safe = self.labels[name].safe
             label = FaderLabel(name, topic.title, ends, safe, tuple(topic.parts))
             chosen[name] = label
