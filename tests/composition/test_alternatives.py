@@ -79,7 +79,7 @@ def test_a_robot_that_obeys_waves_all_three_ways(obedient):
         assert sine == pytest.approx(-0.4 * alternatives.SWING, abs=0.01)
         assert cosine == pytest.approx(0.0, abs=0.01)
         assert wave.pose_ratio(way) == pytest.approx(1.0, abs=1e-3)
-    report = FindingsBuilder("alternatives", "", obedient)
+    report = FindingsBuilder.begin("alternatives", obedient)
     alternatives.add_wave(report, [wave])
     cells = {(c.row, c.metric): c for c in report.results}
     speed = cells["wave on the walk, offset on action", "speed"]

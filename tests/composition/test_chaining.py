@@ -72,12 +72,13 @@ def test_smoother_counts_only_sequences_that_both_finish():
 def test_switches_that_nobody_reaches_have_no_acceleration(lab):
     """Neither a cell nor a point of a chart: 0 would be the smoothest of all."""
     fallen = [outcome(float("nan"), height=0.1)]
-    report = FindingsBuilder("chaining", "", lab)
+    report = FindingsBuilder.begin("chaining", lab)
     chaining.add_rows(report, "", fallen, fallen, lab)
     metrics = {r.metric for r in report.results}
     assert "acceleration in switches" not in metrics
     assert {"acceleration elsewhere", "falls"} <= metrics
-    lines, _ = chaining.charts({"": fallen})
+    chaining.add_charts(report, {"": fallen})
+    lines, _ = report.charts
     assert [one.name for one in lines.series] == ["acceleration elsewhere"]
 
 

@@ -106,8 +106,8 @@ def test_predicted_and_executed():
         return {"left_shoulder_pitch": 0.5 * a * pitch}
 
     lab = Puppets(rule)
-    report = FindingsBuilder("dose", "", lab)
-    compare(report, lab, "walk", ("s01", "s02", "s03", "turn"))
+    report = FindingsBuilder.begin("dose", lab)
+    compare(report, "walk", ("s01", "s02", "s03", "turn"))
     found = {(c.row, c.metric): c for c in report.results}
     row = "left shoulder pitch of directions on walk"
     ratio = found[row, "executed over predicted"]

@@ -29,6 +29,12 @@ def near(tmp_path_factory, make_clip, make_corpus) -> Neighbours:
     return Neighbours.build(SkillModel.load("base").encoder, corpus)
 
 
+def _report() -> FindingsBuilder:
+    """A builder of findings of no models at all."""
+    nothing: Any = SimpleNamespace(fingerprint="", models="", hardware="")
+    return FindingsBuilder.begin("ladder", nothing)
+
+
 def _executed(yaw_rate: float = 0.0, speed: float = 0.0) -> Executed:
     """A statue that slides ahead and turns, both from the second stage on."""
     steps, start = ladder.STEPS + 1, ladder.STAGES["+ right arm"].start
@@ -93,7 +99,9 @@ def test_paper_table_is_read():
 
 def test_charts_mark_the_changes(near):
     one = _executed(yaw_rate=20.0, speed=0.5)
-    charts = ladder.charts("walk", one, one, near)
+    report = _report()
+    ladder.add_charts(report, "walk", one, one, near)
+    charts = report.charts
     assert [chart.kind for chart in charts] == ["line"] * 5 + ["path", "line"]
     steered, unsteered = charts[1].series
     assert unsteered.marks == ()
@@ -106,12 +114,15 @@ def test_drift_is_from_the_motion_that_was_asked_for(near):
     """A robot that leaves a standing base: so far as it went, and as it turned."""
     one = _executed(yaw_rate=20.0, speed=0.5)
     seconds = (ladder.STEPS - ladder.STAGES["+ right arm"].start) / FPS
-    *_, path, drift = ladder.charts("walk", one, one, near)
+    report = _report()
+    ladder.add_charts(report, "walk", one, one, near)
+    *_, path, drift = report.charts
     assert drift.series[0].y[0] == 0.0
     assert drift.series[0].y[-1] == pytest.approx(0.5 * seconds)
     assert [series.role for series in path.series] == ["", "", "behind"]
     assert set(path.series[2].x) == {0.0}
-    (turned,) = ladder.turned_away({"walk": one}).series
+    ladder.add_headings(report, {"walk": one})
+    (turned,) = report.charts[-1].series
     assert turned.y[-1] == pytest.approx(20.0 * seconds)
 
 
@@ -135,7 +146,9 @@ def test_the_map_has_every_clip_and_the_trails(near):
         "jog": neighbours.trail(near, fallen, ladder.STAGES),
         "backward": {},
     }
-    whole, corner = neighbours.maps(near, trails)
+    report = _report()
+    neighbours.add_maps(report, near, trails)
+    whole, corner = report.charts
     dots = [one for one in whole.series if one.role != "trail"]
     assert sum(len(one.x) for one in dots) == 6  # three clips and their mirror images
     assert {one.name for one in dots} == {"walk"}
@@ -160,7 +173,9 @@ def test_what_is_given_moves_along_arm_and_turn(near):
     values[3, shoulder] += 1.0  # the arm back is not raised
     values[4, ATTRIBUTES.index("forward_speed")] += 0.5
     near = replace(near, windows=replace(near.windows, values=values))
-    chart = neighbours.arm_and_turn("walk", near, axes, one, ladder.STAGES)
+    report = _report()
+    neighbours.add_arm_and_turn(report, "walk", near, axes, one, ladder.STAGES)
+    (chart,) = report.charts
     like, raised, turns, both, given, done = chart.series
     assert [len(s.x) for s in (raised, turns, both)] == [1, 1, 1]
     assert len(like.x) == len(values) - 4 and like.role == "behind"
@@ -174,8 +189,7 @@ def test_seeds_that_stand_give_mean_and_deviation():
     def stage(value: float) -> ladder.StageResult:
         return ladder.StageResult(dict.fromkeys(ladder.MEASURES, value), int(value))
 
-    measured: Any = SimpleNamespace(fingerprint="", models="", hardware="")
-    report = FindingsBuilder("ladder", "", measured)
+    report = _report()
     by_seed = {0: {"+ turn": stage(1.0)}, 1: {"+ turn": stage(3.0)}, 2: {}}
     ladder.add_seeds(report, "walk: + turn", "+ turn", by_seed)
     found = {r.metric: (r.value, r.unit, r.n, r.paper, r.seed) for r in report.results}

@@ -10,10 +10,10 @@ from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.schedules import Knob
 from spectral_skills.experiments.effects import Effect, effect, headings
 from spectral_skills.experiments.findings import (
-    Chart,
     Findings,
     FindingsBuilder,
     Series,
+    grid,
     paper,
 )
 from spectral_skills.motion.corpus import FPS
@@ -21,38 +21,12 @@ from spectral_skills.motion.corpus import FPS
 NAME = "additivity"
 GOAL = 0.97
 """Smallest cosine that we call adding; the paper's worst is 0.976."""
-KNOBS: dict[str, tuple[str, float]] = {
-    "left arm": ("left_arm_1", 2.0),
-    "right arm": ("right_arm_1", 2.0),
-    "turn left": ("turn", 2.0),
-    "turn right": ("turn", -2.0),
-    "lowered stance": ("stance_height", 2.0),
-    "faster": ("speed", 2.0),
-}
-"""Direction and amplitude of what is combined."""
 Combination = tuple[str, ...]
-PAIRS: tuple[Combination, ...] = (
-    ("right arm", "turn left"),
-    ("right arm", "turn right"),
-    ("right arm", "lowered stance"),
-    ("right arm", "faster"),
-    ("left arm", "turn left"),
-    ("left arm", "turn right"),
-    ("left arm", "right arm"),
-)
-TRIPLES: tuple[Combination, ...] = (
-    ("right arm", "turn left", "lowered stance"),
-    ("left arm", "right arm", "turn left"),
-    ("left arm", "right arm", "faster"),
-)
+KNOBS: dict[str, tuple[str, float]] = grid(NAME)["knobs"]
+PAIRS: tuple[Combination, ...] = tuple(map(tuple, grid(NAME)["pairs"]))
+TRIPLES: tuple[Combination, ...] = tuple(map(tuple, grid(NAME)["triples"]))
+OVERLAP: dict[str, tuple[float, float]] = grid(NAME)["overlap"]
 OVERLAP_STEPS = 500
-OVERLAP = {
-    "left arm": (0.08, 0.44),
-    "right arm": (0.20, 0.60),
-    "turn left": (0.32, 0.72),
-    "faster": (0.52, 0.92),
-}
-"""Begin and end of each knob, as shares of the run."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +80,7 @@ def experiment(
     overlap_steps: int = OVERLAP_STEPS,
 ) -> Findings:
     """Every combination on every base, once without randomness and once per seed."""
-    report = FindingsBuilder(NAME, "Directions add", runner)
+    report = FindingsBuilder.begin(NAME, runner)
     sums: list[Sum] = []
     for base in bases:
         for seed in (None, *seeds):
@@ -119,21 +93,15 @@ def experiment(
                 sums += found
                 if found and len(report.films) < 2:
                     most = max(found, key=lambda one: len(one.names))
-                    keys = most.names, ()
-                    kept = (runner.record(executed[key].run) for key in keys)
-                    report.film(most.label, *kept)
-    report.charts += _charts(bases, sums)
-    overlap(report, runner, overlap_steps)
-    if not sums:
-        return report.findings("No combination stood together with all its parts.")
+                    together, plain = executed[most.names], executed[()]
+                    report.film(most.label, together.run, plain.run)
+    _add_charts(report, bases, sums)
+    overlap(report, overlap_steps)
+    # Where no combination stands together with all its parts there is no farthest.
+    far = max(sums, key=lambda one: abs(np.log(one.size)), default=None)
     reached = sum(one.cosine >= GOAL for one in sums)
-    far = max(sums, key=lambda one: abs(np.log(one.size)))
-    return report.findings(
-        f"{reached} of {len(sums)} combinations reach a cosine of {GOAL}. The cosine "
-        "compares the pattern and not its size: farthest from the sum in size is "
-        f"{far.label} with {far.size:.2f} of it. Bases, directions and amplitudes are "
-        "ours; the paper's numbers are of the walk and of its own directions."
-    )
+    label = f"{far.label} with {far.size:.2f} of it" if far else "none"
+    return report.findings(reached=reached, count=len(sums), goal=GOAL, far=label)
 
 
 def _execute(
@@ -196,26 +164,20 @@ def _add_summary(
             report.add(row, metric, of(cosines), "", len(cosines), seed, goal)
 
 
-def _charts(bases: Sequence[str], sums: list[Sum]) -> list[Chart]:
-    scatters = [
-        Chart(
-            f"Change of each joint on the {base}: done together against summed",
-            *("scatter", "sum of single changes (rad)", "change together (rad)"),
-            tuple(
-                Series.of(" + ".join(one.names), one.pose, one.together.pose)
-                for one in sums
-                if one.base == base
-            ),
-            "One point a joint; on the diagonal, directions add.",
-        )
-        for base in bases
-    ]
-    labels = [one.label for one in sums]
-    bars = tuple(
-        Series.of(name, range(len(sums)), (one.headings[i] for one in sums), labels)
+def _add_charts(report: FindingsBuilder, bases: Sequence[str], sums: list[Sum]) -> None:
+    for base in bases:
+        joints = [
+            Series.of(" + ".join(one.names), one.pose, one.together.pose)
+            for one in sums
+            if one.base == base
+        ]
+        report.chart("joints", joints, base=base)
+    places, labels = range(len(sums)), [one.label for one in sums]
+    bars = [
+        Series.of(name, places, (one.headings[i] for one in sums), labels)
         for i, name in enumerate(("together", "sum"))
-    )
-    return [*scatters, Chart("Headings add", "bar", "", "heading (deg)", bars)]
+    ]
+    report.chart("headings", bars)
 
 
 def overlap_curves(steps: int) -> dict[str, np.ndarray]:
@@ -226,10 +188,11 @@ def overlap_curves(steps: int) -> dict[str, np.ndarray]:
     }
 
 
-def overlap(report: FindingsBuilder, runner: Runner, steps: int) -> None:
+def overlap(report: FindingsBuilder, steps: int) -> None:
     """Four directions in turn on the walk, and each alone in its own time: does the
     turn arrive?"""
-    row, base = "walk: four directions in turn", runner.base("walk", steps)
+    row, runner = "walk: four directions in turn", report.runner
+    base = runner.base("walk", steps)
     changes = {
         name: curve[:, None] * runner.direction(*KNOBS[name])
         for name, curve in overlap_curves(steps).items()
@@ -255,14 +218,11 @@ def overlap(report: FindingsBuilder, runner: Runner, steps: int) -> None:
             report.add(row, f"heading {metric}", curve[end] - curve[begin], "deg")
     time_s = (np.arange(steps + 1) / FPS)[::10]
     series = [Series.of(name, time_s, curve[::10]) for name, curve in curves.items()]
-    title = "Heading beyond the unsteered walk's, four directions partly at once"
-    axes = "line", "time (s)", "heading (deg)"
-    report.charts.append(Chart(title, *axes, tuple(series)))
+    report.chart("overlap", series)
     shown = {"all four": executed[1], "turn alone": executed[at]}
     paths = [
         Series.of(name, *one.rows[: one.fell_at : 10, :2].T)
         for name, one in {**shown, "unsteered": executed[0]}.items()
     ]
-    title = "Four directions partly at once: path from above"
-    report.charts.append(Chart(title, "path", "x (m)", "y (m)", tuple(paths)))
-    report.film(row, runner.record(runs[1]), runner.record(runs[0]))
+    report.chart("path", paths)
+    report.film(row, runs[1], runs[0])

@@ -20,10 +20,10 @@ from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.schedules import standard
 from spectral_skills.experiments.effects import Effect, effect, hold, measure
 from spectral_skills.experiments.findings import (
-    Chart,
     Findings,
     FindingsBuilder,
     Series,
+    grid,
 )
 from spectral_skills.experiments.token_directions import Described, describe
 from spectral_skills.motion.corpus import FPS, Corpus
@@ -51,22 +51,8 @@ STANDS, WALKS = 0.1, 0.3
 PLAIN, BLEND = "unsteered walk", "blend to standing, arm raised"
 PAIR, STANDING = "arm-raise clip less idle", "standing, raised less not"
 WALKING, STEERING = "walking, raised less not", "steering, right arm"
-SIZES: dict[str, tuple[float, ...]] = {
-    BLEND: (0.5, 1.0),
-    PAIR: (0.5, 0.75, 1.0),
-    STANDING: (0.5, 1.0, 1.5),
-    WALKING: (0.5, 1.0, 1.5),
-    STEERING: (1.0, 2.0, 3.0, 4.0),
-}
-"""Lambdas or amplitudes of each way to raise the arm."""
-COLUMNS = {
-    "speed": ("speed", "m/s", 1.0),
-    "heading": ("heading", "deg", 1.0),
-    "right shoulder": ("right_shoulder_pitch", "rad", 1.0),
-    "left shoulder": ("left_shoulder_pitch", "rad", 1.0),
-    "left foot apex": ("left_apex", "cm", 100.0),
-}
-"""Columns of the table of added skills: measure, unit, and its size in the measure."""
+SIZES: dict[str, list[float]] = grid(NAME)["sizes"]
+COLUMNS: dict[str, tuple[str, str, float]] = grid(NAME)["columns"]
 
 
 @dataclass(frozen=True)
@@ -285,10 +271,7 @@ def add_lines(report: FindingsBuilder, executed: Mapping[Key, Executed]) -> None
         for column, value in found[way, size].items() if one.stands else ():
             report.add(row, column, value, COLUMNS[column][1])
     plain = found[PLAIN, 0.0]
-    for column, title, label in (
-        ("speed", "Speed while the arm rises", "speed, m/s"),
-        ("heading", "Heading while the arm rises", "heading change, deg"),
-    ):
+    for column in ("speed", "heading"):
         series = []
         zero = plain[column] if column == "heading" else 0.0
         for way, sizes in SIZES.items():
@@ -296,8 +279,7 @@ def add_lines(report: FindingsBuilder, executed: Mapping[Key, Executed]) -> None
             falls = ["" if executed[way, size].stands else "fall" for size in sizes]
             x, y = ([row[c] for row in rows] for c in ("right shoulder", column))
             series.append(Series.of(way, x, [v - zero for v in y], ("", *falls)))
-        axes = "line", "right shoulder pitch, rad", label
-        report.charts.append(Chart(title, *axes, tuple(series)))
+        report.chart(column, series)
 
 
 def experiment(
@@ -312,8 +294,7 @@ def experiment(
 ) -> Findings:
     """Triples on all bases and a wave; skills added on the first base."""
     corpus = corpus or Corpus.open(embedded_corpus())
-    title = "Steering, forcing and adding skills"
-    report = FindingsBuilder(NAME, title, runner, corpus.hash)
+    report = FindingsBuilder.begin(NAME, runner, corpus.hash)
     triples = matched(runner, bases, directions, amplitudes, steps)
     steered, waves = len(triples), wave(runner, steps)
     triples += waves
@@ -328,16 +309,16 @@ def experiment(
     runs = lines(runner, runner.base(bases[0], steps), skills)
     made = dict(zip(runs, runner.execute(list(runs.values()), "lines"), strict=True))
     add_wave(report, waves)
-    report.charts.append(_poses(triples))
+    _add_poses(report, triples)
     add_lines(report, made)
     shown = [t for t in triples if t.direction == "turn"][-1:] + waves
     films = [(one.run, t.plain.run) for t in shown for one in t.runs[:2]]
     films += [(runs[key], runs[PLAIN, 0.0]) for key in ((BLEND, 0.5), (STANDING, 1.0))]
     for run, base in films:
-        kept = runner.record(run), runner.record(base)
-        report.film(f"{run.base.name}, {run.name}", *kept)
+        report.film(f"{run.base.name}, {run.name}", run, base)
     asked = len(bases) * len(directions) * len(amplitudes)
-    return report.findings(_note(triples, steered, asked))
+    action, servo = (_outcome(summary(triples, way)) for way in (1, 2))
+    return report.findings(steered=steered, asked=asked, action=action, servo=servo)
 
 
 def _add_seeds(report: FindingsBuilder, by_seed: list[list[Triple]]) -> None:
@@ -354,7 +335,7 @@ def _add_seeds(report: FindingsBuilder, by_seed: list[list[Triple]]) -> None:
                     report.add(row, f"{metric}, SD", stdev(values), unit, n)
 
 
-def _poses(triples: list[Triple]) -> Chart:
+def _add_poses(report: FindingsBuilder, triples: list[Triple]) -> None:
     series = []
     for way in (1, 2):
         x, y = [t.amplitude for t in triples], [t.pose_ratio(way) for t in triples]
@@ -365,24 +346,10 @@ def _poses(triples: list[Triple]) -> Chart:
             for t in triples
         ]
         series.append(Series.of(WAYS[way], x, y, marks))
-    note = "1: the pose of the steered run. Above, the offset overshoots it."
-    axes = ("amplitude", "pose, of the steered run's")
-    return Chart("Poses that are forced", "scatter", *axes, tuple(series), note)
+    report.chart("poses", series)
 
 
-def _note(triples: list[Triple], steered: int, asked: int) -> str:
-    phrases = []
-    for found in (summary(triples, way) for way in (1, 2)):
-        (falls, n), pose = found["falls"], found.get("pose")
-        reach = f", reach {pose[0]:.2f} of the pose" if pose else ""
-        phrases.append(f"fall in {falls:.0f} of {n}{reach}")
-    return (
-        f"{steered} of {asked} steered runs stay up and make a triple, so steering has "
-        "no falls by construction, here as in the paper; one more triple is a wave on "
-        "the walk, if it stays up. The paper does not say how it waves: ours raises "
-        "the right arm and swings it once a second. Offsets on the action "
-        f"{phrases[0]}; on the servo target they {phrases[1]}. Medians are over runs "
-        "that stay up. "
-        "Skills to add come from the corpus by the measured right shoulder pitch; a "
-        "clip stands for its mean skill, where the paper may have played it."
-    )
+def _outcome(found: dict[str, tuple[float, int]]) -> str:
+    (falls, n), pose = found["falls"], found.get("pose")
+    reach = f", reach {pose[0]:.2f} of the pose" if pose else ""
+    return f"fall in {falls:.0f} of {n}{reach}"

@@ -23,10 +23,10 @@ from spectral_skills.atomic import write_file
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.experiments.effects import UNITS, Effect, effect, groups, hold
 from spectral_skills.experiments.findings import (
-    Chart,
     Findings,
     FindingsBuilder,
     Series,
+    grid,
     paper,
 )
 from spectral_skills.motion.corpus import FPS
@@ -48,18 +48,9 @@ _LATE = 10
 _TURN_S = 4.0
 """Time over which the paper reports its turn."""
 _FILMED = ("right arm raise", "arms out", "high steps", "turn")
-KNOBS: dict[str, tuple[Parts, float]] = {
-    "left arm raise": ({"left_shoulder_pitch": -1}, 2.0),
-    "both arms": ({"left_shoulder_pitch": -1, "right_shoulder_pitch": -1}, 2.0),
-    "right arm raise": ({"right_shoulder_pitch": -1}, 2.0),
-    "right arm yaw": ({"right_shoulder_yaw": -1}, 2.0),
-    "arms out": ({"left_shoulder_roll": 1, "right_shoulder_roll": -1}, 2.0),
-    "high steps": ({"left_apex": 1, "right_apex": 1}, 2.0),
-    "turn": ({"heading": 1}, 2.0),
-    "speed": ({"speed": 1}, 3.0),
-}
-"""Rows of the paper's table of knobs: what changes with which sign, and the amplitude
-at which it is reported."""
+KNOBS: dict[str, Parts] = grid(NAME)["knobs"]
+_LARGER = {"speed": 3.0}
+"""Amplitudes of knobs that the paper does not report at 2."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +236,7 @@ def experiment(
         listed = [one.as_dict() for entries in surveys.values() for one in entries]
         path = runner.records.parent / FILE
         write_file(path, json.dumps(listed, indent=1) + "\n")
-    report = FindingsBuilder(NAME, "Every direction in both signs", runner)
+    report = FindingsBuilder.begin(NAME, runner)
     first = surveys[bases[0]]
     for base, entries in surveys.items():
         for most in (MOST, LESS):
@@ -256,17 +247,14 @@ def experiment(
     for seed in seeds if chosen else ():
         again = survey(runner, bases[0], chosen, seed)
         _add_falls(report, bases[0], again, seed)
-    unserved = _add_knobs(report, runner, bases[0], first)
-    report.charts += _charts(bases[0], first)
+    unserved = _add_knobs(report, bases[0], first)
+    _add_charts(report, bases[0], first)
     capped = sum(one.amplitude >= MOST for one in first)
     return report.findings(
-        f"Amplitudes are matched to the predicted gain up to {MOST:g}: {capped} of "
-        f"{len(first)} directions would need more, and are tried there. Outcomes "
-        f"depend on that limit, so they are also counted with {LESS:g}; the paper "
-        "states neither its limit nor when an effect is weak. Here it is weak if "
-        "people would not notice it. A knob is the direction of the file that mainly "
-        f"changes its attribute, and changes it most at {AMPLITUDE:g}"
-        + (f"; none does for {', '.join(unserved)}." if unserved else ".")
+        **{"most": MOST, "less": LESS, "amplitude": AMPLITUDE},
+        capped=capped,
+        count=len(first),
+        unserved=f"; none does for {', '.join(unserved)}" if unserved else "",
     )
 
 
@@ -314,12 +302,14 @@ def _add_falls(
 
 
 def _add_knobs(
-    report: FindingsBuilder, runner: Runner, base_name: str, entries: Sequence[Entry]
+    report: FindingsBuilder, base_name: str, entries: Sequence[Entry]
 ) -> list[str]:
     """A row for each sign of each knob that a direction serves; gives the others."""
-    base, unserved = runner.base(base_name), []
+    runner, unserved = report.runner, []
+    base = runner.base(base_name)
     (plain,) = runner.execute([runner.plain(base)], base_name)
-    for title, (parts, size) in KNOBS.items():
+    for title, parts in KNOBS.items():
+        size = _LARGER.get(title, AMPLITUDE)
         if (served := choose(entries, parts)) is None:
             unserved.append(title)
             continue
@@ -336,15 +326,14 @@ def _add_knobs(
                 _add_knob(report, row, title, one, plain)
             report.add(row, "falls", not one.stands, "runs", paper_value="")
         if title in _FILMED:
-            kept = (runner.record(one.run) for one in (both[0], plain))
-            report.film(f"{title} on {base_name}", *kept)
+            report.film(f"{title} on {base_name}", both[0].run, plain.run)
     return unserved
 
 
 def _add_knob(
     report: FindingsBuilder, row: str, title: str, one: Executed, plain: Executed
 ) -> None:
-    parts, _ = KNOBS[title]
+    parts = KNOBS[title]
     found, steps = effect(one, plain), hold(plain.run.base)
     value, unit = found.along(parts), UNITS[next(iter(parts))]
     if unit == "deg":
@@ -361,37 +350,21 @@ def _add_knob(
         report.add(row, metric, number, units, paper_value=printed)
 
 
-def _charts(base: str, entries: Sequence[Entry]) -> list[Chart]:
+def _add_charts(report: FindingsBuilder, base: str, entries: Sequence[Entry]) -> None:
     """The paper's chart of all spectral directions, and the strongest effects."""
     spectral = [one for one in entries if one.family == "spectral"]
-    bars = []
+    bars, bests = [], []
     for kind in OUTCOMES:
-        ours = {
-            rank: one.gain
-            for rank, one in enumerate(spectral, 1)
-            if one.outcome == kind
-        }
+        ranked = enumerate(spectral, 1)
+        ours = {rank: one.gain for rank, one in ranked if one.outcome == kind}
         if ours:
             marks = ["fall"] * len(ours) if kind == "falls" else ()
             bars.append(Series.of(kind, ours, ours.values(), marks))
-    strongest = []
     for which, sign in enumerate("+-"):
         effects = [one.signs[which] for one in entries]
         strengths = [e.strength if e else 0.0 for e in effects]
         names = [e.full_name if e else "fall" for e in effects]
         places = range(1, len(entries) + 1)
-        strongest.append(Series.of(f"a {sign}", places, strengths, names))
-    return [
-        Chart(
-            f"Spectral directions on {base}, both signs",
-            *("bar", "rank", "predicted gain", tuple(bars)),
-            "Colour: the outcome. Marked: the robot falls in both signs.",
-        ),
-        Chart(
-            f"Strongest effect of each direction on {base}",
-            *("bar", "place in the file"),
-            "largest change, in smallest changes that people notice",
-            tuple(strongest),
-            "At the amplitude matched to the predicted gain; less than 1 is weak.",
-        ),
-    ]
+        bests.append(Series.of(f"a {sign}", places, strengths, names))
+    report.chart("outcomes", bars, base=base)
+    report.chart("strongest", bests, base=base)

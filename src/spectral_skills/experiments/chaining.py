@@ -19,7 +19,6 @@ from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.mixer import chain
 from spectral_skills.experiments.findings import (
-    Chart,
     Findings,
     FindingsBuilder,
     Series,
@@ -227,15 +226,12 @@ def smoother(ours: Sequence[ChainRun], theirs: Sequence[ChainRun]) -> tuple[int,
     return sum(a < b for a, b in pairs), len(pairs)
 
 
-Groups = dict[int, list[ChainRun]]
-
-
-def _by_switch(runs: Sequence[ChainRun]) -> Groups:
+def _by_switch(runs: Sequence[ChainRun]) -> dict[int, list[ChainRun]]:
     lengths = dict.fromkeys(one.chain.switch for one in runs)
     return {s: [one for one in runs if one.chain.switch == s] for s in lengths}
 
 
-def _by_skills(runs: Sequence[ChainRun]) -> Groups:
+def _by_skills(runs: Sequence[ChainRun]) -> dict[int, list[ChainRun]]:
     counts = sorted({len(one.chain.names) for one in runs})
     return {n: [one for one in runs if len(one.chain.names) == n] for n in counts}
 
@@ -264,18 +260,19 @@ def experiment(
 ) -> Findings:
     """Chain drawn sequences; `others` are skill controllers of other models, `explicit`
     is a tracker of poses."""
-    report = FindingsBuilder(NAME, "Skills one after the other", runner)
+    report = FindingsBuilder.begin(NAME, runner)
     drawn, runners = draw(pool, sequences), {"": runner, **(others or {})}
     found = {name: execute(r, drawn, switches, steps) for name, r in runners.items()}
     if explicit is not None:
         runners[EXPLICIT] = explicit
         found[EXPLICIT] = execute(explicit, drawn, switches, steps, plan=joined)
+    ours = found[""]
     report.add("all", "sequences", len(drawn))
     for name, runs in found.items():
-        add_rows(report, name, runs, found[""], runners[name])
+        add_rows(report, name, runs, ours, runners[name])
     for name, runs in found.items():
         hard = _by_switch(runs).get(0) if name else None
-        for switch, some in _by_switch(found[""]).items() if hard else ():
+        for switch, some in _by_switch(ours).items() if hard else ():
             count, n = smoother(some, hard or ())
             metric = f"smoother than hard {name}"
             report.add(f"switch {switch}", metric, count, "sequences", n)
@@ -287,9 +284,17 @@ def experiment(
         for switch, some in _by_switch(again).items():
             row = f"switch {switch}, seed {seed}"
             report.add(row, "falls", _falls(some), "runs", len(some), seed)
-    report.charts += charts(found)
-    _add_films(report, runner, found[""])
-    return report.findings(_note(found, falls_alone))
+    add_charts(report, found)
+    # Films of the longest soft sequences without a fall, beside their first skill.
+    soft = [one for one in ours if one.chain.switch and one.executed.stands]
+    soft.sort(key=lambda one: (-len({*one.chain.names}), abs(one.chain.switch - 10)))
+    for one in soft[:2] if runner.records else ():
+        run, names = one.chain.run, one.chain.names
+        plain = chained(runner, names[:1], 0, run.steps).run
+        runner.execute([plain])
+        report.film(", ".join(names), run, plain)
+    counts = {"falls": _falls(ours), "runs": len(ours), "falls_alone": falls_alone}
+    return report.findings(**counts, others=_compared(report, found))
 
 
 def add_rows(
@@ -322,7 +327,9 @@ def add_rows(
         report.add(row, "falls", _falls(some), "runs", n, runner=runner)
 
 
-def charts(found: Mapping[str, Sequence[ChainRun]]) -> list[Chart]:
+def add_charts(
+    report: FindingsBuilder, found: Mapping[str, Sequence[ChainRun]]
+) -> None:
     """Accelerations by the length of a switch, and falls by the number of skills."""
     lines, bars = [], []
     for name, runs in found.items():
@@ -336,59 +343,24 @@ def charts(found: Mapping[str, Sequence[ChainRun]]) -> list[Chart]:
         groups = _by_skills(runs)
         shares = [100.0 * _falls(some) / len(some) for some in groups.values()]
         bars.append(Series.of(start + "falls", groups, shares))
-    return [
-        Chart(
-            "Joint acceleration by the length of a switch",
-            *("line", "steps of a switch", "joint acceleration, rad/s^2"),
-            tuple(lines),
-        ),
-        Chart(
-            "Falls by the number of skills",
-            *("bar", "skills in a sequence", "runs that fall, %"),
-            tuple(bars),
-        ),
-    ]
+    report.chart("acceleration", lines)
+    report.chart("falls", bars)
 
 
-def _add_films(
-    report: FindingsBuilder, runner: Runner, runs: Sequence[ChainRun], count: int = 2
-) -> None:
-    """The longest soft sequences without a fall, beside their first skill alone."""
-    if runner.records is None:
-        return
-    soft = [one for one in runs if one.chain.switch and one.executed.stands]
-    soft.sort(key=lambda one: (-len({*one.chain.names}), abs(one.chain.switch - 10)))
-    for one in soft[:count]:
-        run, names = one.chain.run, one.chain.names
-        plain = chained(runner, names[:1], 0, run.steps).run
-        runner.execute([plain])
-        report.film(", ".join(names), runner.record(run), runner.record(plain))
-
-
-def _note(found: Mapping[str, Sequence[ChainRun]], falls_alone: int) -> str:
-    ours, hard = found[""], _by_switch(found[""]).get(0)
-    parts = [
-        "The paper reports no accelerations, only that its switches are smoother than "
-        "SONIC's (36 of 42 smoother than SONIC; 13 of 13 with 2 steps). All streams of "
-        "skills are open loop, and every sequence is run with every length of switch; "
-        f"{_falls(ours)} of {len(ours)} runs fall, and {falls_alone} skills fall alone."
-    ]
+def _compared(report: FindingsBuilder, found: Mapping[str, Sequence[ChainRun]]) -> str:
+    """Sentences on hard switches and on other trackers."""
+    ours, hard, parts = found[""], _by_switch(found[""]).get(0), ""
     soft = [smoother(s, hard) for n, s in _by_switch(ours).items() if n and hard]
     if soft:
         count, n = (sum(values) for values in zip(*soft, strict=True))
-        parts.append(f"A blended switch is smoother than a hard one in {count} of {n}.")
+        parts += f" A blended switch is smoother than a hard one in {count} of {n}."
     for name, runs in found.items():
         if name:
             count, n = smoother(ours, runs)
-            parts.append(
-                f"Of the {n} runs that ours and {name} both finish, ours is smoother "
+            parts += (
+                f" Of the {n} runs that ours and {name} both finish, ours is smoother "
                 f"in {count}; {_falls(runs)} of {len(runs)} of {name} fall."
             )
-    parts.append(
-        "The explicit tracker has no skills to chain: it follows the same motions as "
-        "one reference, each moved and turned to where the previous one ends, and "
-        "unlike a stream of skills it sees how far off the robot is."
-        if EXPLICIT in found
-        else "No explicit tracker was compared."
-    )
-    return " ".join(parts)
+    if EXPLICIT in found:
+        return parts + report.text("explicit")
+    return f"{parts} No explicit tracker was compared."

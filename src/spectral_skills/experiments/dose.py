@@ -22,10 +22,10 @@ from spectral_skills.experiments.effects import (
     predicted,
 )
 from spectral_skills.experiments.findings import (
-    Chart,
     Findings,
     FindingsBuilder,
     Series,
+    grid,
 )
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.spectral.catalogue import NOTICED, Parts
@@ -35,14 +35,7 @@ NAME = "dose"
 AMPLITUDES = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 LINEAR = 2.0
 BASES = ("walk", "stand", "squat")
-KNOBS: dict[str, Parts] = {
-    "right_arm_1": {"right_shoulder_pitch": -1},
-    "left_arm_1": {"left_shoulder_pitch": -1},
-    "turn": {"heading": 1},
-    "speed": {"speed": 1},
-    "spread": {"left_shoulder_roll": 1, "right_shoulder_roll": -1},
-}
-"""Directions, and the measures that each moves; one of a leg or the feet is added."""
+KNOBS: dict[str, Parts] = grid(NAME)["knobs"]
 
 
 @dataclass(frozen=True)
@@ -138,43 +131,33 @@ def experiment(
     On the first base, all directions or some of them are compared with what is
     predicted.
     """
-    report = FindingsBuilder(NAME, "Effect against amplitude", runner)
+    report = FindingsBuilder.begin(NAME, runner)
     knobs = KNOBS | leg_knob(runner.directions)
     fits: list[float] = []
     for base in bases:
         doses = turn_up(runner, base, knobs, amplitudes)
-        _add_lines(report, runner, base, doses)
-        report.charts.append(_curves(base, doses))
+        _add_lines(report, base, doses)
+        _add_curves(report, base, doses)
         # A film of the largest positive amplitude at which the robot stands.
         standing = [one for one in doses[0].runs if one.stands and "+" in one.run.name]
         if standing:
-            run = standing[-1].run
-            plain = runner.record(runner.plain(runner.base(base)))
-            title = f"{run.name.replace('_', ' ')} on {base}"
-            report.film(title, runner.record(run), plain)
+            run, plain = standing[-1].run, runner.plain(runner.base(base))
+            report.film(f"{run.name.replace('_', ' ')} on {base}", run, plain)
         fits += [fit for dose in doses if not math.isnan(fit := dose.line()[1])]
         for seed in seeds:
             again = turn_up(runner, base, knobs, amplitudes, seed)
-            _add_lines(report, runner, base, again, seed)
-    compare(report, runner, bases[0], compared)
+            _add_lines(report, base, again, seed)
+    compare(report, bases[0], compared)
     straight = sum(fit >= 0.9 for fit in fits)
-    return report.findings(
-        f"Up to {LINEAR:g}, a line through zero explains at least 90 % of the effect "
-        f"in {straight} of {len(fits)} knobs and bases. The paper draws the change of "
-        "the targeted joints; here it is the measure that a knob is for. Predictions "
-        "are means over the corpus at the predictor's short horizon; the robot is "
-        f"measured for longer, and on one base ({bases[0]})."
-    )
+    counts = {"straight": straight, "fits": len(fits)}
+    return report.findings(linear=LINEAR, base=bases[0], **counts)
 
 
 def _add_lines(
-    report: FindingsBuilder,
-    runner: Runner,
-    base: str,
-    doses: list[Dose],
-    seed: int | None = None,
+    report: FindingsBuilder, base: str, doses: list[Dose], seed: int | None = None
 ) -> None:
     """Slopes beside the predicted ones, and falls."""
+    runner = report.runner
     known = predicted(runner.directions, hold(runner.base(base)))
     suffix = "" if seed is None else f", seed {seed}"
     for dose in doses:
@@ -197,7 +180,7 @@ def _add_lines(
                 report.add(row.replace("_", " "), metric, value, units, count, seed)
 
 
-def _curves(base: str, doses: list[Dose]) -> Chart:
+def _add_curves(report: FindingsBuilder, base: str, doses: list[Dose]) -> None:
     """All knobs of a base in one chart."""
     series = []
     for dose in doses:
@@ -206,22 +189,15 @@ def _curves(base: str, doses: list[Dose]) -> Chart:
         order, y = x.argsort(), y / NOTICED[next(iter(dose.parts))]
         points = x[order], y[order], marks[order].tolist()
         series.append(Series.of(dose.knob.replace("_", " "), *points))
-    return Chart(
-        f"Dose on {base}",
-        *("line", "amplitude", "change, in smallest changes that people notice"),
-        tuple(series),
-        "Each knob by its own measure. Marked: the robot falls, measured until then.",
-    )
+    report.chart("curves", series, base=base)
 
 
 def compare(
-    report: FindingsBuilder,
-    runner: Runner,
-    base_name: str,
-    names: Sequence[str] | None = None,
+    report: FindingsBuilder, base_name: str, names: Sequence[str] | None = None
 ) -> None:
     """Executed change per unit of many directions against the predicted one."""
-    base, directions = runner.base(base_name), runner.directions
+    runner, directions = report.runner, report.runner.directions
+    base = runner.base(base_name)
     chosen = [directions.index(name) for name in names or directions.names]
     runs = [runner.plain(base)]
     for i in chosen:
@@ -248,13 +224,4 @@ def compare(
                 report.add(row, metric, value, n=len(kept))
         x, y = (v * AMPLITUDE / NOTICED[measure] for v in (x, y))
         series.append(Series.of(measure.replace("_", " "), x, y))
-    report.charts.append(
-        Chart(
-            f"Predicted and executed effect on {base_name}, a = {AMPLITUDE:g}",
-            "scatter",
-            "predicted change, in smallest changes that people notice",
-            "executed change, in the same",
-            tuple(series),
-            "A point is a direction and a measure: half the difference of both signs.",
-        )
-    )
+    report.chart("predicted", series, base=base_name, amplitude=AMPLITUDE)

@@ -11,12 +11,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
 from spectral_skills.models import Models
 from spectral_skills.results import Result, current_command, hardware, model_hashes
+
+if TYPE_CHECKING:
+    from spectral_skills.control.batch import Run, Runner
 
 RECORDS = "records"
 """Folder of the recorded runs, beside the findings."""
@@ -109,29 +112,23 @@ class Findings:
 
 
 @cache
-def _paper() -> dict[str, dict[str, dict[str, str]]]:
-    return tomllib.loads((Path(__file__).parent / "paper.toml").read_text())
+def _table(name: str) -> dict:
+    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text())
+
+
+def grid(experiment: str) -> dict:
+    """What an experiment runs: directions, amplitudes, rules."""
+    return _table("grids")[experiment]
 
 
 def paper(table: str, row: str, metric: str) -> str:
     """The number that the paper has for a cell; empty where it has none."""
-    return _paper().get(table, {}).get(row, {}).get(metric, "")
-
-
-class Measured(Protocol):
-    """Models on a device, and where their runs are kept: see `control.batch.Runner`."""
-
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def models(self) -> str: ...
-    @property
-    def hardware(self) -> str: ...
+    return _table("paper").get(table, {}).get(row, {}).get(metric, "")
 
 
 @dataclass(frozen=True)
 class MeasuredWith:
-    """The same where nothing of a `Runner` is needed."""
+    """Models and a device, where nothing else of a `Runner` is needed."""
 
     fingerprint: str
     models: str
@@ -146,11 +143,15 @@ class MeasuredWith:
 
 @dataclass
 class FindingsBuilder:
-    """Findings of an experiment that is running."""
+    """Collects the findings of an experiment that is running.
+
+    Titles, notes and charts are described in `texts.toml`; values fill the fields in
+    their braces.
+    """
 
     experiment: str
     title: str
-    runner: Measured
+    runner: "Runner | MeasuredWith"
     corpus: str = ""
     """Hash of the corpus that was used, where there is one."""
     table: str = ""
@@ -170,30 +171,50 @@ class FindingsBuilder:
         n: int = 1,
         seed: int | None = None,
         paper_value: str | None = None,
-        runner: Measured | None = None,
+        runner: "Runner | MeasuredWith | None" = None,
     ) -> None:
         """Add a number beside the paper's, measured with other models if given."""
         if paper_value is None:
             paper_value = paper(self.experiment, row, metric)
-        measured, corpus = runner or self.runner, model_hashes(corpus=self.corpus)
+        used = runner or self.runner
+        models = used.models, model_hashes(corpus=self.corpus)
         self.results.append(
             Result(
                 *(self.table or f"Composition: {self.experiment}", row, metric),
                 *(float(value), unit, n, self.seed if seed is None else seed),
-                run=measured.fingerprint[:8],
+                run=used.fingerprint[:8],
                 paper=paper_value,
                 command=current_command(),
-                hardware=measured.hardware,
-                models=", ".join(filter(None, (measured.models, corpus))),
+                hardware=used.hardware,
+                models=", ".join(filter(None, models)),
             )
         )
 
-    def film(self, title: str, run: Path | None, base: Path | None) -> None:
-        """Add a film of two records; nothing where runs are not kept."""
-        if run is not None and base is not None:
-            self.films.append(Film(title, run.name, base.name))
+    @classmethod
+    def begin(
+        cls, experiment: str, runner: "Runner", corpus: str = ""
+    ) -> "FindingsBuilder":
+        """The builder of an experiment whose texts are in `texts.toml`."""
+        return cls(experiment, _table("texts")[experiment]["title"], runner, corpus)
 
-    def findings(self, note: str) -> Findings:
-        """Everything that was added."""
+    def text(self, name: str, **values) -> str:
+        """A text of the experiment, filled in."""
+        return _table("texts")[self.experiment][name].format(**values)
+
+    def chart(self, name: str, series: Iterable[Series], **values) -> None:
+        """Add a chart by its name in `texts.toml`."""
+        spec = _table("texts")[self.experiment]["charts"][name]
+        texts = {key: text.format(**values) for key, text in spec.items()}
+        self.charts.append(Chart(series=tuple(series), **texts))
+
+    def film(self, title: str, run: "Run", base: "Run") -> None:
+        """Add a film of two runs; nothing where runs are not kept."""
+        kept = self.runner.record(run), self.runner.record(base)
+        if kept[0] is not None and kept[1] is not None:
+            self.films.append(Film(title, kept[0].name, kept[1].name))
+
+    def findings(self, note: str | None = None, **values) -> Findings:
+        """Everything that was added, with a note or that of `texts.toml`."""
         parts = tuple(self.results), tuple(self.charts), tuple(self.films)
+        note = self.text("note", **values) if note is None else note
         return Findings(self.experiment, self.title, *parts, note)

@@ -14,10 +14,10 @@ from spectral_skills.control.batch import Executed, Runner
 from spectral_skills.control.schedules import RAMP_STEPS, Knob, standard
 from spectral_skills.experiments.effects import hold
 from spectral_skills.experiments.findings import (
-    Chart,
     Findings,
     FindingsBuilder,
     Series,
+    grid,
 )
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.motion.synthetic.bases import STEPS
@@ -25,18 +25,7 @@ from spectral_skills.robot import g1
 
 NAME = "hands"
 RIGHT = 1
-TARGETS = (
-    (0.15, 0.0, 0.0),
-    (0.0, -0.15, 0.0),
-    (0.0, 0.0, 0.15),
-    (0.10, -0.10, 0.0),
-    (0.10, 0.0, 0.10),
-    (0.0, -0.10, 0.10),
-    (0.08, -0.08, 0.08),
-    (0.12, 0.04, 0.05),
-)
-"""Moves of the right hand that are asked for, m: forward, left, up, in the heading
-frame of the pelvis."""
+TARGETS: list[list[float]] = grid(NAME)["targets"]
 CENTRE, RADIUS = np.array((0.08, -0.08, 0.06)), 0.06
 """Centre and radius of the circle, which is level, m."""
 MARGIN, REACH, CIRCLE = 40, 110, 300
@@ -163,7 +152,7 @@ def experiment(
     runner: Runner, seeds: tuple[int, ...] = (), *, steps: int = STEPS
 ) -> Findings:
     """All passes without randomness; the limited second one again for every seed."""
-    report = FindingsBuilder(NAME, "Hand targets", runner)
+    report = FindingsBuilder.begin(NAME, runner)
     robot = StandingRobot(runner, steps)
     first = robot.go(PASSES[0], np.eye(3))
     linear = linear_map(first.asked, first.reached)
@@ -178,26 +167,21 @@ def experiment(
         other = StandingRobot(runner, steps, seed)
         row = f"{LIMITED[1]}, seed {seed}"
         _add(report, row, other, other.go(LIMITED[1], inverse, LIMIT))
-    report.charts += _charts(robot, done)
+    _add_charts(report, robot, done)
     for title, one, plain in (
         ("forward, up, out and a circle", fourth.tour, robot.plain[1]),
         ("the hand 15 cm up", fourth.reaches[2], robot.plain[0]),
     ):
-        report.film(title, runner.record(one.run), runner.record(plain.run))
+        report.film(title, one.run, plain.run)
     still = 100 * np.median(np.linalg.norm(TARGETS, axis=1))
     gains, directions = np.linalg.svd(linear, compute_uv=False), runner.directions
     changes = directions.hand_maps[RIGHT] @ np.transpose(TARGETS)
     lengths = np.linalg.norm(changes, axis=0)
-    source = "standing" if directions.hand_standing else "all, not only standing,"
     return report.findings(
-        f"For these targets the hand map, computed from {source} contexts, asks for "
-        f"skill changes {lengths.min():.0f} to {lengths.max():.0f} long, where other "
-        f"experiments use 1 to 3; of a metre the first pass gives {gains.min():.2f} to "
-        f"{gains.max():.2f}, by direction. The limited rows, which the paper does not "
-        f"have, cut changes to {LIMIT:g} and damp the inverse by {DAMPING:g}; both were"
-        " chosen on these targets, out of four pairs. A hand that did not move at all "
-        f"would be {still:.0f} cm off in the median. The paper does not state its "
-        "targets. A hand is the wrist yaw link in the heading frame of the pelvis."
+        source="standing" if directions.hand_standing else "all, not only standing,",
+        **{"shortest": lengths.min(), "longest": lengths.max()},
+        **{"least": gains.min(), "most": gains.max(), "still": still},
+        **{"limit": LIMIT, "damping": DAMPING},
     )
 
 
@@ -213,20 +197,17 @@ def _add(report: FindingsBuilder, row: str, robot: StandingRobot, done: Pass) ->
         report.add(row, metric, float(value), unit, count, robot.seed)
 
 
-def _charts(robot: StandingRobot, done: dict[str, Pass]) -> list[Chart]:
+def _add_charts(
+    report: FindingsBuilder, robot: StandingRobot, done: dict[str, Pass]
+) -> None:
     """The circle from above, and the hand over time along each axis."""
     paths = {"target": robot.path} | {row: one.traced for row, one in done.items()}
     circle = [
         Series.of(name, -path[robot.circle, 1], path[robot.circle, 0])
         for name, path in paths.items()
     ]
-    title = "A circle, from above"
-    charts = [Chart(title, "path", "right, m", "forward, m", tuple(circle))]
+    report.chart("circle", circle)
     seconds = np.arange(0, len(robot.path), 5) / g1.CONTROL_HZ
-    for axis, name in enumerate(("forward", "left", "up")):
-        series = [
-            Series.of(row, seconds, path[::5, axis]) for row, path in paths.items()
-        ]
-        title = f"The hand over the tour: {name}"
-        charts.append(Chart(title, "line", "time, s", f"{name}, m", tuple(series)))
-    return charts
+    for i, axis in enumerate(("forward", "left", "up")):
+        series = [Series.of(row, seconds, path[::5, i]) for row, path in paths.items()]
+        report.chart("tour", series, axis=axis)

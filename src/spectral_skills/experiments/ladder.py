@@ -6,7 +6,7 @@ encoded again, is from the corpus, and how many windows of the corpus move like 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -14,15 +14,15 @@ from spectral_skills.control.batch import Executed, Runner
 from spectral_skills.control.schedules import RAMP_STEPS, Knob, schedule
 from spectral_skills.experiments.effects import headings, measure
 from spectral_skills.experiments.findings import (
-    Chart,
     Findings,
     FindingsBuilder,
     Series,
+    grid,
 )
 from spectral_skills.experiments.neighbours import (
     Neighbours,
-    arm_and_turn,
-    maps,
+    add_arm_and_turn,
+    add_maps,
     stood,
     trail,
 )
@@ -38,42 +38,23 @@ from spectral_skills.spectral.support import (
 
 NAME = "ladder"
 STEPS = 1000
-RELEASE = 850
-AMPLITUDES = {"+ right arm": 2.0, "+ turn": 1.2, "+ clearance": 1.2}
-"""Amplitudes of the paper, by the stage that they begin."""
-BEGINS = {"+ right arm": 200, "+ turn": 400, "+ clearance": 600, "released": RELEASE}
-"""Steps of the paper at which the stages begin."""
 STEADY = 2 * RAMP_STEPS
 """Number of steps after a change that belong to no stage."""
-STAGES: dict[str, slice] = {
-    "base": slice(STEADY, 200),
-    "+ right arm": slice(200 + STEADY, 400),
-    "+ turn": slice(400 + STEADY, 600),
-    "+ clearance": slice(600 + STEADY, RELEASE),
-    "released": slice(RELEASE + STEADY, STEPS),
-}
-STEERED: dict[str, tuple[str, ...]] = {
-    "base": (),
-    "+ right arm": ("right_shoulder_pitch",),
-    "+ turn": ("right_shoulder_pitch", "yaw_rate"),
-    "+ clearance": ("right_shoulder_pitch", "yaw_rate", "left_apex", "right_apex"),
-}
-"""Attributes of the support that have been steered so far."""
-MEASURES: dict[str, str] = {
-    "speed": "m/s",
-    "yaw rate": "deg/s",
-    "right shoulder pitch": "rad",
-    "left apex": "cm",
-    "right apex": "cm",
-    "distance": "",
-}
+BEGINS = {name: first for name, (first, _) in grid(NAME)["stages"].items() if first}
+"""Steps at which something changes."""
+RELEASE = BEGINS["released"]
+STAGES = {n: slice(a + STEADY, b) for n, (a, b) in grid(NAME)["stages"].items()}
+"""Steady steps of each stage."""
+AMPLITUDES: dict[str, float] = grid(NAME)["amplitudes"]
+STEERED: dict[str, list[str]] = grid(NAME)["steered"]
+MEASURES: dict[str, str] = grid(NAME)["measures"]
 _CURVES = {
-    "speed": ("speed (m/s)", ("speed",), 1.0),
-    "yaw rate": ("yaw rate (deg/s)", ("heading",), 1.0),
-    "right shoulder": ("right shoulder pitch (rad)", ("right_shoulder_pitch",), 1.0),
-    "swing apex": ("apex (cm)", ("left_apex", "right_apex"), 100.0),
+    "speed": (("speed",), 1.0),
+    "yaw_rate": (("heading",), 1.0),
+    "shoulder": (("right_shoulder_pitch",), 1.0),
+    "apex": (("left_apex", "right_apex"), 100.0),
 }
-"""Charts over time: label, measures, and the factor from a measure's unit."""
+"""Charts over time: their measures, and the factor from a measure's unit."""
 _LIFT = {"left_apex": 1, "right_apex": 1}
 _NOUNS = {"backward": "backward walk"}
 _EVERY = 10
@@ -138,14 +119,14 @@ def experiment(
 ) -> Findings:
     """The ladder on every base: once without randomness, and once per seed."""
     near = Neighbours.build(runner.encoder, corpus)
-    report = FindingsBuilder(NAME, "One direction after the other", runner, near.corpus)
+    report = FindingsBuilder.begin(NAME, runner, near.corpus)
     directions, turned = runner.directions, knobs(runner.directions)
     change = schedule(turned, STEPS, directions.names) @ directions.vectors
     axes = np.stack([runner.direction(str(knob.direction)) for knob in turned[:2]])
     spread = leave_one_clip_out(near.skills, near.clips, _SPREAD)
     report.add("corpus", "distance, median", spread.median, n=spread.n)
     report.add("corpus", "distance, 90th percentile", spread.p90, n=spread.n)
-    spaces, over_time, trails, unsteered = [], [], {}, {}
+    trails, runs_of = {}, {}
     both: list[tuple[Found, Found]] = []
     for name in bases:
         base, noun = runner.base(name, STEPS), _NOUNS.get(name, name)
@@ -165,15 +146,28 @@ def experiment(
         for stage in STAGES:
             add_stage(report, f"{name}: {stage}", stage, found, without)
             add_seeds(report, f"{name}: {stage}", stage, by_seed)
-        over_time += charts(noun, plain, alone, near)
-        spaces.append(arm_and_turn(noun, near, axes, alone, STAGES))
-        trails[name], unsteered[name] = trail(near, alone, STAGES), plain
+        trails[name], runs_of[name] = trail(near, alone, STAGES), (plain, alone)
         both.append((found, without))
-        kept = runner.record(alone.run), runner.record(plain.run)
-        report.film(f"The ladder on the {noun}", *kept)
-    report.charts += [*maps(near, trails), *spaces, turned_away(unsteered), *over_time]
-    clearance = turned[2].direction
-    return report.findings(_note(both, len(near.windows.values), str(clearance)))
+        report.film(f"The ladder on the {noun}", alone.run, plain.run)
+    add_maps(report, near, trails)
+    for name, (_, alone) in runs_of.items():
+        add_arm_and_turn(report, _NOUNS.get(name, name), near, axes, alone, STAGES)
+    add_headings(report, {name: plain for name, (plain, _) in runs_of.items()})
+    for name, pair in runs_of.items():
+        add_charts(report, _NOUNS.get(name, name), *pair, near)
+    pairs = [(f, b, f, a) for f, _ in both for a, b in pairwise(STEERED)]
+    rises = [_above(*one) for one in pairs if one[1] in one[0]]
+    pairs = [(f, s, u, s) for f, u in both for s in [*STEERED][1:]]
+    above = [_above(*one) for one in pairs if one[1] in one[0] and one[3] in one[2]]
+    return report.findings(
+        **{"rises": sum(rises), "added": len(rises), "above": sum(above)},
+        **{"stages": len(above), "windows": len(near.windows.values)},
+        clearance=turned[2].direction,
+    )
+
+
+def _above(one: Found, stage: str, other: Found, before: str) -> bool:
+    return one[stage].values["distance"] > other[before].values["distance"]
 
 
 def add_stage(
@@ -209,78 +203,37 @@ def add_seeds(
             report.add(row, metric, one.support, "windows", 1, seed)
 
 
-def _note(both: Sequence[tuple[Found, Found]], windows: int, clearance: str) -> str:
-    names = [*STEERED]
-
-    def above(one: Found, stage: str, other: Found, before: str) -> bool | None:
-        if stage not in one or before not in other:
-            return None
-        return one[stage].values["distance"] > other[before].values["distance"]
-
-    rises = [above(f, b, f, a) for f, _ in both for a, b in pairwise(names)]
-    more = [above(f, s, u, s) for f, u in both for s in names[1:]]
-    rises, more = ([x for x in some if x is not None] for some in (rises, more))
-    return (
-        f"Without randomness, the distance to the corpus rises with {sum(rises)} of "
-        f"{len(rises)} added directions, but that of the unsteered run wanders too: "
-        f"steered is above it in {sum(more)} of {len(more)} stages. "
-        f"Support counts {windows:,} windows, the paper's 1,697,723; its "
-        f"tolerances are ours. Clearance is {clearance}, the direction that was "
-        "measured to lift both feet most on the walk. A run counts in a stage only if "
-        "it stands through it. Unsteered robots drift in heading and, with a seed, may "
-        "fall by themselves, so both are shown beside."
-    )
-
-
-def charts(
-    base: str, plain: Executed, steered: Executed, near: Neighbours
-) -> list[Chart]:
+def add_charts(
+    report: FindingsBuilder,
+    base: str,
+    plain: Executed,
+    steered: Executed,
+    near: Neighbours,
+) -> None:
     """Measures, distance, path and drift of a base over time, up to a fall."""
     runs = {"steered": steered, "unsteered": plain}
     runs = {name: one.rows[: one.fell_at] for name, one in runs.items()}
     kept = {name: rows for name, rows in runs.items() if len(rows) > 2 * FPS}
     time = {name: over_time(rows) for name, rows in kept.items()}
-    drawn: list[tuple[str, str, list[Series], str]] = []
-    for title, (label, measures, scale) in _CURVES.items():
-        series = [
-            _series(
-                name if len(measures) == 1 else f"{name}, {one.split('_')[0]}",
-                time[name][0],
-                scale * time[name][1][one],
-                marked=one == measures[0],
-            )
-            for name in kept
-            for one in measures
-        ]
-        drawn.append((title, label, series, ""))
-    near_s = {
-        n: smoothed(near.distances(r), -near.encoder.first) for n, r in kept.items()
-    }
-    series = [_series(name, *points) for name, points in near_s.items()]
-    note = (
-        "From the skill of the executed motion to the nearest of the corpus; mean over "
-        "a second."
-    )
-    drawn.append(("distance to the corpus", "distance", series, note))
-    wanted = plain.run.base.rows
-    away = [_series(n, *_every(distance_away(r, wanted))) for n, r in kept.items()]
-    note = (
-        "From where the base's motion has its root at the same time. Skills are played "
-        "open loop: nothing leads the robot back."
-    )
-    drawn.append(("drift from the base's motion", "distance (m)", away, note))
-    found = [
-        Chart(f"Ladder on the {base}: {title}", "line", "time (s)", y, tuple(ss), text)
-        for title, y, ss, text in drawn
-    ]
+    for chart, (measures, scale) in _CURVES.items():
+        series = []
+        for name, one in product(kept, measures):
+            label = name if len(measures) == 1 else f"{name}, {one.split('_')[0]}"
+            steps, found = time[name]
+            marked = one == measures[0]
+            series.append(_series(label, steps, scale * found[one], marked))
+        report.chart(chart, series, base=base)
+    first, wanted = -near.encoder.first, plain.run.base.rows
+    series = [_series(n, *smoothed(near.distances(r), first)) for n, r in kept.items()]
+    report.chart("distance", series, base=base)
     paths = [_path(name, rows) for name, rows in kept.items()]
     paths.append(replace(_path("the base's motion", wanted), role="behind"))
-    title = f"Ladder on the {base}: path from above"
-    found.insert(-1, Chart(title, "path", "x (m)", "y (m)", tuple(paths)))
-    return found
+    report.chart("path", paths, base=base)
+    away = [_series(n, *_every(distance_away(r, wanted))) for n, r in kept.items()]
+    report.chart("drift", away, base=base)
 
 
-def turned_away(plain: Mapping[str, Executed]) -> Chart:
+def add_headings(report: FindingsBuilder, plain: Mapping[str, Executed]) -> None:
     """How far unsteered runs turn away from their bases' headings, up to a fall."""
     series = []
     for name, one in plain.items():
@@ -288,9 +241,7 @@ def turned_away(plain: Mapping[str, Executed]) -> Chart:
         count = min(len(rows), len(wanted))
         turned = headings(rows[:count]) - headings(wanted[:count])
         series.append(_series(name, *_every(np.degrees(turned - turned[0]))))
-    note = "Of the robot's pelvis, beyond that of the motion whose skills it was given."
-    title, labels = "Drift of the heading, unsteered", ("time (s)", "heading (deg)")
-    return Chart(title, "line", *labels, tuple(series), note)
+    report.chart("heading", series)
 
 
 def distance_away(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:

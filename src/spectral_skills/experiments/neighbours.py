@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills.control.batch import Executed
-from spectral_skills.experiments.findings import Chart, Role, Series
+from spectral_skills.experiments.findings import FindingsBuilder, Role, Series
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinds import OTHER, kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
@@ -106,7 +106,9 @@ def trail(near: Neighbours, executed: Executed, stages: Stages) -> Trail:
     }
 
 
-def maps(near: Neighbours, trails: Mapping[str, Trail]) -> list[Chart]:
+def add_maps(
+    report: FindingsBuilder, near: Neighbours, trails: Mapping[str, Trail]
+) -> None:
     """All clips, with the trail of every base, and the part around the walk's."""
     clips, means = SkillBank(near.skills, near.clips, near.times).clip_means()
     some = torch.randperm(len(clips), generator=torch.Generator().manual_seed(0))
@@ -124,21 +126,12 @@ def maps(near: Neighbours, trails: Mapping[str, Trail]) -> list[Chart]:
         _points(f"ladder on the {name}", way.numpy(), (name,), "trail")
         for name, way in ways.items()
     ]
-    drawn = "." if len(some) == len(clips) else f", drawn from {len(clips):,}."
-    note = (
-        f"Each dot is the mean skill of one of {len(some):,} clips and mirror images"
-        f"{drawn} Like skills lie together (t-SNE); distances between groups mean "
-        "nothing. A ladder joins its stages: each is the mean skill of what the robot "
-        "did, put in the middle of the clips nearest to it."
-    )
-    title = "Clips of the corpus, and where the ladder leads"
-    found = [Chart(title, "map", "", "", (*dots, *lines), note)]
+    drawn = "" if len(some) == len(clips) else f", drawn from {len(clips):,}"
+    report.chart("map", (*dots, *lines), some=len(some), drawn=drawn)
     if _CORNER in ways:
         names = tuple(trails[_CORNER])
         line = _points("ladder", ways[_CORNER].numpy(), names, "trail")
-        title = f"The same map, enlarged around the ladder on the {_CORNER}"
-        found.append(Chart(title, "map", "", "", (*_around(dots, line), line)))
-    return found
+        report.chart("corner", (*_around(dots, line), line), base=_CORNER)
 
 
 def _by_kind(places: np.ndarray, kinds: np.ndarray) -> list[Series]:
@@ -165,9 +158,14 @@ def _around(groups: list[Series], line: Series) -> list[Series]:
     return found
 
 
-def arm_and_turn(
-    base: str, near: Neighbours, axes: np.ndarray, steered: Executed, stages: Stages
-) -> Chart:
+def add_arm_and_turn(
+    report: FindingsBuilder,
+    base: str,
+    near: Neighbours,
+    axes: np.ndarray,
+    steered: Executed,
+    stages: Stages,
+) -> None:
     """Skills along the directions (2, d) of arm and turn: windows of the corpus that
     move like the base, and the stages of a run, the first of which is unsteered."""
     first, given = next(iter(stages.values())), steered.run.skills
@@ -202,16 +200,9 @@ def arm_and_turn(
         for name, one in trails.items()
         if one
     ]
-    note = (
-        f"Dots are the mean skills of {int(like.sum()):,} windows of a second with the "
-        f"height and speed of the {base}; coloured where the right arm is raised "
-        f"{RAISED_RAD:g} rad or the turn {TURNED_DEG_S:g} deg/s beyond the base's. "
-        f"Windows with both: {int((like & raises & turns).sum()):,}. Lines join the "
-        "stages of the ladder. Zero is the base's own skill."
-    )
-    title = f"Ladder on the {base}: skills along arm and turn"
-    labels = "along the right arm direction", "along the turn direction"
-    return Chart(title, "scatter", *labels, (*dots, *ways), note)
+    counts = {"like": int(like.sum()), "both": int((like & raises & turns).sum())}
+    limits = {"raised": RAISED_RAD, "turned": TURNED_DEG_S}
+    report.chart("arm_and_turn", (*dots, *ways), base=base, **counts, **limits)
 
 
 def _points(

@@ -17,10 +17,10 @@ from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.schedules import standard
 from spectral_skills.experiments.effects import effect, hold
 from spectral_skills.experiments.findings import (
-    Chart,
     Findings,
     FindingsBuilder,
     Series,
+    grid,
 )
 from spectral_skills.experiments.token_directions import (
     Described,
@@ -71,13 +71,7 @@ class Target:
         return np.mean(shares, axis=0)
 
 
-_SPREAD = {"left_shoulder_roll": 0.6, "right_shoulder_roll": -0.6}
-TARGETS = (
-    Target("right arm", "right_arm", {"right_shoulder_pitch": -1.0}),
-    Target("spread", "spread", _SPREAD),
-    Target("speed", "speed", {"speed": 0.3}),
-    Target("turn", "turn", {"heading": 90.0}),
-)
+TARGETS = tuple(Target(name, **how) for name, how in grid(NAME)["targets"].items())
 Vectors = dict[str, np.ndarray]
 """Directions by name, as long as an amplitude of 1."""
 Options = dict[Target, Vectors]
@@ -252,7 +246,7 @@ def experiment(
     `tokens` is a tracker of FSQ tokens, judged against its own unsteered runs.
     """
     corpus, first = corpus or Corpus.open(embedded_corpus()), amplitudes[0]
-    report = FindingsBuilder(NAME, "How often a goal is reached", runner, corpus.hash)
+    report = FindingsBuilder.begin(NAME, runner, corpus.hash)
     trials = Trials(runner, bases, steps)
     directed = {t: (t.name, runner.direction(t.direction)) for t in TARGETS}
     rows = {DIRECTED: trials.steered(directed, amplitudes)}
@@ -272,7 +266,7 @@ def experiment(
     rows |= {way: trials.steered(one, [first]) for way, one in chosen.items()}
     rows[FORCED] = trials.forced(rows[DIRECTED])
     _add_rows(report, rows, runner)
-    note = _note(runner, rows, chosen)
+    best, about = [_names(chosen[way]) for way in (SPECTRAL, PCA)], ""
     if tokens is not None:
         theirs, found = Trials(tokens, bases, steps), describe(tokens.encoder, corpus)
         unit = found.spread / skills.spread
@@ -284,21 +278,29 @@ def experiment(
         more = {way: theirs.steered(one, [first]) for way, one in chosen.items()}
         _add_rows(report, more, tokens)
         falls = sum(not one.stands for one in theirs.plain.values())
-        note += (
-            f" The FSQ rows are of a tracker of tokens ({falls} of {len(theirs.plain)} "
-            f"of its unsteered runs fall). Its space is {unit:.2f} times as wide as "
-            f"ours, and amplitudes there are {unit:.2f} times as large; steered tokens "
-            f"are not rounded to a token again. Chosen: {_names(chosen[FSQ_PCA])}."
+        about = report.text(
+            "tokens",
+            **{"falls": falls, "bases": len(theirs.plain), "unit": unit},
+            chosen=_names(chosen[FSQ_PCA]),
         )
         rows |= more
-    report.charts += [_bars(rows), _reached([*rows[DIRECTED], *rows[MORE]])]
+    _add_charts(report, rows)
     # A film of the largest amplitude of each target on the first base.
     base = trials.bases[0]
     runs = [(t.target, t.executed.run) for t in rows[DIRECTED]]
     for run in {t: run for t, run in runs if run.base is base}.values():
-        kept = runner.record(run), runner.record(trials.plain[base.name].run)
-        report.film(f"{base.name}, {run.name}", *kept)
-    return report.findings(note)
+        report.film(f"{base.name}, {run.name}", run, trials.plain[base.name].run)
+    of, more = rows[DIRECTED], rows[MORE]
+    failures = [t.verdict.failure for t in of if t.verdict.failure]
+    counts = [f"{one} ({failures.count(one)})" for one in sorted(set(failures))]
+    return report.findings(
+        **{"runs": len(of), "passed": _passed(of), "slow": SLOW, "tokens": about},
+        **{"more": len(more), "more_passed": _passed(more), "base": base.name},
+        **{"noticed": NOTICED["speed"], "kind": runner.encoder.config.bottleneck.kind},
+        failures=", ".join(counts) or "none",
+        amplitudes=" and ".join(f"{a:g}" for a in sorted({t.amplitude for t in more})),
+        chosen=", ".join(best),
+    )
 
 
 def _add_rows(
@@ -316,46 +318,20 @@ def _passed(trials: list[Trial]) -> int:
     return sum(t.verdict.passes for t in trials)
 
 
-def _bars(rows: dict[str, list[Trial]]) -> Chart:
-    names = [t.name for t in TARGETS]
-    series = []
+def _add_charts(report: FindingsBuilder, rows: dict[str, list[Trial]]) -> None:
+    names, bars, points = [t.name for t in TARGETS], [], []
     for row, trials in rows.items():
         parts = [[t for t in trials if t.target is target] for target in TARGETS]
         if all(parts):
             shares = [100.0 * _passed(part) / len(part) for part in parts]
-            series.append(Series.of(row, range(len(names)), shares, names))
-    return Chart("Runs that pass", "bar", "target", "passing runs, %", tuple(series))
-
-
-def _reached(trials: list[Trial]) -> Chart:
-    series = []
+            bars.append(Series.of(row, range(len(names)), shares, names))
     for target in TARGETS:
-        of = [t for t in trials if t.target is target]
+        of = [t for t in rows[DIRECTED] + rows[MORE] if t.target is target]
         marks = [t.executed.run.base.name if t.executed.stands else "fall" for t in of]
         x, y = [t.amplitude for t in of], [100.0 * t.verdict.share for t in of]
-        series.append(Series.of(target.name, x, y, marks))
-    note = f"From {100 * ENOUGH:.0f} % on a run passes if nothing else has changed."
-    title, axes = "What target directions reach", ("amplitude", "of the goal, %")
-    return Chart(title, "scatter", *axes, tuple(series), note)
-
-
-def _note(
-    runner: Runner, rows: dict[str, list[Trial]], chosen: dict[str, Chosen]
-) -> str:
-    trials, more = rows[DIRECTED], rows[MORE]
-    failures = [t.verdict.failure for t in trials if t.verdict.failure]
-    why = ", ".join(f"{one} ({failures.count(one)})" for one in sorted(set(failures)))
-    amplitudes = " and ".join(f"{a:g}" for a in sorted({t.amplitude for t in more}))
-    best = ", ".join(_names(chosen[way]) for way in (SPECTRAL, PCA))
-    return (
-        f"Of {len(trials)} target-directed runs {_passed(trials)} pass (paper: 28 of "
-        f"45, five of them in a second simulator); failures: {why or 'none'}. At "
-        f"a={amplitudes}, which the paper has not, {_passed(more)} of {len(more)} "
-        f"pass. Speed is forward speed; on a base slower than {SLOW} m/s it may change "
-        f"by {NOTICED['speed']} m/s. The paper's PCA and ridge are of SONIC's tokens, "
-        f"ours of our own skills ({runner.encoder.config.bottleneck.kind}). Chosen on "
-        f"{trials[0].executed.run.base.name}: {best}."
-    )
+        points.append(Series.of(target.name, x, y, marks))
+    report.chart("passing", bars)
+    report.chart("reached", points, enough=100 * ENOUGH)
 
 
 def _names(chosen: Chosen) -> str:

@@ -14,10 +14,10 @@ from spectral_skills.control.schedules import MARGIN_STEPS, RAMP_STEPS, Knob
 from spectral_skills.experiments.catalogue import attempt, outcome
 from spectral_skills.experiments.effects import effect, measure
 from spectral_skills.experiments.findings import (
-    Chart,
     Findings,
     FindingsBuilder,
     Series,
+    grid,
     paper,
 )
 from spectral_skills.motion.synthetic.bases import BASES
@@ -25,17 +25,8 @@ from spectral_skills.tracking.randomization import RandomizationConfig
 
 NAME = "transfer"
 AMPLITUDE = 2.0
-ARMS = (
-    *("left_arm_1", "left_arm_2", "right_arm_1", "right_arm_2"),
-    *("left_arm", "right_arm", "spread"),
-)
-DIRECTIONS = (
-    *ARMS,
-    *("left_leg_1", "right_leg_1", "speed", "turn", "stance_height", "foot_clearance"),
-    *("s01", "s02", "s03", "s04", "s05", "s06"),
-)
-"""Names of 19 directions: limbs, targets, and the first of the spectrum. The paper has
-19 too, but does not list them."""
+ARMS: list[str] = grid(NAME)["arms"]
+DIRECTIONS: list[str] = ARMS + grid(NAME)["others"]
 BOTH = "both signs"
 SIGNS = {BOTH: 2, "one sign": 1, "weak": 0, "falls": 0}
 """Number of signs that work, by outcome."""
@@ -54,7 +45,7 @@ def experiment(
     steps: int = 400,
 ) -> Findings:
     """Every direction on every base without randomness; pushes once per seed."""
-    report = FindingsBuilder(NAME, "On other bases, and under pushes", runner)
+    report = FindingsBuilder.begin(NAME, runner)
     found: dict[str, dict[str, str]] = {}
     for name in bases:
         base = runner.base(name, steps)
@@ -69,8 +60,7 @@ def experiment(
             report.add(name, one, counts.count(one), "directions", len(directions))
         report.add(name, "runs that fell", signs.count(None), n=len(signs))
         if len(report.films) < 3:
-            kept = runner.record(runs[1]), runner.record(plain.run)
-            report.film(f"{runs[1].name} on the {name}", *kept)
+            report.film(f"{runs[1].name} on the {name}", runs[1], runs[0])
     everywhere = [d for d in directions if all(found[b][d] == BOTH for b in bases)]
     for suffix, some in (("", directions), (", arms", ARMS)):
         works = sum(name in some for name in everywhere)
@@ -80,19 +70,13 @@ def experiment(
         for name, one in found.items():
             metric = f"signs that work on {name}"
             report.add(direction, metric, SIGNS[one[direction]])
-    report.charts += _charts(found)
-    push_walks(report, runner, seeds)
-    return report.findings(
-        f"Of {len(directions)} directions these work in both signs on all bases: "
-        f"{', '.join(everywhere) or 'none'}. A sign works if the robot stands and "
-        "something noticeable changes; both do if their effects are opposed. The paper "
-        "gives no numbers for its rule and does not list its directions, so ours are "
-        "other ones. Pushes come between 4 and 5.8 s; runs last 7 s instead of 6, so "
-        "that a fall after the last push would be seen, and are steered to their end."
-    )
+    _add_charts(report, found)
+    push_walks(report, seeds)
+    listed = ", ".join(everywhere) or "none"
+    return report.findings(count=len(directions), everywhere=listed)
 
 
-def _charts(found: dict[str, dict[str, str]]) -> list[Chart]:
+def _add_charts(report: FindingsBuilder, found: dict[str, dict[str, str]]) -> None:
     """Outcomes by base beside the paper's, and signs that work by direction."""
     names = [*found]
     counted = []
@@ -107,10 +91,8 @@ def _charts(found: dict[str, dict[str, str]]) -> list[Chart]:
         Series.of(name, range(len(one)), (SIGNS[kind] for kind in one.values()), one)
         for name, one in found.items()
     ]
-    return [
-        Chart("Directions that work", "bar", "", "directions", tuple(counted)),
-        Chart("What works where", "bar", "", "signs that work", tuple(each)),
-    ]
+    report.chart("counted", counted)
+    report.chart("each", each)
 
 
 def draw_push(seed: int) -> tuple[int, np.ndarray]:
@@ -122,11 +104,11 @@ def draw_push(seed: int) -> tuple[int, np.ndarray]:
     )
 
 
-def push_walks(report: FindingsBuilder, runner: Runner, seeds: tuple[int, ...]) -> None:
+def push_walks(report: FindingsBuilder, seeds: tuple[int, ...]) -> None:
     """Falls and speeds of pushed walks, with the right arm raised and without."""
     if not seeds:
         return
-    base = runner.base("walk", PUSHED_STEPS)
+    runner, base = report.runner, report.runner.base("walk", PUSHED_STEPS)
     curve = Knob(0, 1.0, MARGIN_STEPS).curve(PUSHED_STEPS)
     change = runner.direction("right_arm_1", PUSHED_AMPLITUDE)
     runs = []
@@ -148,7 +130,5 @@ def push_walks(report: FindingsBuilder, runner: Runner, seeds: tuple[int, ...]) 
             value, n = of(speeds.values()), len(speeds)
             report.add(row, f"speed, {how}", value, "m/s", n)
         series.append(Series.of(name, speeds, speeds.values()))
-    axes = "bar", "seed", "speed (m/s)"
-    report.charts.append(Chart("Pushed walks", *axes, tuple(series)))
-    kept = runner.record(runs[0]), runner.record(runs[1])
-    report.film("A push on the walk", *kept)
+    report.chart("pushed", series)
+    report.film("A push on the walk", runs[0], runs[1])

@@ -21,10 +21,10 @@ from spectral_skills.control.schedules import standard
 from spectral_skills.experiments import effects
 from spectral_skills.experiments.effects import UNITS, hold
 from spectral_skills.experiments.findings import (
-    Chart,
     Findings,
     FindingsBuilder,
     Series,
+    grid,
 )
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import Kinematics
@@ -40,26 +40,18 @@ GOAL = 80.0
 _FILMS = 3
 Pair = tuple[str, str]
 """Base and added factor."""
-_TABLE = {
-    "jog": "turn arc high crouch raise spread reach reach_up wave punch carry",
-    "backward": "high raise spread reach_up wave",
-    "sideways": "high crouch spread reach_up wave punch",
-    "turn": "crouch raise spread reach_up wave",
-    "arc": "raise spread reach_up wave punch",
-    "high": "turn arc crouch raise spread reach reach_up wave punch",
-    "crouch": "raise spread reach_up wave punch",
-    "squat": "raise spread reach_up wave punch",
-    "bow": "raise spread reach reach_up wave punch carry",
-}
-PAIRS = tuple((base, added) for base in _TABLE for added in _TABLE[base].split())
-"""Pairs that the corpus leaves out."""
+PAIRS: tuple[Pair, ...] = tuple(
+    (base, added)
+    for base, factors in grid(NAME)["pairs"].items()
+    for added in factors.split()
+)
 
 
 @dataclass(frozen=True)
 class Added:
     """How a factor is added, and when it counts as present."""
 
-    knobs: tuple[Mapping[str, float], ...]
+    knobs: list[Mapping[str, float]]
     """Choices of directions, each with its factor of the amplitude; hands are moved by
     the hand maps."""
     least: Mapping[str, float]
@@ -68,38 +60,8 @@ class Added:
     """Whether the amplitude goes up and down."""
 
 
-_RIGHT, _BOTH = {"right_arm_1": 1}, {"left_arm_1": 1, "right_arm_1": 1}
-_HAND, _HANDS = {"right_hand_x": 1}, {"left_hand_x": 1, "right_hand_x": 1}
-_KNEES = {"left_leg_1": 1, "right_leg_1": 1}
-_WAVED = {"right_shoulder_pitch": -0.2, "right_shoulder_beat": 0.15}
-_SPREAD = {"left_shoulder_roll": 0.2, "right_shoulder_roll": -0.2}
-_CARRIED = {"left_hand_x": 0.08, "right_hand_x": 0.08}
-_STEPPED = {"left_apex": 0.03, "right_apex": 0.03}
-ADDED: dict[str, Added] = {
-    "raise": Added((_RIGHT,), {"right_shoulder_pitch": -0.4}),
-    "spread": Added(({"spread": 1},), _SPREAD),
-    "reach": Added((_HAND, _RIGHT), {"right_hand_x": 0.1}),
-    "reach_up": Added(({"right_hand_z": 1}, _RIGHT), {"right_hand_z": 0.15}),
-    "carry": Added((_HANDS, _BOTH), _CARRIED),
-    "wave": Added((_RIGHT,), _WAVED, beats=True),
-    "punch": Added((_HAND, _RIGHT), {"right_hand_beat": 0.05}, beats=True),
-    "turn": Added(({"turn": 1},), {"heading": 45.0}),
-    "arc": Added(({"turn": -1},), {"heading": -45.0}),
-    "high": Added(({"foot_clearance": 1}, _KNEES), _STEPPED),
-    # The direction's own goal is a lower root.
-    "crouch": Added(({"stance_height": 1},), {"root_height": -0.03}),
-}
-"""Factors that can be added. A turn goes to the left, an arc to the right."""
-KEPT = {
-    **dict.fromkeys(("jog", "backward"), "forward_speed"),
-    "sideways": "sideways_speed",
-    **dict.fromkeys(("turn", "arc"), "heading"),
-    "high": "apex",
-    "crouch": "lowness",
-    "squat": "root_range",
-    "bow": "lean_range",
-}
-"""Measure that a base is known by; it must keep a share of it."""
+ADDED = {name: Added(**rule) for name, rule in grid(NAME)["added"].items()}
+KEPT: dict[str, str] = grid(NAME)["kept"]
 KEPT_SHARE = 0.6
 SPEED_SHARE, SPEED_SLACK = 0.3, 0.15
 """The base's speed, m/s, may change by this share of it or by this much."""
@@ -310,8 +272,7 @@ def experiment(
     if clips is None:
         opened = Corpus.open(embedded_corpus())
         names, corpus = opened.names, opened.hash
-    title = "Pairs that the corpus leaves out"
-    report = FindingsBuilder(NAME, title, runner, corpus)
+    report = FindingsBuilder.begin(NAME, runner, corpus)
     tried = attempt(runner, pairs, steps, None)
     best, first = _bests(tried), _bests(tried, choices=1)
     _add_summary(report, tried, best, first)
@@ -323,16 +284,21 @@ def experiment(
         report.add(row, "success", share, "%", len(pairs), seed)
     for one in best:
         _add_pair(report, one, holding[one.pair])
-    report.charts.append(_chart(best))
+    _add_chart(report, best)
     # Films of the strongest success of each added factor, the strongest factors first.
     good = [one for one in best if one.verdict.success]
     films: dict[str, Try] = {}
     for one in sorted(good, key=lambda one: -one.verdict.share):
         films.setdefault(one.pair[1], one)
     for one in list(films.values())[:_FILMS]:
-        kept = runner.record(one.run.run), runner.record(one.plain.run)
-        report.film(one.name, *kept)
-    return report.findings(_note(best, _share(first), sum(holding.values())))
+        report.film(one.name, one.run.run, one.plain.run)
+    done = sum(one.verdict.success for one in best)
+    return report.findings(
+        **{"clips": sum(holding.values()), "done": done, "count": len(best)},
+        **{"share": _share(best), "goal": GOAL, "first": _share(first)},
+        amplitudes=" and ".join(f"{a:g}" for a in AMPLITUDES),
+        reasons=_reasons(best),
+    )
 
 
 def _add_summary(
@@ -378,7 +344,7 @@ def _add_pair(report: FindingsBuilder, one: Try, clips: int) -> None:
             report.add(one.name, metric, one.changes[name], MORE_UNITS[name])
 
 
-def _chart(best: Sequence[Try]) -> Chart:
+def _add_chart(report: FindingsBuilder, best: Sequence[Try]) -> None:
     """Bars of the effect, as a multiple of what was asked for."""
     series = []
     for name, success in (("succeeds", True), ("does not", False)):
@@ -387,26 +353,11 @@ def _chart(best: Sequence[Try]) -> Chart:
             shares = [one.verdict.share for one in some.values()]
             labels = [one.name for one in some.values()]
             series.append(Series.of(name, some, shares, labels))
-    return Chart(
-        "Effect of the added factor on each base",
-        *("bar", "pair", "change, as a multiple of the least that counts"),
-        tuple(series),
-        "A bar above 1 shows the factor; it counts only if the base goes on beside it.",
-    )
+    report.chart("effect", series)
 
 
-def _note(best: Sequence[Try], first: float, clips: int) -> str:
-    done = sum(one.verdict.success for one in best)
-    amplitudes = " and ".join(f"{a:g}" for a in AMPLITUDES)
-    parts = [
-        f"The paper has no such experiment. {clips} clips of the embedded corpus hold "
-        f"both factors of a pair; {done} of {len(best)} pairs succeed "
-        f"({_share(best):.0f} %, goal {GOAL:g} %), {first:.0f} % with the first choice "
-        f"of knobs alone. Bases, amplitudes ({amplitudes}) and least changes were set "
-        "before the first run; second choices of knobs (arm and leg directions instead "
-        "of hand maps and foot clearance) were added after it. The pairs are unseen "
-        "only by controllers that were trained on the embedded corpus."
-    ]
+def _reasons(best: Sequence[Try]) -> str:
+    """Sentences that list the pairs that fail, by reason."""
 
     def why(one: Try) -> str:
         if not one.run.stands:
@@ -416,7 +367,8 @@ def _note(best: Sequence[Try], first: float, clips: int) -> str:
         weak = one.verdict.stands and one.verdict.share < 1
         return "The added factor is too weak" if weak else ""
 
+    found = ""
     for reason in ("Falls", "The base does not go on", "The added factor is too weak"):
         if names := [one.name for one in best if why(one) == reason]:
-            parts.append(f"{reason}: {', '.join(names)}.")
-    return " ".join(parts)
+            found += f" {reason}: {', '.join(names)}."
+    return found
