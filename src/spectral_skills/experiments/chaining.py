@@ -338,8 +338,8 @@ def add_charts(
             means = [(s, *_mean(some, what)) for s, some in _by_switch(runs).items()]
             points = [(switch, mean) for switch, mean, n in means if n]
             if points:
-                axes = zip(*points, strict=True)
-                lines.append(Series.of(start + _METRICS[what], *axes))
+                x, y = zip(*points, strict=True)
+                lines.append(Series.of(start + _METRICS[what], x, y))
         groups = _by_skills(runs)
         shares = [100.0 * _falls(some) / len(some) for some in groups.values()]
         bars.append(Series.of(start + "falls", groups, shares))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
@@ -55,7 +55,7 @@ class Series:
         role: Role = "",
     ) -> "Series":
         """A series of arrays or other iterables of numbers."""
-        points = (tuple(float(value) for value in axis) for axis in (x, y))
+        points = tuple(map(float, x)), tuple(map(float, y))
         return cls(name, *points, tuple(marks), role)
 
 
@@ -151,7 +151,8 @@ class FindingsBuilder:
 
     experiment: str
     title: str
-    runner: "Runner | MeasuredWith"
+    runner: Any
+    """The `Runner` of the runs, or what they were `MeasuredWith`."""
     corpus: str = ""
     """Hash of the corpus that was used, where there is one."""
     table: str = ""
@@ -166,12 +167,12 @@ class FindingsBuilder:
         self,
         row: str,
         metric: str,
-        value: float,
+        value: SupportsFloat,
         unit: str = "",
         n: int = 1,
         seed: int | None = None,
         paper_value: str | None = None,
-        runner: "Runner | MeasuredWith | None" = None,
+        runner: Any = None,
     ) -> None:
         """Add a number beside the paper's, measured with other models if given."""
         if paper_value is None:
@@ -213,8 +214,8 @@ class FindingsBuilder:
         if kept[0] is not None and kept[1] is not None:
             self.films.append(Film(title, kept[0].name, kept[1].name))
 
-    def findings(self, note: str | None = None, **values) -> Findings:
-        """Everything that was added, with a note or that of `texts.toml`."""
+    def findings(self, **values: Any) -> Findings:
+        """Everything that was added; `note`, or values for the note of `texts.toml`."""
         parts = tuple(self.results), tuple(self.charts), tuple(self.films)
-        note = self.text("note", **values) if note is None else note
+        note = values["note"] if "note" in values else self.text("note", **values)
         return Findings(self.experiment, self.title, *parts, note)

@@ -126,7 +126,8 @@ def experiment(
     spread = leave_one_clip_out(near.skills, near.clips, _SPREAD)
     report.add("corpus", "distance, median", spread.median, n=spread.n)
     report.add("corpus", "distance, 90th percentile", spread.p90, n=spread.n)
-    trails, runs_of = {}, {}
+    trails: dict[str, Mapping[str, np.ndarray]] = {}
+    runs_of: dict[str, tuple[Executed, Executed]] = {}
     both: list[tuple[Found, Found]] = []
     for name in bases:
         base, noun = runner.base(name, STEPS), _NOUNS.get(name, name)
@@ -277,7 +278,8 @@ def _series(
 
 def _path(name: str, rows: np.ndarray) -> Series:
     steps = np.arange(0, len(rows), _EVERY)
-    return Series.of(name, *rows[steps, :2].T, _marks(name, steps))
+    x, y = rows[steps, :2].T
+    return Series.of(name, x, y, _marks(name, steps))
 
 
 def _marks(name: str, steps: np.ndarray, marked: bool = True) -> list[str]:

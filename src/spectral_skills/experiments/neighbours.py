@@ -209,6 +209,6 @@ def _points(
     name: str, places: np.ndarray, names: Sequence[str] = (), role: Role = ""
 ) -> Series:
     """Points (n, 2), the first of which have names."""
-    places = np.asarray(places, float).reshape(-1, 2)
-    marks = (*names, *("",) * (len(places) - len(names))) if names else ()
-    return Series.of(name, *places.T, marks, role)
+    x, y = np.asarray(places, float).reshape(-1, 2).T
+    marks = (*names, *("",) * (len(x) - len(names))) if names else ()
+    return Series.of(name, x, y, marks, role)
