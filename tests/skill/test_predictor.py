@@ -13,9 +13,9 @@ from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.networks import LevelEmbedding, ResidualBlock, ResidualTrunk
 from spectral_skills.skill.predictor import (
     AffineFeatures,
-    Batch,
     NoiseHead,
     NoiseSchedule,
+    PredictionBatch,
     Predictor,
     PredictorConfig,
 )
@@ -127,9 +127,9 @@ def test_initial_error_is_that_of_predicting_nothing():
     assert float(error.detach().mean()) == pytest.approx(1.0, abs=0.1)
 
 
-def _batch(count: int) -> Batch:
+def _batch(count: int) -> PredictionBatch:
     windows = WindowConfig()
-    return Batch(
+    return PredictionBatch(
         context=torch.randn(count, windows.context * 38),
         future=torch.randn(count, windows.future * 38),
         seen=torch.randn(count, windows.chunk * 38),

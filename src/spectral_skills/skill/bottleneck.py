@@ -1,10 +1,10 @@
-"""Bottlenecks q: from the encoder's features to the skill, behind one interface.
+"""Bottlenecks q, which turn the encoder's features into a skill.
 
     code = bottleneck(features, draws)
 
-`draws` is the randomness of training, made by `draw`; without it a bottleneck is
-deterministic, as at run time. A skill is `width` numbers whatever the bottleneck: a
-group of classes stands for one number, the value of its class on a fixed grid.
+`draws` is the randomness of training, from `draw`; without it a bottleneck is
+deterministic, as at run time. Every bottleneck gives `width` numbers: a group of
+classes gives one number, the value of its class on a fixed grid.
 """
 
 import math
@@ -14,33 +14,34 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from spectral_skills import config as configs
 from spectral_skills.distributed import all_reduce_sum, rank, world_size
 
 
 @dataclass(frozen=True)
 class BottleneckConfig:
-    """Which bottleneck, and its size."""
+    """Kind and size of the bottleneck."""
 
     kind: Literal["continuous", "fsq", "gumbel", "categorical", "vq"] = "continuous"
     levels: int = 32
-    """Values of each coordinate (fsq), classes of each group (gumbel, categorical)."""
+    """Number of values of a coordinate (fsq) or classes of a group (gumbel,
+    categorical)."""
     codes: int = 1024
     """Size of the codebook (vq)."""
 
     def __post_init__(self):
-        if self.levels < 2:
-            raise ValueError(f"levels is {self.levels}, must be at least 2")
+        configs.at_least(self, 2, "levels")
 
 
 class Code(NamedTuple):
-    """What a bottleneck makes of a batch of features."""
+    """Output of a bottleneck for a batch of features."""
 
     skill: Tensor
     """(n, width)."""
     latent: Tensor | None
-    """(n, width) that SIGReg shapes: the skill before it is quantised, if any."""
+    """(n, width) skill before quantisation, which SIGReg shapes; None for classes."""
     penalty: Tensor
-    """(n,) regulariser, a sum over coordinates or groups."""
+    """(n,) regulariser, summed over coordinates or groups."""
 
 
 class Continuous(nn.Module):
@@ -51,25 +52,25 @@ class Continuous(nn.Module):
         self.features = width
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor | None:
-        """Nothing is random here."""
+        """Random numbers of a batch; none here."""
         return None
 
     def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
         return Code(features, features, features.square().sum(-1))
 
     def snapped(self, skill: Tensor) -> Tensor:
-        """The nearest skill that there is."""
+        """The nearest skill that the bottleneck can give."""
         return skill
 
     def update(self, latent: Tensor, generator: torch.Generator) -> None:
-        """Learn from a batch what gradients do not teach: nothing here."""
+        """Update what does not learn by gradients; nothing here."""
 
 
 class FSQ(Continuous):
     """Every coordinate of tanh(f) rounded to one of `levels` values from -1 to 1.
 
-    Levels are symmetric about zero, so that a step one way and its opposite exist
-    alike. The gradient passes the rounding as if it were not there.
+    Levels are symmetric about zero, so that every step has its opposite. The gradient
+    ignores the rounding.
     """
 
     def __init__(self, config: BottleneckConfig, width: int):
@@ -89,10 +90,10 @@ class FSQ(Continuous):
 
 
 class Categorical(Continuous):
-    """A class in each of `width` groups, sampled; straight-through gradient.
+    """A sampled class in each of `width` groups, with a straight-through gradient.
 
-    One part in a hundred of every class's probability is uniform, which keeps
-    gradients alive. The penalty is the divergence from the uniform distribution.
+    One percent of the probability is uniform, which keeps gradients alive. The penalty
+    is the divergence from the uniform distribution.
     """
 
     uniform_share = 0.01
@@ -133,12 +134,12 @@ class Categorical(Continuous):
         return self.grid[((skill.clamp(-1, 1) + 1) * last / 2).round().long()]
 
     def _soft(self, p: Tensor, noisy: Tensor) -> Tensor:
-        """What stands in for the chosen class in the gradient."""
+        """What replaces the chosen class in the gradient."""
         return p
 
 
 class Gumbel(Categorical):
-    """As categorical, but with the gradient of a sample softened at temperature 1."""
+    """Categorical with the gradient of a sample softened at temperature 1."""
 
     uniform_share = 0.0
 
@@ -150,7 +151,7 @@ class VQ(Continuous):
     """The nearest of `codes` vectors, which follow the features by moving averages.
 
     The penalty is the distance to the code (commitment). Codes start as features of
-    the first batch; one that hardly anything is near to starts again as a feature.
+    the first batch; a code that is hardly used restarts as a feature.
     """
 
     decay, epsilon, fewest = 0.99, 1e-5, 2.0
@@ -220,5 +221,5 @@ _KINDS = {
 
 
 def build(config: BottleneckConfig, width: int) -> Continuous:
-    """The bottleneck a config asks for."""
+    """The bottleneck of a configuration."""
     return _KINDS[config.kind](config, width)

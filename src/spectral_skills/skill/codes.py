@@ -1,7 +1,7 @@
-"""Skills of whole motions: one stream a clip, or a bank of all that a corpus holds.
+"""Skills of whole motions: a stream for one clip, or a bank for a whole corpus.
 
-Open loop: at time t the encoder sees the reference at t + offsets from where the
-reference itself stands at t, as in pretraining, so nothing depends on a robot.
+At time t the encoder sees the reference from where the reference itself is at t, as in
+pretraining, so nothing depends on a robot.
 """
 
 import io
@@ -22,13 +22,13 @@ from spectral_skills.skill.encoder import SkillEncoder
 
 VERSION = 1
 _BATCH = 4096
-"""Windows encoded at once."""
+"""Number of windows encoded at once."""
 
 
 def encode_rows(encoder: SkillEncoder, rows: Tensor | np.ndarray) -> Tensor:
-    """Skills (T', d) of rows (T, 36), one for each time whose window is in the clip.
+    """Skills (T', d) of rows (T, 36), one for each time whose window fits the clip.
 
-    The first skill is that of frame `-encoder.first`; T' = T - (last - first).
+    The first skill belongs to frame `-encoder.first`; T' = T - (last - first).
     """
     if rows.ndim != 2 or rows.shape[1] != g1.QPOS_SIZE:
         shape = tuple(rows.shape)
@@ -53,14 +53,14 @@ def encode_rows(encoder: SkillEncoder, rows: Tensor | np.ndarray) -> Tensor:
 
 @dataclass(frozen=True)
 class SkillStream:
-    """The skills of one clip, and which encoder's they are."""
+    """The skills of one clip."""
 
     skills: np.ndarray
     """(T', d)"""
     name: str
     fps: float
     encoder: str
-    """Fingerprint of the encoder: another one's skills mean something else."""
+    """Fingerprint of the encoder, since skills of another mean something else."""
 
 
 def save_stream(path: Path, stream: SkillStream) -> None:
@@ -79,9 +79,9 @@ def save_stream(path: Path, stream: SkillStream) -> None:
 
 
 def load_stream(path: Path, encoder: str | None = None) -> SkillStream:
-    """Read a stream; refuse it if it is not of the encoder with this fingerprint."""
+    """Read a stream; refuse one of another encoder, if a fingerprint is given."""
     try:
-        # Opened here: numpy would leave a damaged file open.
+        # Opened here, because NumPy would leave a damaged file open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = dict(stored)
         version = int(arrays["version"])
@@ -113,15 +113,15 @@ class SkillBank:
     skills: Tensor
     """(n, d)"""
     clips: Tensor
-    """(n,) position of the clip in the corpus; a clip too short has no skill."""
+    """(n,) position of the clip in the corpus; clips that are too short have none."""
     times: Tensor
-    """(n,) time t of the skill, in frames from the clip's start."""
+    """(n,) time of the skill, in frames from the clip's start."""
 
     @classmethod
     def build(
         cls, encoder: SkillEncoder, corpus: Corpus, every: int = 5
     ) -> "SkillBank":
-        """Encode every clip at every `every`-th time that has a whole window."""
+        """Encode every clip at every `every`-th time that has a complete window."""
         if every < 1:
             raise ValueError(f"every is {every}, must be at least 1")
         motions = corpus.to(encoder.steps.device)
@@ -140,7 +140,7 @@ class SkillBank:
         number = torch.arange(total, device=motions.device) - first
         times = number * every - encoder.first
         skills = torch.empty((total, encoder.width), device=motions.device)
-        # disable=None: silent when the output is no terminal.
+        # disable=None: no bar where there is no terminal.
         with tqdm(total=total, desc="encoding", unit="skill", disable=None) as bar:
             for some in torch.arange(total, device=motions.device).split(_BATCH):
                 skills[some] = encoder.encode_at(motions, clips[some], times[some])
@@ -152,17 +152,17 @@ class SkillBank:
         clips, group, counts = self.clips.unique(
             return_inverse=True, return_counts=True
         )
-        # In double, so that the order of a parallel sum does not show.
+        # In double, so that the order of a parallel sum has no effect.
         shape = (len(clips), self.skills.shape[1])
         total = torch.zeros(shape, dtype=torch.double, device=self.skills.device)
         total.index_add_(0, group, self.skills.double())
         return clips, (total / counts[:, None]).to(self.skills.dtype)
 
     def spread(self) -> float:
-        """Standard deviation of the skills in one dimension, averaged over all d."""
+        """Standard deviation of the skills, averaged over dimensions."""
         return float(self.skills.std(dim=0, correction=0).mean())
 
 
 def _need(encoder: SkillEncoder) -> int:
-    """Frames from the first to the last that the encoder sees."""
+    """Number of frames from the first to the last that the encoder sees."""
     return encoder.last - encoder.first + 1

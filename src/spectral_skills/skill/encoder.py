@@ -22,31 +22,30 @@ from spectral_skills.skill.bottleneck import BottleneckConfig, Code
 from spectral_skills.skill.networks import mlp
 
 _AT_ONCE = 8192
-"""Windows encoded at once."""
+"""Number of windows encoded at once."""
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Widths of the encoder, and what it sees."""
+    """Widths and inputs of the encoder."""
 
     width: int = 64
-    """Numbers of a skill."""
+    """Width of a skill."""
     hidden: tuple[int, ...] = (2048, 1024, 512, 512)
     sees: Literal["chunk", "velocity", "full"] = "chunk"
-    """`velocity` adds the joints' velocities, `full` the context before the chunk."""
+    """Input: `velocity` adds joint velocities, `full` the context before the chunk."""
     bottleneck: BottleneckConfig = BottleneckConfig()
     input_floor: float | None = 0.1
-    """No input is divided by a smaller deviation. The first pose has x = y = 0 in
-    training; at run time a robot that is 10 cm off should be one unit, not ten.
-    None: inputs stay as they are, in radians and metres."""
+    """Least deviation by which an input is divided. The first pose has x = y = 0 in
+    training; at run time a robot that is 10 cm off should be one unit off, not ten.
+    None leaves inputs in radians and metres."""
 
     def __post_init__(self):
-        if self.width < 1:
-            raise ValueError(f"width is {self.width}, must be at least 1")
+        configs.at_least(self, 1, "width")
 
 
 class SkillEncoder(nn.Module):
-    """From anchored poses, as they are, to skills."""
+    """Turns anchored poses into skills."""
 
     mean: Tensor
     std: Tensor
@@ -57,9 +56,9 @@ class SkillEncoder(nn.Module):
         self.config, self.windows, self.width = config, windows, config.width
         before = windows.context - 1 if config.sees == "full" else 0
         self.first = -before * windows.stride
-        """Frame before or at t of the first pose seen."""
+        """Frame of the first pose seen, relative to t."""
         self.last = (windows.chunk - 1) * windows.stride
-        """Frame after t of the last pose seen."""
+        """Frame of the last pose seen, relative to t."""
         self.poses = before + windows.chunk
         steps = torch.arange(-before, windows.chunk) * windows.stride
         self.register_buffer("steps", steps, persistent=False)
@@ -73,7 +72,7 @@ class SkillEncoder(nn.Module):
         self.body, self.project = nn.Sequential(*body), last
 
     def vector(self, poses: Tensor) -> Tensor:
-        """All that the network sees of poses (n, k, 38), flat and not normalised."""
+        """The network's input for poses (n, k, 38), flat and not yet normalised."""
         if poses.shape[-2:] != (self.poses, POSE_SIZE):
             raise ValueError(
                 f"poses of shape {tuple(poses.shape[-2:])}; this encoder sees "
@@ -87,7 +86,7 @@ class SkillEncoder(nn.Module):
         return torch.cat((flat, velocity.flatten(-2)), dim=-1)
 
     def fit(self, poses: Tensor) -> None:
-        """Take mean and deviation of the inputs from a sample, if they are scaled."""
+        """Take mean and deviation of the inputs from a sample, if inputs are scaled."""
         if self.config.input_floor is not None:
             self.mean, self.std = moments(self.vector(poses), self.config.input_floor)
 
@@ -109,7 +108,7 @@ class SkillEncoder(nn.Module):
         return code.skill.view(*poses.shape[:-2], self.width)
 
     def encode_at(self, motions: MotionTensors, clips: Tensor, times: Tensor) -> Tensor:
-        """Skills (n, width) of clips (n,) at times (n,), seen from where they are."""
+        """Skills (n, width) of clips (n,) at times (n,), each in its own frame."""
         anchor = self.windows.anchor
         parts = zip(clips.split(_AT_ONCE), times.split(_AT_ONCE), strict=True)
         return torch.cat(
@@ -127,7 +126,7 @@ class SkillEncoder(nn.Module):
         return self.encode_at(motions, clips, later)
 
     def fingerprint(self) -> str:
-        """Names this encoder, alike before and after its weights are stored in bf16."""
+        """A name for this encoder, the same after its weights are stored in bf16."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update(configs.dumps(self.config).encode())
         digest.update(configs.dumps(self.windows).encode())
@@ -139,7 +138,7 @@ class SkillEncoder(nn.Module):
 
 
 def moments(values: Tensor, floor: float) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of the columns of (n, k), no deviation below `floor`."""
+    """Mean and deviation, at least `floor`, of the columns of (n, k)."""
     wide = values.double()
     mean, std = wide.mean(0), wide.std(0).clamp_min(floor)
     return mean.to(values.dtype), std.to(values.dtype)

@@ -1,4 +1,4 @@
-"""A skill space: encoder, head, and the statistics they work with, in one folder."""
+"""A skill model: encoder, head and statistics, in one folder."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +13,8 @@ from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.motion.windows import POSE_SIZE, WindowConfig, Windows
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder, moments
 from spectral_skills.skill.predictor import (
-    Batch,
     NoiseHead,
+    PredictionBatch,
     Predictor,
     PredictorConfig,
     Target,
@@ -23,31 +23,31 @@ from spectral_skills.skill.predictor import (
 
 KIND = "skill"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
-"""Models that come with the package."""
+"""Folder of the models that come with the package."""
 RELEASED = "base"
-"""What they are called where a folder could be named."""
+"""Name of these models, accepted wherever a folder is."""
 SHARD_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class SkillConfig:
-    """A skill space, whole."""
+    """A skill model."""
 
     windows: WindowConfig = WindowConfig()
     encoder: EncoderConfig = EncoderConfig()
     predictor: PredictorConfig = PredictorConfig()
     target: Target = "chunk"
     target_floor: float = 0.01
-    """No coordinate of context or future is divided by a smaller deviation."""
+    """Least deviation by which a coordinate of context or future is divided."""
     scale_context: bool = True
-    """Whether the predictor's context is standardised; else it stays as it is, in
-    radians and metres."""
+    """Whether the predictor's context is standardised; otherwise it stays in radians
+    and metres."""
     target_statistics: Literal["corpus", "batch"] = "corpus"
-    """What the future is standardised with: `corpus`, mean and deviation of many
-    windows, taken once; `batch`, those of each batch, of which the last stay."""
+    """Statistics that standardise the future: `corpus`, of many windows, taken once;
+    `batch`, of each batch, the last of which remain."""
     pose_size: int = POSE_SIZE
     released: bool = False
-    """Whether the head was left away."""
+    """Whether the head was omitted."""
 
     def __post_init__(self):
         if self.encoder.sees == "full" and self.windows.anchor == "reference":
@@ -85,7 +85,7 @@ class SkillModel(nn.Module):
 
     @property
     def predictor(self) -> Predictor:
-        """D, for models that predict what follows by diffusion."""
+        """D, for models that predict the future by diffusion."""
         if self.config.released:
             raise ValueError(
                 "this skill model was released without its predictor; directions "
@@ -122,16 +122,18 @@ class SkillModel(nn.Module):
         return torch.cat((windows.context[:, :-1], windows.chunk), dim=1)
 
     def normalize_context(self, context: Tensor) -> Tensor:
-        """Flat context that the predictor works on."""
+        """Flat context, as the predictor sees it."""
         return (context.flatten(1) - self.context_mean) / self.context_std
 
     def normalize_future(self, future: Tensor) -> Tensor:
-        """Flat future that the predictor works on."""
+        """Flat future, as the predictor sees it."""
         return (future.flatten(1) - self.future_mean) / self.future_std
 
-    def batch(self, windows: Windows, next_skill: Tensor | None = None) -> Batch:
+    def batch(
+        self, windows: Windows, next_skill: Tensor | None = None
+    ) -> PredictionBatch:
         """What the head learns from."""
-        return Batch(
+        return PredictionBatch(
             context=self.normalize_context(windows.context),
             future=self.normalize_future(windows.future),
             seen=self.encoder.normalize(self.seen(windows)),
@@ -156,33 +158,22 @@ class SkillModel(nn.Module):
     def load(
         cls, folder: Path | str, device: torch.device | str = "cpu"
     ) -> "SkillModel":
-        """Read a model: `base`, or from its folder or the run folder it lies in."""
+        """Read a model: `base`, its folder, or the folder of its run."""
         folder = place(folder, KIND)
-        kind = artifact.load_provenance(folder).kind
-        if kind != KIND:
-            raise ValueError(f"{folder}: a {kind} model, not a {KIND} model")
-        config, weights = artifact.load(folder, SkillConfig)
+        config, weights = artifact.load(folder, SkillConfig, KIND)
         if config.pose_size != POSE_SIZE:
             raise ValueError(
                 f"{folder}: a skill model for poses of {config.pose_size} numbers; "
                 f"this robot's have {POSE_SIZE}"
             )
         model = cls(config)
-        floats = {
-            k: v.float() if v.is_floating_point() else v for k, v in weights.items()
-        }
-        try:
-            model.load_state_dict(floats)
-        except RuntimeError as error:
-            raise ValueError(
-                f"{folder}: weights do not fit config.json: {error}"
-            ) from None
+        artifact.fill(model, weights, folder)
         return model.to(device).eval()
 
 
 def place(folder: Path | str, kind: str) -> Path:
-    """Where a model lies: with the package if it is called `base`, else in its folder
-    or in the `model` of a run folder."""
+    """The folder of a model: in the package for `base`, otherwise the folder itself or
+    the `model` inside a run folder."""
     if str(folder) == RELEASED:
         return PRETRAINED / kind
     inner = Path(folder) / "model"

@@ -1,4 +1,4 @@
-"""The two kinds of network of the paper: plain and residual."""
+"""The paper's two kinds of network: plain and residual."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from torch.nn import functional
 def mlp(
     widths: Sequence[int], activation: type[nn.Module] = nn.SiLU, norm: bool = False
 ) -> nn.Sequential:
-    """Linear layers of the given widths, hidden ones with LayerNorm if asked."""
+    """Linear layers of the given widths, optionally with LayerNorm in hidden ones."""
     layers: list[nn.Module] = []
     for before, after in zip(widths[:-2], widths[1:-1], strict=True):
         layers.append(nn.Linear(before, after))
@@ -38,7 +38,7 @@ class ResidualBlock(nn.Module):
 
 
 class ResidualTrunk(nn.Module):
-    """A residual network up to its output layer: what that layer would multiply."""
+    """A residual network without its output layer."""
 
     def __init__(self, inputs: int, hidden: Sequence[int]):
         super().__init__()
@@ -53,12 +53,12 @@ class ResidualTrunk(nn.Module):
 
 
 def residual_net(inputs: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
-    """A whole residual network."""
+    """A residual network with its output layer."""
     return nn.Sequential(ResidualTrunk(inputs, hidden), nn.Linear(hidden[-1], outputs))
 
 
 class LevelEmbedding(nn.Module):
-    """A noise level's number as features: cosines and sines, then two layers."""
+    """Features of a noise level: cosines and sines, then two layers."""
 
     def __init__(self, width: int = 128):
         super().__init__()

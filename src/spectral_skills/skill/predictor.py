@@ -1,14 +1,14 @@
-"""What follows a skill: noise predictors that factor through the skill.
+"""Predictors of the motion that follows a skill, and heads for other targets.
 
     D(X, z, Y_tau, tau) = M(Y_tau, tau)^T phi(X, z)
     phi(X, z) = F(X)^T (A z + b) / sqrt(e)          affine in z
 
 F(X) is an e x r matrix, the output of a layer of e r = 262,144 units. It is never
-formed: its layer is linear, so [A b] is multiplied into the layer's weights first,
+computed: the layer is linear, so [A b] is multiplied into its weights first,
 
     F(X)^T [A b] = sum_e [A b]_e (W_e h(X) + c_e) = (sum_e [A b]_e W_e) h(X) + ...
 
-which leaves a layer of (d + 1) r = 16,640 units and the same numbers for a
+which leaves a layer of (d + 1) r = 16,640 units and gives the same numbers for a
 sixteenth of the work. All tensors here are normalised and flat.
 """
 
@@ -19,6 +19,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from spectral_skills import config as configs
 from spectral_skills.motion.windows import POSE_SIZE, WindowConfig
 from spectral_skills.skill.networks import (
     LevelEmbedding,
@@ -33,22 +34,20 @@ class PredictorConfig:
     """Widths of the predictor."""
 
     kind: Literal["affine", "concat"] = "affine"
-    """affine is the paper's; concat passes state and skill through a network."""
+    """Kind: affine is the paper's; concat passes state and skill through a network."""
     embed: int = 1024
-    """e, rows of F(X)."""
+    """Rows e of F(X)."""
     rank: int = 256
-    """r, features that context and outcome meet in."""
+    """Number r of features that context and target share."""
     context_hidden: tuple[int, ...] = (512, 512)
     target_hidden: tuple[int, ...] = (1024, 1024, 512)
     concat_hidden: tuple[int, ...] = (1024, 1024, 512)
-    """Of each of the three networks of the concat kind."""
+    """Hidden widths of each of the three networks of the concat kind."""
     levels: int = 8
-    """Noise levels."""
+    """Number of noise levels."""
 
     def __post_init__(self):
-        for name in ("embed", "rank", "levels"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, must be at least 1")
+        configs.at_least(self, 1, "embed", "rank", "levels")
 
 
 class NoiseSchedule(nn.Module):
@@ -84,7 +83,7 @@ class AffineFeatures(nn.Module):
         e, r = config.embed, config.rank
         self.trunk = ResidualTrunk(context, config.context_hidden)
         self.skill_map = nn.Linear(skill, e)
-        # The output layer of F, as a linear layer of e r units would be drawn.
+        # The output layer of F, initialised as a linear layer of e r units.
         bound = self.trunk.width**-0.5
         self.weight = nn.Parameter(
             torch.empty(e, r, self.trunk.width).uniform_(-bound, bound)
@@ -95,8 +94,8 @@ class AffineFeatures(nn.Module):
         """F^T A / sqrt(e) as (n, d, r), and F^T b / sqrt(e) as (n, r)."""
         e, r, width = self.weight.shape
         with torch.autocast(context.device.type, enabled=False):
-            # In float32: the weights are read once as they are, and their sum over
-            # e has the full precision whatever the rest computes in.
+            # In float32: the weights are read once, and their sum over e has full
+            # precision whatever the rest computes in.
             A_b = torch.cat((self.skill_map.weight, self.skill_map.bias[:, None]), 1)
             A_b = A_b.T / math.sqrt(e)  # (d + 1, e)
             weight = (A_b @ self.weight.reshape(e, -1)).view(-1, width)
@@ -111,7 +110,7 @@ class AffineFeatures(nn.Module):
 
 
 class ConcatFeatures(nn.Module):
-    """phi(x, z) by three networks: state, skill, and a readout of both."""
+    """phi(x, z) from three networks: state, skill, and a readout of both."""
 
     def __init__(self, config: PredictorConfig, context: int, skill: int):
         super().__init__()
@@ -126,7 +125,7 @@ class ConcatFeatures(nn.Module):
 
 
 class Predictor(nn.Module):
-    """D(X, z, Y_tau, tau): the noise in a noisy target."""
+    """D(X, z, Y_tau, tau), the noise in a noisy target."""
 
     def __init__(self, config: PredictorConfig, context: int, skill: int, target: int):
         super().__init__()
@@ -145,7 +144,7 @@ class Predictor(nn.Module):
         return self._target_rows(noisy, level).transpose(1, 2)
 
     def _target_rows(self, noisy: Tensor, level: Tensor) -> Tensor:
-        """M^T, (n, m, r): rows of r numbers, which a GPU reads whole."""
+        """M^T, (n, m, r): rows of r numbers are contiguous, which suits a GPU."""
         seen = torch.cat((noisy, self.level(level).to(noisy.dtype)), dim=-1)
         return self.target_net(seen).view(len(noisy), self.target, -1)
 
@@ -160,8 +159,8 @@ class Predictor(nn.Module):
 def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
     """Sum over k of weights (n, k) times rows (n, k, l).
 
-    Compiled, this is one pass over the rows; a library's product of a matrix and a
-    vector for every sample takes three times as long on a GPU.
+    Compiled, this is one pass over the rows; a batched product takes three times as
+    long on a GPU.
     """
     weights = weights.to(rows.dtype)
     if torch.compiler.is_compiling():
@@ -169,7 +168,7 @@ def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
     return torch.bmm(weights[:, None], rows)[:, 0]
 
 
-# What a skill is trained to tell: one head for every prediction target.
+# Heads: one for every prediction target.
 #
 # A head gives the mean squared error of each sample. Heads that predict noise do so at
 # one of several noise levels; the others have a single one, without noise.
@@ -181,21 +180,21 @@ reconstruction: what the encoder saw."""
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Normalised and flat: all that heads may learn from."""
+class PredictionBatch:
+    """What heads learn from, normalised and flat."""
 
     context: Tensor
     """(n, context * 38)"""
     future: Tensor
     """(n, future * 38)"""
     seen: Tensor
-    """(n, inputs): what the encoder saw."""
+    """(n, inputs) what the encoder saw."""
     next_skill: Tensor | None = None
-    """(n, width): the slow encoder's skill of the next chunk."""
+    """(n, width) the slow encoder's skill of the next chunk."""
 
 
 class NoiseHead(nn.Module):
-    """Predicts the noise in what follows, or in its first pose."""
+    """Predicts the noise in the future, or in its first pose."""
 
     def __init__(
         self,
@@ -207,14 +206,14 @@ class NoiseHead(nn.Module):
         super().__init__()
         poses = windows.future if target == "chunk" else 1
         self.noise_width = self.outputs = poses * POSE_SIZE
-        # The concat kind sees the current pose only, as in the paper.
+        # The concat kind sees only the current pose, as in the paper.
         past = windows.context if config.kind == "affine" else 1
         self.context_width = past * POSE_SIZE
         self.predictor = Predictor(config, self.context_width, skill, self.noise_width)
         self.levels = config.levels
 
     def forward(
-        self, skill: Tensor, batch: Batch, level: Tensor, noise: Tensor
+        self, skill: Tensor, batch: PredictionBatch, level: Tensor, noise: Tensor
     ) -> Tensor:
         schedule = self.predictor.schedule
         target = batch.future[:, : self.noise_width]
@@ -225,7 +224,7 @@ class NoiseHead(nn.Module):
 
 
 class PlainHead(nn.Module):
-    """Predicts by a network, without noise."""
+    """Predicts with a network, without noise."""
 
     levels, noise_width = 1, 0
 
@@ -235,7 +234,7 @@ class PlainHead(nn.Module):
         self.outputs: int = net[-1].out_features  # type: ignore
 
     def forward(
-        self, skill: Tensor, batch: Batch, level: Tensor, noise: Tensor
+        self, skill: Tensor, batch: PredictionBatch, level: Tensor, noise: Tensor
     ) -> Tensor:
         inputs = skill
         if self.target == "endpoint-det":

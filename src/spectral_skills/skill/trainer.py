@@ -1,8 +1,8 @@
-"""One update of a skill space, from random numbers to new weights.
+"""One update of a skill model, from random numbers to new weights.
 
-Random numbers of an update depend on the seed and the update's number alone, and are
-drawn for the whole batch by every process. A run that was killed, or that has more
-processes, therefore goes through the same batches.
+Random numbers of an update depend only on the seed and the update's number, and every
+process draws them for the whole batch. A run that was killed, or that has more
+processes, therefore sees the same batches.
 """
 
 import copy
@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from spectral_skills import config as configs
 from spectral_skills import distributed
 from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.motion.windows import (
@@ -32,45 +33,42 @@ class PretrainConfig:
     model: SkillConfig = SkillConfig()
     updates: int = 50_000
     batch: int = 8192
-    """Windows of an update, over all processes."""
+    """Number of windows of an update, over all processes."""
     learning_rate: float = 3e-4
     head_learning_rate: float = 3e-4
     clip_norm: float = 1.0
     reduction: Literal["mean", "sum"] = "mean"
-    """Of the squared noise errors of a sample: their mean over coordinates, or their
-    sum, which outweighs the other two terms 418 times more."""
+    """Reduction of a sample's squared errors: the mean over coordinates, or the sum,
+    which weighs 418 times more beside the other two terms."""
     sigreg: float = 1.0
-    """Weight of SIGReg, which is taken without the factor N: `batch` puts it back."""
+    """Weight of SIGReg, which is computed without its factor N, the batch."""
     slices: int = 64
-    """Random directions that SIGReg looks along, new ones at every update."""
+    """Number of random directions of SIGReg, drawn at every update."""
     regularizer: float = 1e-3
-    """Weight of the bottleneck's penalty; of a continuous skill the sum of z^2 over
-    its numbers, so a 64th of a weight is that weight on their mean."""
+    """Weight of the bottleneck's penalty; for a continuous skill the sum of z^2 over
+    its 64 numbers, not the mean."""
     target_ema: float = 0.996
-    """Momentum of the slow encoder that gives next-skill targets."""
+    """Momentum of the slow encoder for next-skill targets."""
     held_out: float = 0.05
-    """Clips never trained on: a share of them, or their number from 1 on. With 0 all
-    are trained on, and what is called held out is of the same clips."""
+    """Clips that are not trained on: a share below 1, or their number. With 0 all are
+    trained on, and held-out errors are of the same clips."""
     mirror: bool = False
-    """Also train on every clip's mirror image."""
+    """Whether every clip's mirror image is trained on as well."""
     anchor_noise: tuple[float, float] = (0.0, 0.0)
-    """Deviations, in metres and radians, of where the robot stands when it looks at
-    chunk and future, as one that has drifted; the context stays its own past."""
+    """Deviations in metres and radians of the place from which the robot sees chunk and
+    future, as if it had drifted; the context is its own past."""
     evaluate_every: int = 250
     evaluation_windows: int = 8192
     patience: int | None = None
-    """Stop after so many evaluations without a better one, and keep the best. Without
-    it the last weights are kept."""
+    """Evaluations without improvement after which the run stops; the best weights are
+    then kept, otherwise the last."""
     checkpoint_every: int = 2500
     seed: int = 0
 
     def __post_init__(self):
         counts = ("updates", "evaluate_every", "checkpoint_every", "slices", "patience")
-        least = dict.fromkeys(counts, 1) | {"batch": 2, "evaluation_windows": 2}
-        for name, value in least.items():
-            found = getattr(self, name)
-            if found is not None and found < value:
-                raise ValueError(f"{name} is {found}, must be at least {value}")
+        configs.at_least(self, 1, *counts)
+        configs.at_least(self, 2, "batch", "evaluation_windows")
         if self.held_out == 0 and self.patience is not None:
             raise ValueError("patience needs clips that are held out; held_out is 0")
         alone = self.model.encoder.sees != "full"
@@ -89,7 +87,7 @@ class PretrainConfig:
 
 @dataclass(frozen=True)
 class Losses:
-    """Of one batch; `total` is what is minimised."""
+    """Losses of one batch; `total` is minimised."""
 
     total: Tensor
     prediction: Tensor
@@ -137,7 +135,7 @@ class Trainer:
         self.generator.manual_seed((self.config.seed << 32) + update)
 
     def _typical(self, count: int) -> Windows:
-        """All windows, or so many of them."""
+        """All windows, or that many of them."""
         if self.sampler.total > count:
             return self.sampler.sample(count, self.generator)
         numbers = torch.arange(self.sampler.total, device=self.device)
@@ -155,7 +153,7 @@ class Trainer:
         return self.sampler.locate(self._integers(self.sampler.total))
 
     def _offsets(self) -> Tensor:
-        """How far the robots of this process's share of a batch are off, (n, 3)."""
+        """Drift (n, 3) of the robots in this process's share of a batch."""
         size, (metres, radians) = (self.config.batch, 3), self.config.anchor_noise
         normal = torch.randn(size, generator=self.generator, device=self.device)
         normal[:, :2] *= metres
@@ -163,7 +161,7 @@ class Trainer:
         return distributed.share(normal)
 
     def _windows(self, clips: Tensor, times: Tensor, offset: Tensor | None) -> Windows:
-        """Windows as robots see them that are off by that much."""
+        """Windows as seen by robots that have drifted that much."""
         windows = self.sampler.at(clips, times)
         return windows if offset is None else windows.ahead_from(offset)
 
@@ -181,7 +179,7 @@ class Trainer:
         offset = self._offsets() if any(config.anchor_noise) else None
 
         if config.model.target_statistics == "batch":
-            # Outside of the compiled part, which may not wait for other processes.
+            # Outside the compiled part, which may not wait for other processes.
             self.model.fit_batch(self._windows(clips, times, offset).future)
         later = None
         with self.precision():
@@ -220,12 +218,12 @@ class Trainer:
         return code, self.head(code.skill, batch, level, noise)
 
     def precision(self) -> torch.autocast:
-        """bf16 where there are units for it."""
+        """bf16 on a GPU."""
         kind = self.device.type
         return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
 
     def update(self, number: int) -> tuple[Losses, Tensor]:
-        """One optimizer step; gives the losses and the norm of the gradient."""
+        """One optimizer step; returns the losses and the norm of the gradient."""
         losses = self.losses(number)
         losses.total.backward()
         distributed.average_gradients(self.parameters)
@@ -244,7 +242,7 @@ class Trainer:
         return losses, norm
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that changes during training."""
+        """Everything that changes during training."""
         tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
         if self.slow_encoder is not None:
             slow = self.slow_encoder.state_dict()
@@ -252,28 +250,18 @@ class Trainer:
         return tensors | optimizer_tensors(self.optimizer)
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what `tensors` gave."""
+        """Restore what `tensors` returned."""
         self.model.load_state_dict(part(tensors, "model."))
         if self.slow_encoder is not None:
             self.slow_encoder.load_state_dict(part(tensors, "slow."))
         load_optimizer(self.optimizer, tensors)
 
 
-# SIGReg: how far a batch of skills is from a standard normal distribution.
-#
-# Along a random direction the characteristic function of the skills is compared with
-# that of a standard normal (Epps and Pulley's statistic):
-#
-#     integral over t of |mean_n exp(i t s_n) - exp(-t^2/2)|^2 exp(-t^2/2) dt
-#
-# by the trapezoid rule on 17 points of [0, 3], doubled since the integrand is even.
-# In the literature the statistic also carries a factor N, the number of samples.
-
 POINTS, T_MAX = 17, 3.0
 
 
 def quadrature(device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """Points t and their weights, the Gaussian weight included."""
+    """Points t and their weights, which include the Gaussian."""
     t = torch.linspace(0, T_MAX, POINTS, device=device)
     weight = torch.full_like(t, 2 * T_MAX / (POINTS - 1))
     weight[0] = weight[-1] = T_MAX / (POINTS - 1)
@@ -287,9 +275,17 @@ def draw_slices(width: int, count: int, generator: torch.Generator) -> Tensor:
 
 
 def sigreg(skill: Tensor, slices: Tensor) -> Tensor:
-    """Mean of the statistic over slices, without the factor N.
+    """How far a batch of skills is from a standard normal distribution.
 
-    Zero in the limit of many samples of N(0, I); 0.402 if all skills are zero.
+    Along each slice the characteristic function of the skills is compared with that of
+    a standard normal (Epps and Pulley's statistic):
+
+        integral over t of |mean_n exp(i t s_n) - exp(-t^2/2)|^2 exp(-t^2/2) dt
+
+    by the trapezoid rule on 17 points of [0, 3], doubled since the integrand is even,
+    and averaged over slices. The literature has a factor N, the number of samples,
+    which is omitted here. The limit for many samples of N(0, I) is zero; if all skills
+    are zero the value is 0.402.
     """
     t, weight = quadrature(skill.device)
     angle = (skill.float() @ slices)[..., None] * t  # (n, slices, points)

@@ -1,4 +1,4 @@
-"""Two ways to see points of many dimensions in the plane: PCA and t-SNE."""
+"""Maps of points of many dimensions in the plane, by scikit-learn's PCA and t-SNE."""
 
 import torch
 from sklearn.decomposition import PCA
@@ -8,20 +8,20 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 MOST_POINTS = 4000
-"""These take half a minute; more are also more dots than can be told apart."""
+"""Largest number of points for t-SNE, which takes half a minute for them."""
 _EXAGGERATION = 12.0
-"""How much more like points attract each other at first."""
+"""Factor of attraction between similar points at first."""
 
 
 def pca(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Coordinates (n, k) of points (n, d) and the share (k,) of the variance of each.
 
-    The largest component of every axis is positive: the sign is no accident.
+    The largest component of every axis is positive, so that signs are reproducible.
     """
     if k > min(x.shape):
         count, size = x.shape
         raise ValueError(f"{k} components of {count} points in {size} dimensions")
-    if (x == x[0]).all():  # no variance to have a share of
+    if (x == x[0]).all():  # there is no variance
         return x.new_zeros((len(x), k)), x.new_zeros(k)
     fit = PCA(k, svd_solver="full")
     places = torch.as_tensor(fit.fit_transform(x.double().numpy()))
@@ -30,14 +30,14 @@ def pca(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def tsne(x: Tensor, perplexity: float = 30.0) -> Tensor:
-    """Places (n, 2) in the plane of points (n, d), from 4 to MOST_POINTS of them."""
+    """Places (n, 2) in the plane of 4 to MOST_POINTS points (n, d)."""
     count = len(x)
     if not 4 <= count <= MOST_POINTS:
         raise ValueError(f"t-SNE of {count} points; 4 to {MOST_POINTS:,} are possible")
     if not x.isfinite().all():
         raise ValueError("t-SNE of points that are not finite")
-    # Only relative distances count. From the first point, not the mean: equal points
-    # have no spread at all then, instead of one of rounding.
+    # Only relative distances count. They are taken from the first point, not the mean,
+    # so that equal points have no spread at all instead of one from rounding.
     away = (x - x[0]).double()
     spread = away.abs().max()
     if spread == 0:
@@ -46,11 +46,11 @@ def tsne(x: Tensor, perplexity: float = 30.0) -> Tensor:
         # A perplexity is a number of neighbours: few points have few.
         perplexity=min(perplexity, (count - 1) / 3),
         early_exaggeration=_EXAGGERATION,
-        # The usual rule, without the usual least of 50: that flings few points apart.
+        # The usual rule without its minimum of 50, which scatters few points.
         learning_rate=count / _EXAGGERATION,  # type: ignore[arg-type]
         random_state=0,
     )
-    # Sums of floats depend on how many threads share them.
+    # Sums of floats depend on the number of threads.
     with threadpool_limits(1):
         return torch.as_tensor(method.fit_transform((away / spread).numpy())).to(x)
 
@@ -58,8 +58,8 @@ def tsne(x: Tensor, perplexity: float = 30.0) -> Tensor:
 def place(x: Tensor, y: Tensor, more: Tensor) -> Tensor:
     """Places (m, 2) of further points (m, d) in a finished map y (n, 2) of points x.
 
-    Each lies at the mean of its ten nearest neighbours' places, the nearer the heavier:
-    so further points neither move the map nor each other.
+    Each lies at the mean of the places of its ten nearest neighbours, weighted by their
+    distance, so that further points move neither the map nor each other.
     """
     nearest = KNeighborsRegressor(min(10, len(x)), weights="distance")
     places = nearest.fit(x.numpy(), y.numpy()).predict(more.numpy())
