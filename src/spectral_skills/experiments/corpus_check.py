@@ -3,6 +3,7 @@
 Generated clips are grouped by their factors, others by their kind.
 """
 
+import tomllib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -25,22 +26,12 @@ ALL = "all"
 STRIDES = "strides"
 Summary = dict[str, dict[str, float]]
 """Numbers of each group of clips, and of all together."""
-_ALONE = {
-    "forward": "walk forward",
-    "backward": "walk backward",
-    "sideways": "walk sideways",
-    "arc": "walk an arc",
-    "high": "march",
-}
-_SEVERAL = {
-    "gesture": "stand + gesture",
-    "travels": "travel + travel",
-    "manner": "travel + crouch or high",
-    "spot": "travel + squat or bow",
-    "travel": "travel + gesture",
-    "body": "crouch, squat or high + gesture",
-    "three": "three factors",
-}
+_DATA = tomllib.loads(Path(__file__).with_name("corpus_check.toml").read_text())
+_ALONE, _SEVERAL = _DATA["alone"], _DATA["several"]
+RECORDED = _DATA["recorded"]
+"""Name, unit, factor and decimals of the measurements among the results."""
+SPEEDS, GAIT = _DATA["speeds"], _DATA["gait"]
+"""Ranges of speed; unit, attribute, factor and decimals of measurements of strides."""
 ORDER = (
     "stand",
     *(_ALONE.get(factor, factor) for factor in (*TRAVELS, *BODY)),
@@ -52,40 +43,8 @@ _WORST = {
     *("pelvis_acceleration", "foot_acceleration"),
 }
 """Measurements of which a group has its worst; of others it has the mean of frames."""
-RECORDED = {
-    "sole_depth_mm": ("sole under the floor, worst", "mm", 1, 1),
-    "slide_99": ("slide, 99 %", "m/s", 1, 3),
-    "slide_max": ("slide, worst", "m/s", 1, 3),
-    "balance_max": ("ZMP outside, worst", "cm", 100, 1),
-    "torque_share": ("torques in limits", "% of frames", 100, 2),
-    "residual_force_95": ("unexplained force, 95 %", "% of weight", 100, 2),
-    "residual_moment_95": ("unexplained moment, 95 %", "Nm", 1, 2),
-}
-"""Name, unit, factor and decimals of the measurements among the results."""
-SPEEDS = {
-    "walk 0.3 to 0.6 m/s": (0.3, 0.6),
-    "walk 0.6 to 0.9 m/s": (0.6, 0.9),
-    "walk 0.9 to 1.35 m/s": (0.9, 1.35),
-    "run 1.35 to 2.1 m/s": (1.35, 2.1),
-}
 _FLIGHT_SHARE = 0.05
 """Share of a stride in the air from which it is a run."""
-_DEG = 180 / np.pi
-GAIT = {
-    "speed": ("m/s", "speed", 1, 2),
-    "cadence": ("steps/s", "cadence", 1, 2),
-    "step length": ("m", "step_length", 1, 2),
-    "double support": ("%", "double_support_share", 100, 0),
-    "flight": ("%", "flight_share", 100, 0),
-    "knee range": ("deg", "knee_range", _DEG, 0),
-    "hip pitch range": ("deg", "hip_pitch_range", _DEG, 0),
-    "ankle pitch range": ("deg", "ankle_pitch_range", _DEG, 0),
-    "shoulder pitch range": ("deg", "shoulder_pitch_range", _DEG, 0),
-    "pelvis height": ("m", "pelvis_height", 1, 3),
-    "pelvis bob": ("cm", "pelvis_bob", 100, 1),
-    "foot clearance": ("cm", "clearance", 100, 1),
-}
-"""Unit, attribute of a stride, factor and decimals."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A corpus as text and pictures: its counts, its clips, the checks of its motions."""
 
 import json
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -19,44 +20,7 @@ from spectral_skills.experiments.corpus_check import (
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.plots.tables import publish, text
 
-_TABLES: dict[str, dict[str, tuple[str, float, int]]] = {
-    "Soles: under the floor (worst, mm), above it (median, mm), sliding (m/s)": {
-        "sole_depth_mm": ("under", 1, 1),
-        "sole_gap_mm": ("above", 1, 1),
-        "slide_50": ("slide 50%", 1, 3),
-        "slide_99": ("slide 99%", 1, 3),
-        "slide_max": ("worst", 1, 3),
-        "airborne_share": ("airborne %", 100, 1),
-    },
-    "Balance: zero-moment point outside the soles (cm), within 1 cm of them (%)": {
-        "balance_95": ("outside 95%", 100, 1),
-        "balance_max": ("worst", 100, 1),
-        "balanced_share": ("inside %", 100, 1),
-    },
-    "Unexplained by floor contacts: force (% of weight), moment (Nm)": {
-        "residual_force_50": ("force 50%", 100, 2),
-        "residual_force_95": ("force 95%", 100, 2),
-        "residual_moment_50": ("moment 50%", 1, 2),
-        "residual_moment_95": ("moment 95%", 1, 2),
-    },
-    "Motors: frames with all torques in limits (%); worst motor (% of its limit)": {
-        "torque_share": ("in limits %", 100, 1),
-        "torque_ratio_95": ("torque 95%", 100, 0),
-        "speed_ratio": ("speed worst", 100, 0),
-    },
-    "Beyond soft limits (worst, rad); accelerations (worst, m/s^2)": {
-        "limit_excess": ("limits", 1, 3),
-        "pelvis_acceleration": ("pelvis", 1, 0),
-        "foot_acceleration": ("foot", 1, 0),
-    },
-}
-"""Heading, factor and decimals of each measurement, table by table."""
-_GROUPS = {
-    "legs": ("hip", "knee", "ankle"),
-    "waist": ("waist",),
-    "left arm": ("left_shoulder", "left_elbow", "left_wrist"),
-    "right arm": ("right_shoulder", "right_elbow", "right_wrist"),
-}
+_DATA = tomllib.loads(Path(__file__).with_name("corpus.toml").read_text())
 _NAMED_JOINTS = 4
 """Number of joints of a group that have a colour and a name; the others are grey."""
 PANELS = 8
@@ -154,7 +118,7 @@ def print_check(
         for check in checks:
             hours = check.corpus.hours
             print(f"{check.label}: {len(check.corpus):,} clips, {hours:.2f} h\n")
-            for title, columns in _TABLES.items():
+            for title, columns in _DATA["tables"].items():
                 print(f"{title}\n{text(_lines(check.summary, columns))}\n")
         print(gait_table({c.label: c.gaits for c in checks}))
         print(
@@ -251,7 +215,7 @@ def clip_sheet(corpus: Corpus, index: int, path: Path) -> None:
         (grid[1, :2], "heading (deg)", 20.0, [("", heading, pink)]),
         (grid[1, 2:], "root speed (m/s)", 0.2, speeds),
     ]
-    for number, (group, parts) in enumerate(_GROUPS.items()):
+    for number, (group, parts) in enumerate(_DATA["joints"].items()):
         curves = _joint_curves(qpos[:, 7:], parts, style.GREY, style.COLOURS)
         panels.append((grid[2, number], f"{group} (rad)", 0.2, curves))
     for cell, title, least, curves in panels:

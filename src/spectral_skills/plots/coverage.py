@@ -1,5 +1,6 @@
 """One figure of what a generated corpus covers, measured from its motions."""
 
+import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -36,18 +37,7 @@ _STRIDE_S = 1.2
 _LIFTED_M, _SWING_S, _STEP_S = 0.01, 0.12, 1.0
 _STILL = 0.15
 """Speed, m/s or rad/s, below which frames are not shown: they would hide the rest."""
-_DEG = 180 / np.pi
-_HISTOGRAMS = (
-    ("forward", "forward speed (m/s)", 1, -1.0, 2.2),
-    ("sideways", "sideways speed, left positive (m/s)", 1, -0.6, 0.6),
-    ("turning", "yaw rate, left positive (rad/s)", 1, -1.2, 1.2),
-    ("cadence", "cadence (steps per second)", 1, 1.0, 3.4),
-    ("clearance", "foot clearance of each swing (cm)", 100, 0, 24),
-    ("pelvis_height", "pelvis height (m)", 1, 0.44, 0.82),
-    ("torso_pitch", "torso pitch, forward positive (deg)", _DEG, -15, 65),
-    ("hand_height", "hand above its shoulder (m)", 1, -0.45, 0.55),
-)
-"""Measurement, title, factor and range; the last four have a logarithmic axis."""
+_DATA = tomllib.loads(Path(__file__).with_name("corpus.toml").read_text())
 _MANY = LinearSegmentedColormap.from_list("many", ["#e6f1f7", "#5aa3cc", "#00466e"])
 _PATHS_EACH = 14
 _SHOWN_M = 2.3
@@ -163,7 +153,8 @@ def draw_coverage(corpus: Corpus, path: str | Path) -> None:
 def _histograms(figure: Figure, found: list[Measures]) -> None:
     room = {"left": 0.045, "right": 0.97, "top": 0.93, "bottom": 0.715}
     grid = figure.add_gridspec(2, 4, hspace=0.5, wspace=0.18, **room)
-    for number, (name, title, factor, low, high) in enumerate(_HISTOGRAMS):
+    for number, (name, look) in enumerate(_DATA["histograms"].items()):
+        title, factor, low, high = look
         axes = style.quiet(figure.add_subplot(grid[divmod(number, 4)]), title)
         values = factor * np.concatenate([getattr(m, name) for m in found])
         edges = np.linspace(low, high, 41)
@@ -173,8 +164,8 @@ def _histograms(figure: Figure, found: list[Measures]) -> None:
             axes.set_ylim(0, 1.2 * axes.get_ylim()[1])
             still = 1 - len(moving) / len(values)
             note = f"{still:.0%} of the time below {_STILL:g}, not shown"
-            look: dict = {"size": 9, "color": MUTED, "ha": "right", "va": "top"}
-            axes.text(1.0, 1.0, note, transform=axes.transAxes, **look)
+            small: dict = {"size": 9, "color": MUTED, "ha": "right", "va": "top"}
+            axes.text(1.0, 1.0, note, transform=axes.transAxes, **small)
         elif values.ndim == 1:
             _bars(axes, values, edges, LEFT)
         else:
