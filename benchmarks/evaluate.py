@@ -5,13 +5,12 @@ import time
 import numpy as np
 from report import main
 
-from spectral_skills.experiments.course import Course
+from spectral_skills.experiments.tracking import Course
 from spectral_skills.experiments.tracking import evaluate as scores
+from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.results import Result
-from spectral_skills.skill.model import SkillModel
-from spectral_skills.tracking.policy import Controller
 
 _GPU = ((4096, "120", ""),)
 _CPU = ((1, "", "1"), (16, "", ""))
@@ -23,13 +22,12 @@ def evaluate(device: str) -> list[Result]:
     physics is built in that time."""
     corpus = Corpus.open(embedded_corpus())
     cuda = device.startswith("cuda")
-    encoder = SkillModel.load("base", device).encoder
-    controller = Controller.load("base", device)
+    models = Models.load(device=device)
     results = []
     for count, *goals in _GPU if cuda else _CPU:
         clips = corpus.select(np.resize(np.arange(len(corpus)), count))
         began = time.perf_counter()
-        scores(controller, Course(clips, encoder, device))
+        scores(models, Course(clips, device))
         seconds = time.perf_counter() - began
         played = float(clips.lengths.sum()) / FPS / seconds
         cells = ("time", seconds, "s"), ("speed", played, "x real time")

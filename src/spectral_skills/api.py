@@ -14,7 +14,6 @@ from spectral_skills.models import BASE, Models
 if TYPE_CHECKING:
     from spectral_skills.control.rollout import Rollout
     from spectral_skills.experiments.chaining import ChainRun
-    from spectral_skills.experiments.findings import Findings
     from spectral_skills.experiments.spoken import Spoken
     from spectral_skills.experiments.steer import Composed
     from spectral_skills.motion.corpus import Corpus
@@ -160,7 +159,7 @@ def track(
     `settings` is the recipe's configuration with changes: `recipes.track(recipe)`.
     """
     from spectral_skills import recipes
-    from spectral_skills.experiments.course import probe_of
+    from spectral_skills.experiments.tracking import probe_of
     from spectral_skills.plots.curves import draw_curves
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.tracking import start
@@ -308,30 +307,60 @@ def _rollout(run: Any) -> "Rollout":
 
 def evaluate(
     table: str,
-    models: Models,
+    models: Models | None = None,
     *,
-    out: Folder,
+    out: Folder | None = None,
     corpus: Folder = "embedded",
     device: str | None = None,
     **options: Any,
-) -> "Findings | list":
-    """Measure a table of the paper.
+) -> Any:
+    """Measure a table of the paper, with the released models by default.
 
-    `tracking` measures how well the models track a corpus and returns its results. The
-    experiments on composition (`dose`, `ladder`, ...) and `chaining` return findings;
-    they keep their runs under `out`, so that an interrupted one continues.
+    `tracking` measures how well the models track a corpus, or the named `set` of it,
+    and returns results with the outcome of every clip (an `Evaluation`). `readout`
+    measures skill models (`skill`, a list of folders) and returns two lists of results.
+    All other tables return findings. The experiments on composition and `chaining` keep
+    their runs under `out`, so that an interrupted one continues.
     """
     from importlib import import_module
 
     where = best_device(device)
+    if table == "readout":
+        return _readout(corpus=corpus, device=where, **options)
+    models = models or load(device=where)
     if table == "tracking":
-        from spectral_skills.experiments.course import Course
-        from spectral_skills.experiments.tracking import evaluate as measure
-
-        course = Course(open_corpus(corpus), models.encoder, where, **options)
-        return measure(models.controller, course).results
+        return _tracking(models, open_corpus(corpus), where, **options)
     experiment = import_module(f"spectral_skills.experiments.{table}").experiment
-    return experiment(runner(models, where, Path(out) / "records"), **options)
+    records = None if out is None else Path(out) / "records"
+    return experiment(runner(models, where, records), **options)
+
+
+def _tracking(models: Models, clips: "Corpus", device: str, set: str = "all"):
+    from spectral_skills.experiments import lafan1, tracking
+    from spectral_skills.motion import motion_sets
+
+    if set in ("lafan1", "lafan1-windows"):
+        return lafan1.evaluate(models, clips, device, whole=set == "lafan1")
+    note = ""
+    if set != "all":
+        chosen = getattr(motion_sets, f"{set}_set")(clips)
+        clips, note = clips.select(chosen.indices), chosen.note
+    found = tracking.evaluate(models, tracking.Course(clips, device))
+    return replace(found, note=note)
+
+
+def _readout(
+    skill: Sequence[Folder],
+    corpus: Folder | Sequence[Folder],
+    device: str,
+    held_out: float = 4,
+    seed: int = 0,
+):
+    from spectral_skills.experiments.skills import tables
+
+    folders = [corpus] if isinstance(corpus, Path | str) else corpus
+    corpora = [open_corpus(folder) for folder in folders]
+    return tables([Path(one) for one in skill], corpora, held_out, seed, device)
 
 
 def bundle() -> Path:

@@ -11,10 +11,10 @@ from spectral_skills import rotation
 from spectral_skills.control import metrics
 from spectral_skills.control.metrics import CAUSES, Episodes, Measure, errors, summary
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.experiments.tracking import failures, strict
+from spectral_skills.experiments.tracking import failures
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
-from spectral_skills.tracking.terminations import evaluation
+from spectral_skills.tracking.terminations import TerminationConfig, evaluation
 
 STEPS = 60
 
@@ -216,9 +216,9 @@ def test_the_strict_rules_have_a_foot_in_its_place():
         rows[6:, 7 + g1.joint_index("left_hip_pitch")] -= 0.45
 
     assert _fall(kick) == (0, "")
-    assert _fall(kick, strict()) == (6, "foot_position")
-    assert replace(strict(), foot_position_m=None) == evaluation()
-    assert strict().foot_position_m == 0.2
+    strict = replace(evaluation(), foot_position_m=TerminationConfig().foot_position_m)
+    assert _fall(kick, strict) == (6, "foot_position")
+    assert strict.foot_position_m == 0.2
 
 
 def test_errors_of_a_failed_episode_are_those_before_it():

@@ -15,6 +15,7 @@ from spectral_skills.control.metrics import Episodes
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments import lafan1
 from spectral_skills.experiments.tracking import save_outcomes
+from spectral_skills.models import Models
 from spectral_skills.motion import kinds, motion_sets
 from spectral_skills.plots import lafan1 as lafan1_page
 from spectral_skills.robot import g1
@@ -152,8 +153,8 @@ def evaluate(corpus, encoder, make_controller, monkeypatch):
         def physics(count: int) -> Any:
             return Followers(count, corpus, drop=drop)
 
-        actor = make_controller()
-        return lafan1.evaluate(actor, corpus, encoder, whole=whole, physics=physics)
+        models = Models(make_controller(), encoder)
+        return lafan1.evaluate(models, corpus, whole=whole, physics=physics)
 
     return make
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from followers import Followers
 
-from spectral_skills.experiments import course
-from spectral_skills.experiments.course import Course
-from spectral_skills.experiments.tracking import evaluate, save_outcomes
+from spectral_skills.experiments import tracking
+from spectral_skills.experiments.tracking import Course, evaluate, save_outcomes
+from spectral_skills.models import Models
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.physics.settings import PhysicsConfig, tracking_model
 from spectral_skills.robot import g1
@@ -46,14 +46,19 @@ def controller() -> Controller:
     return Controller(config).eval()
 
 
-def test_robots_on_their_references_score_everything(corpus, encoder, controller):
+@pytest.fixture(scope="module")
+def models(controller, encoder) -> Models:
+    return Models(controller, encoder)
+
+
+def test_robots_on_their_references_score_everything(corpus, models):
     made = []
 
     def physics(count: int) -> Any:
         made.append(count)
         return Followers(count, corpus)
 
-    found = evaluate(controller, Course(corpus, encoder, physics=physics, robots=2))
+    found = evaluate(models, Course(corpus, physics=physics, robots=2))
     # Five clips in three groups of two; the simulation is made once.
     assert made == [2]
     rows = {r.row for r in found.results}
@@ -71,13 +76,11 @@ def test_robots_on_their_references_score_everything(corpus, encoder, controller
     assert jumps["success_rate"] == 2
 
 
-def test_a_failure_is_told_for_its_clip_with_frame_and_cause(
-    corpus, encoder, controller
-):
+def test_a_failure_is_told_for_its_clip_with_frame_and_cause(corpus, models):
     def physics(count: int) -> Any:
         return Followers(count, corpus, drop="walk_c")
 
-    found = evaluate(controller, Course(corpus, encoder, physics=physics, robots=3))
+    found = evaluate(models, Course(corpus, physics=physics, robots=3))
     outcome = found.outcomes[2]
     assert (outcome.success, outcome.failed_at) == (False, 10)
     assert outcome.cause == "anchor_height"
@@ -159,7 +162,7 @@ def slowly(corpus, robots: Wobblers) -> dict[str, dict]:
     return found
 
 
-def test_every_number_is_that_of_a_slow_loop(corpus, encoder, controller):
+def test_every_number_is_that_of_a_slow_loop(corpus, models):
     """By clip, by kind and in all; three robots at a time, in another order."""
     made: list[Any] = []
 
@@ -167,7 +170,7 @@ def test_every_number_is_that_of_a_slow_loop(corpus, encoder, controller):
         made.append(Wobblers(count, corpus))
         return made[-1]
 
-    found = evaluate(controller, Course(corpus, encoder, physics=physics, robots=3))
+    found = evaluate(models, Course(corpus, physics=physics, robots=3))
     truth = slowly(corpus, made[0])
     causes = [t["cause"] for t in truth.values()]
     assert causes == ["", "anchor_height", "", "anchor_orientation", "anchor_height"]
@@ -206,22 +209,22 @@ def test_every_number_is_that_of_a_slow_loop(corpus, encoder, controller):
                 assert told[metric] == pytest.approx(expected, rel=1e-4)
 
 
-def test_windows_begin_at_their_frames(corpus, encoder, controller):
+def test_windows_begin_at_their_frames(corpus, models):
     """Two windows of one clip and one of another; row 10 of jump_b is in one."""
 
     def physics(count: int) -> Any:
         return Followers(count, corpus, drop="jump_b")
 
     windows = [(1, 0), (1, 30), (3, 31)]
-    course = Course(corpus, encoder, windows=windows, frames=30, physics=physics)
-    found = evaluate(controller, course)
+    course = Course(corpus, windows=windows, frames=30, physics=physics)
+    found = evaluate(models, course)
     assert [o.failed_at for o in found.outcomes] == [10, 0, 0]
     assert [o.frames for o in found.outcomes] == [30, 30, 30]
     assert [o.start for o in found.outcomes] == [0, 30, 31]
     assert [o.name for o in found.outcomes] == ["jump_b", "jump_b", "box_punch_d"]
 
 
-def test_beginnings_are_of_the_same_run(corpus, encoder, controller):
+def test_beginnings_are_of_the_same_run(corpus, models):
     """What fails at frame 10 has not failed in 10 frames, of which one is the start."""
     made = []
 
@@ -229,8 +232,8 @@ def test_beginnings_are_of_the_same_run(corpus, encoder, controller):
         made.append(Followers(count, corpus, drop="walk_c"))
         return made[-1]
 
-    course = Course(corpus, encoder, physics=physics, robots=2)
-    whole, eleven, ten = course.beginnings(controller, [90, 11, 10])
+    course = Course(corpus, physics=physics, robots=2)
+    whole, eleven, ten = course.beginnings(models, [90, 11, 10])
     assert len(made) == 1
     assert whole.failed_at.tolist() == eleven.failed_at.tolist() == [0, 0, 10, 0, 0]
     assert ten.success.all() and ten.names == whole.names == NAMES
@@ -239,17 +242,17 @@ def test_beginnings_are_of_the_same_run(corpus, encoder, controller):
     assert np.isfinite(whole.action_rate).all()
 
 
-def test_windows_that_are_not_there_are_refused(corpus, encoder):
+def test_windows_that_are_not_there_are_refused(corpus):
     with pytest.raises(ValueError, match="jump_b has 90 frames, too few for 30"):
-        Course(corpus, encoder, windows=[(1, 61)], frames=30)
+        Course(corpus, windows=[(1, 61)], frames=30)
     with pytest.raises(ValueError, match="no clip 5; there are 5"):
-        Course(corpus, encoder, windows=[(5, 0)], frames=30)
+        Course(corpus, windows=[(5, 0)], frames=30)
     with pytest.raises(ValueError, match="nothing to run"):
-        Course(corpus, encoder, windows=[])
+        Course(corpus, windows=[])
 
 
-def test_groups_are_even_and_longest_first(corpus, encoder):
-    course = Course(corpus, encoder, robots=4)
+def test_groups_are_even_and_longest_first(corpus):
+    course = Course(corpus, robots=4)
     assert course.robots == 3
     assert [group.tolist() for group in course.groups] == [[1, 3, 2], [0, 4]]
 
@@ -264,15 +267,15 @@ def test_a_probe_is_the_same_evaluation_again_and_again(
         made.append(Followers(count, corpus, drop="walk_a"))
         return made[-1]
 
-    monkeypatch.setattr(course, "simulate", simulate)
+    monkeypatch.setattr(tracking, "simulate", simulate)
     settings = PhysicsConfig(feet="light")
-    measure = course.probe_of([corpus], encoder, 5, "cpu", settings)
+    measure = tracking.probe_of([corpus], encoder, 5, "cpu", settings)
     first, second = measure(controller), measure(controller)
     assert first == second and len(made) == 1
     assert first["success_rate"] == 0.8
     assert set(first) == {"success_rate", "mpjpe_local_mm", "mpjpe_global_mm"}
     # Half of the clips of each of two corpora, each with its own robots.
-    course.probe_of([corpus, corpus], encoder, 4, "cpu", settings)(controller)
+    tracking.probe_of([corpus, corpus], encoder, 4, "cpu", settings)(controller)
     assert [robots.count for robots in made] == [5, 2, 2]
 
 
@@ -280,7 +283,7 @@ def test_a_probe_cuts_windows_out_of_long_clips(make_clip, make_corpus, tmp_path
     """Evenly over all places where 10 s fit: 1 of a, 3 of c, none of b."""
     lengths = {"a": 510, "b": 300, "c": 530}
     clips = [make_clip(name, frames) for name, frames in lengths.items()]
-    windows = course.spread_windows(make_corpus(tmp_path / "long", clips), 4)
+    windows = tracking.spread_windows(make_corpus(tmp_path / "long", clips), 4)
     # 11 + 31 starts; the middles of four equal parts are 5, 15, 26 and 36.
     assert windows.tolist() == [[0, 5], [2, 4], [2, 15], [2, 25]]
 
@@ -288,14 +291,12 @@ def test_a_probe_cuts_windows_out_of_long_clips(make_clip, make_corpus, tmp_path
 def test_a_controller_of_another_encoder_is_refused(corpus, encoder):
     other = ControllerConfig(hidden=(8,), command=CommandConfig(width=4, encoder="x"))
     with pytest.raises(ValueError, match="trained with the encoder x"):
-        evaluate(Controller(other), Course(corpus, encoder))
+        evaluate(Models(Controller(other), encoder), Course(corpus))
 
 
-def test_on_mujoco_itself_an_untrained_controller_is_scored(
-    corpus, encoder, controller, tmp_path
-):
+def test_on_mujoco_itself_an_untrained_controller_is_scored(corpus, models, tmp_path):
     """It does something, and the table says what."""
-    found = evaluate(controller, Course(corpus.select([0, 4]), encoder))
+    found = evaluate(models, Course(corpus.select([0, 4])))
     every = {r.metric: r for r in found.results if r.row == "all"}
     assert every["success_rate"].n == 2
     assert every["success_rate"].hardware

@@ -69,49 +69,30 @@ def evaluate_tracking(
 
     from spectral_skills.atomic import write_file
     from spectral_skills.config import to_dict
-    from spectral_skills.experiments import lafan1, tracking
-    from spectral_skills.experiments.course import Course
-    from spectral_skills.motion import motion_sets
-    from spectral_skills.plots import lafan1 as lafan1_page
+    from spectral_skills.experiments.tracking import save_outcomes
+    from spectral_skills.plots import lafan1
     from spectral_skills.plots.tables import publish, show_tracking
 
     for path in (out, clips):
         if path is not None:
             check_file(path, ".jsonl")
-    motions = api.open_corpus(corpus)
     where = api.best_device(device)
     loaded = Models.at(models, where)
-    actor, encoder = loaded.controller, loaded.encoder
-    words = f"spectral evaluate tracking --controller {models.controller.name}"
-    words += f" --corpus {corpus.name} --set {set}"
-    weights = loaded.hashes["controller"][:8]
-    paper = set in ("lafan1", "lafan1-windows")
-    if paper:
-        found = lafan1.evaluate(
-            *(actor, motions, encoder, where),
-            whole=set == "lafan1",
-            command=words,
-            run_hash=weights,
-        )
-        clips = clips or out.with_name(f"{out.stem}_clips.jsonl")
-    else:
-        if set != "all":
-            chosen = getattr(motion_sets, f"{set}_set")(motions)
-            print(chosen.note)
-            motions = motions.select(chosen.indices)
-        course = Course(motions, encoder, where)
-        found = tracking.evaluate(actor, course, words, weights)
+    found = api.evaluate("tracking", loaded, corpus=corpus, device=where, set=set)
+    if found.note:
+        print(found.note)
     lines = [json.dumps(to_dict(result)) + "\n" for result in found.results]
     write_file(out, "".join(lines))
-    if paper:
-        lafan1_page.show(found.results)
-        lafan1_page.write(found.results, found.outcomes, out)
+    if set in ("lafan1", "lafan1-windows"):
+        clips = clips or out.with_name(f"{out.stem}_clips.jsonl")
+        lafan1.show(found.results)
+        lafan1.write(found.results, found.outcomes, out)
         print(f"page      {out.with_suffix('.md')}")
     else:
         show_tracking(found.results)
     print(f"results   {out}")
     if clips is not None:
-        tracking.save_outcomes(clips, found.outcomes)
+        save_outcomes(clips, found.outcomes)
         print(f"clips     {clips}")
     if record is not None:
         table = f"Tracking: {label or corpus.name}"
@@ -305,13 +286,10 @@ def evaluate_readout(
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
-    from spectral_skills.experiments.skills import tables
     from spectral_skills.plots.tables import publish, show
 
-    where = api.best_device(device)
-    for results in tables(
-        skill, [api.open_corpus(folder) for folder in corpus], held_out, seed, where
-    ):
+    options = {"held_out": held_out, "seed": seed, "device": device}
+    for results in api.evaluate("readout", skill=skill, corpus=corpus, **options):
         show(results)
         if record is not None:
             publish(results, record)

@@ -71,6 +71,12 @@ class ReferenceSource:
         self.names = tuple(names or (f"robot {i}" for i in range(len(clips))))
         self._commands = CommandSource(references, command or CommandConfig(), encoder)
 
+    @property
+    def start(self) -> tuple[Tensor, Tensor]:
+        """(n, 36) poses and (n, 35) velocities of robots on their first frames."""
+        begin = self.references.at(self.clips, self.starts)
+        return begin.rows, begin.qvel
+
     @torch.no_grad()
     def source(self, step: int, qpos: Tensor) -> Tensor:
         """Skill of frames t to t + 9, the window itself, or the pose of frame t + 1."""
@@ -303,6 +309,5 @@ def follow(
     source = ReferenceSource(
         references, chosen, encoder, command=command, names=clips.names
     )
-    begin = references.at(chosen, torch.zeros_like(chosen))
-    physics, start = simulate("cpu", len(clips)), (begin.rows, begin.qvel)
-    return run(physics, Tracker(controller), source, start, steps)
+    physics = simulate("cpu", len(clips))
+    return run(physics, Tracker(controller), source, source.start, steps)

@@ -121,6 +121,11 @@ def grid(experiment: str) -> dict:
     return _table("grids")[experiment]
 
 
+def paper_lines(table: str) -> list[list[str]]:
+    """The lines of a table of the paper that is shown as a whole."""
+    return _table("paper")[table]["lines"]
+
+
 def paper(table: str, row: str, metric: str) -> str:
     """The number that the paper has for a cell; empty where it has none."""
     return _table("paper").get(table, {}).get(row, {}).get(metric, "")
@@ -183,7 +188,7 @@ class FindingsBuilder:
             Result(
                 *(self.table or f"Composition: {self.experiment}", row, metric),
                 *(float(value), unit, n, self.seed if seed is None else seed),
-                run=used.fingerprint[:8],
+                run=(used.fingerprint or self.corpus)[:8],
                 paper=paper_value,
                 command=current_command(),
                 hardware=used.hardware,

@@ -1,133 +1,260 @@
-"""Tracking scores of a controller: rows for all clips and for each kind of motion."""
+"""How well a controller tracks: episodes of a corpus, and their scores by kind.
+
+A `Course` is a list of episodes that robots follow with mean actions and nothing
+random. `probe_of` measures the same few episodes again and again during training.
+"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
+from tqdm import tqdm
 
 from spectral_skills.atomic import write_file
 from spectral_skills.control import metrics
+from spectral_skills.control.batch import ROBOTS
 from spectral_skills.control.metrics import CAUSES, Episodes, Measure
-from spectral_skills.experiments.course import Course
+from spectral_skills.control.rollout import Rollout
+from spectral_skills.control.run import ReferenceSource, Tracker, check_match, run
+from spectral_skills.experiments.findings import FindingsBuilder, MeasuredWith
+from spectral_skills.models import Models
 from spectral_skills.motion import kinds
-from spectral_skills.results import Result, hardware
-from spectral_skills.tracking import terminations
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.motion_sets import MAX_FRAMES, name_order
+from spectral_skills.physics.base import Physics, simulate
+from spectral_skills.physics.settings import PhysicsConfig
+from spectral_skills.results import Result
+from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller
-from spectral_skills.tracking.terminations import TerminationConfig
+from spectral_skills.tracking.references import References
 
 TABLE = "tracking"
-PAPER = {
-    "success_rate": "0.983",
-    "mpjpe_local_mm": "20.55",
-    "mpjpe_global_mm": "70.13",
-    "root_drift_mm": "63.20",
-    "root_and_local_mm": "66.46",
-    "final_error_mm": "17",
-    "drift_slope_mm_s": "10",
-    "across_mm": "12",
-}
-"""Of all clips: the paper's 4,096 of BONES-SEED after 50 B frames."""
+WINDOW_FRAMES = 10 * FPS
 PAPER_CAUSES = ("anchor_orientation", "end_effector_height", "anchor_height")
-"""By which an episode fails under the paper's rules, in the paper's order."""
+"""Causes of failure under the paper's rules, in the paper's order."""
+PROBED = ("success_rate", "mpjpe_local_mm", "mpjpe_global_mm")
+"""Measures that a probe returns."""
+
+
+class Course:
+    """Every clip of a corpus from its first frame, or windows of its clips.
+
+    Episodes are sorted by length and run in groups of as many robots as the device
+    takes, so that few robots wait for others; one simulation serves all groups.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        device: torch.device | str = "cpu",
+        windows: np.ndarray | Sequence[tuple[int, int]] | None = None,
+        frames: int = WINDOW_FRAMES,
+        physics: Callable[[int], Physics] | None = None,
+        robots: int | None = None,
+        keep: bool = False,
+    ):
+        """`windows` (n, 2) are clips and start frames; without them all clips are run.
+
+        `physics` builds the simulation of a number of robots. With `keep` the
+        references stay on the device from one controller to the next.
+        """
+        self.corpus, self.device = corpus, torch.device(device)
+        self.spans = _spans(corpus, windows, frames)
+        limit = robots or ROBOTS[self.device.type]
+        rounds = -(-len(self.spans) // limit)
+        self.robots = -(-len(self.spans) // rounds)
+        # Longest first, so that what does not fit into memory fails at once.
+        order = np.argsort(-self.spans[:, 2], kind="stable")
+        self.groups = [
+            order[i : i + self.robots] for i in range(0, len(order), self.robots)
+        ]
+        self._make = physics or (lambda count: simulate(self.device, count))
+        self._physics: Physics | None = None
+        self._kept: dict[int, References] | None = {} if keep else None
+
+    def episodes(self, models: Models) -> Episodes:
+        """Run and measure all episodes, in the order of the clips or windows."""
+        return self.beginnings(models, [int(self.spans[:, 2].max())])[0]
+
+    def beginnings(self, models: Models, frames: Sequence[int]) -> list[Episodes]:
+        """Run all episodes once; for every number of frames measure the first ones of
+        each episode, including the start."""
+        check_match(models.controller, models.encoder)
+        if self._physics is None:
+            self._physics = self._make(self.robots)
+        steps = [int(self.spans[group, 2].max()) - 1 for group in self.groups]
+        parts = []
+        with tqdm(total=sum(steps), desc=TABLE, unit=" steps", disable=None) as bar:
+            for number, count in enumerate(steps):
+                record = self._run(number, count, models, bar)
+                parts.append([metrics.episodes(record.first(n)) for n in frames])
+        order = np.argsort(np.concatenate(self.groups))
+        return [Episodes.join(p).select(order) for p in zip(*parts, strict=True)]
+
+    def _run(self, number: int, steps: int, models: Models, bar: tqdm) -> Rollout:
+        # The last group may be smaller; its last episode is then run several times.
+        group = self.groups[number]
+        again = np.repeat(group[-1:], self.robots - len(group))
+        spans = self.spans[np.concatenate((group, again))]
+        chosen, clips = np.unique(spans[:, 0], return_inverse=True)
+        clips, starts, lengths = (
+            torch.as_tensor(column, dtype=torch.long, device=self.device)
+            for column in (clips, spans[:, 1], spans[:, 2])
+        )
+        names = [self.corpus.names[clip] for clip in spans[:, 0]]
+        references = self._references(number, chosen)
+        command = models.controller.config.command
+        source = ReferenceSource(
+            references, clips, models.encoder, starts, command, names
+        )
+        assert self._physics is not None
+        rollout = run(
+            *(self._physics, Tracker(models.controller), source, source.start, steps),
+            poses_only=True,
+            keep_actions=True,
+            bar=bar,
+        )
+        rollout = replace(rollout, lengths=rollout.lengths.minimum(lengths))
+        return rollout.select(slice(len(group)))
+
+    def _references(self, number: int, clips: np.ndarray) -> References:
+        if self._kept is not None and number in self._kept:
+            return self._kept[number]
+        references = References.build(self.corpus.select(clips).to(self.device))
+        if self._kept is not None:
+            self._kept[number] = references
+        return references
+
+    def kinds(self) -> list[str]:
+        """The kind of motion of every clip or window."""
+        entries = {c: self.corpus.entry(c) for c in set(self.spans[:, 0].tolist())}
+        of_clip = {c: kinds.kind(e.name, e.text) for c, e in entries.items()}
+        return [of_clip[clip] for clip in self.spans[:, 0].tolist()]
+
+
+def _spans(corpus: Corpus, windows, frames: int) -> np.ndarray:
+    """(n, 3) clip, first frame and number of frames of each episode."""
+    if windows is None:
+        clips = np.flatnonzero(corpus.lengths >= 2)
+        if not len(clips):
+            raise ValueError("no clip has the two frames that tracking needs")
+        zero = np.zeros_like(clips)
+        return np.stack((clips, zero, corpus.lengths[clips]), axis=1)
+    windows = np.asarray(windows, dtype=np.int64).reshape(-1, 2)
+    if not len(windows) or frames < 2:
+        raise ValueError(f"{len(windows)} windows of {frames} frames: nothing to run")
+    clips, starts = windows.T
+    if clips.min() < 0 or clips.max() >= len(corpus):
+        raise ValueError(f"no clip {clips.max()}; there are {len(corpus)}, from 0")
+    short = (starts < 0) | (starts + frames > corpus.lengths[clips])
+    if short.any():
+        clip, start = windows[short][0].tolist()
+        raise ValueError(
+            f"{corpus.names[clip]} has {corpus.lengths[clip]} frames, too few for "
+            f"{frames} from frame {start} on"
+        )
+    return np.concatenate((windows, np.full((len(windows), 1), frames)), axis=1)
 
 
 @dataclass(frozen=True)
 class ClipOutcome:
-    """What became of one clip or window."""
+    """Scores of one clip or window."""
 
     name: str
     kind: str
     start: int
-    """Frame of the clip it begins at."""
+    """Frame of the clip at which the episode begins."""
     frames: int
     success: bool
     cause: str
-    """Empty where nothing failed."""
+    """Cause of the failure; empty where nothing failed."""
     failed_at: int
-    """First failing frame from the start on; 0: none."""
+    """First failing frame, counted from the start; 0 for none."""
     mpjpe_local_mm: float | None
-    """Over the frames before the failure; None where there is none."""
+    """Mean over the frames before the failure; None where there are none."""
     mpjpe_global_mm: float | None
     root_drift_mm: float | None
     final_error_mm: float | None
     """Root error at the last frame, whatever happened before."""
     fell_at: int
-    """First frame with a low torso over a reference that stands; 0: none."""
+    """First frame with a low torso over a reference that stands; 0 for none."""
     sank_at: int
-    """First frame of half a second far below the reference; 0: none."""
+    """First frame of half a second far below the reference; 0 for none."""
     whole_local_mm: float | None
-    """MPJPE-L over all frames, those after a failure included."""
+    """MPJPE-L over all frames, including those after a failure."""
     whole_global_mm: float | None
     broken: int
-    """Frames at which the simulation was broken, which no error counts."""
+    """Number of frames with a broken simulation, which no error counts."""
     setting: str = ""
     """Where several are measured: windows, whole clips or first 15 s."""
 
 
+_COUNTS = ("failed_at", "fell_at", "sank_at", "broken")
+_ERRORS = {
+    "mpjpe_local_mm": "local_mm",
+    "mpjpe_global_mm": "global_mm",
+    "root_drift_mm": "root_mm",
+    "final_error_mm": "final_mm",
+    "whole_local_mm": "whole_local_mm",
+    "whole_global_mm": "whole_global_mm",
+}
+"""Columns of `Episodes` by the fields of an outcome."""
+
+
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores, and what they are made of."""
+    """Scores, and the outcomes that they summarise."""
 
     results: list[Result]
     outcomes: list[ClipOutcome]
+    note: str = ""
+    """How the clips were chosen."""
 
 
-def evaluate(
-    controller: Controller,
+def evaluate(models: Models, course: Course) -> Evaluation:
+    """Score a controller on all episodes of a course."""
+    episodes, kind_of = course.episodes(models), course.kinds()
+    rows = {"all": metrics.summary(episodes) + failures(episodes)}
+    for kind, some in by_kind(episodes, kind_of).items():
+        rows[kind] = metrics.summary(some)
+    found = outcomes(episodes, kind_of, course.spans[:, 1])
+    return Evaluation(results(TABLE, rows, models, course), found)
+
+
+def results(
+    table: str,
+    rows: Mapping[str, Sequence[Measure]],
+    models: Models,
     course: Course,
-    command: str = "",
-    run_hash: str = "",
-) -> Evaluation:
-    """Score a controller on every clip of a course."""
-    episodes = course.episodes(controller)
-    names = course.kinds()
-    found = {"all": metrics.summary(episodes) + failures(episodes)}
-    for kind, some in by_kind(episodes, names).items():
-        found[kind] = metrics.summary(some)
-    results = [
-        Result(
-            TABLE,
-            row,
-            m.name,
-            m.value,
-            m.unit,
-            n=m.n,
-            paper=PAPER.get(m.name, "") if row == "all" else "",
-            run=run_hash or course.corpus.hash[:8],
-            command=command,
-            hardware=hardware(str(course.device)),
-        )
-        for row, measures in found.items()
-        for m in measures
-    ]
-    return Evaluation(results, outcomes(episodes, names, course.spans[:, 1]))
+    papers: Mapping[tuple[str, str], str] | None = None,
+) -> list[Result]:
+    """Measures by row as results, beside the paper's numbers."""
+    measured = MeasuredWith.of(models, str(course.device))
+    report = FindingsBuilder(table, "", measured, course.corpus.hash, table)
+    for row, measures in rows.items():
+        for m in measures:
+            paper = None if papers is None else papers.get((row, m.name), "")
+            report.add(row, m.name, m.value, m.unit, m.n, paper_value=paper)
+    return report.results
 
 
 def by_kind(episodes: Episodes, kind_of: Sequence[str]) -> dict[str, Episodes]:
-    """The episodes of every kind of motion that there is."""
+    """The episodes of every kind of motion that occurs."""
     names = np.array(kind_of)
     return {k: episodes.select(names == k) for k in kinds.KINDS if k in names}
 
 
-def strict() -> TerminationConfig:
-    """The paper's rules and SONIC's: a foot must be within 0.2 m of its place."""
-    return replace(
-        terminations.evaluation(),
-        foot_position_m=TerminationConfig().foot_position_m,
-    )
-
-
 def failures(episodes: Episodes) -> list[Measure]:
-    """How many episodes failed first for each of the paper's causes, and for others
-    where there are any."""
+    """Number of episodes that failed first by each of the paper's causes, and by other
+    causes where there are any."""
     n = len(episodes.names)
     counts = np.bincount(episodes.cause[episodes.cause >= 0], minlength=len(CAUSES))
-    named = zip(CAUSES, counts.tolist(), strict=True)
     return [
         Measure(f"failed_{name}", float(count), "", n)
-        for name, count in named
+        for name, count in zip(CAUSES, counts.tolist(), strict=True)
         if count or name in PAPER_CAUSES
     ]
 
@@ -135,7 +262,7 @@ def failures(episodes: Episodes) -> list[Measure]:
 def outcomes(
     episodes: Episodes, kind_of: Sequence[str], starts: np.ndarray, setting: str = ""
 ) -> list[ClipOutcome]:
-    """One line for every episode."""
+    """The outcome of every episode."""
 
     def number(value: float) -> float | None:
         return float(value) if np.isfinite(value) else None
@@ -148,16 +275,11 @@ def outcomes(
             frames=int(episodes.frames[i]) + 1,
             success=bool(episodes.success[i]),
             cause=CAUSES[episodes.cause[i]] if episodes.cause[i] >= 0 else "",
-            failed_at=int(episodes.failed_at[i]),
-            mpjpe_local_mm=number(episodes.local_mm[i]),
-            mpjpe_global_mm=number(episodes.global_mm[i]),
-            root_drift_mm=number(episodes.root_mm[i]),
-            final_error_mm=number(episodes.final_mm[i]),
-            fell_at=int(episodes.fell_at[i]),
-            sank_at=int(episodes.sank_at[i]),
-            whole_local_mm=number(episodes.whole_local_mm[i]),
-            whole_global_mm=number(episodes.whole_global_mm[i]),
-            broken=int(episodes.broken[i]),
+            **{name: int(getattr(episodes, name)[i]) for name in _COUNTS},
+            **{
+                name: number(getattr(episodes, column)[i])
+                for name, column in _ERRORS.items()
+            },
             setting=setting,
         )
         for i, kind in enumerate(kind_of)
@@ -167,3 +289,58 @@ def outcomes(
 def save_outcomes(path: Path, outcomes: Sequence[ClipOutcome]) -> None:
     """Write outcomes as JSON lines."""
     write_file(path, "".join(json.dumps(asdict(o)) + "\n" for o in outcomes))
+
+
+def probe_of(
+    corpora: Sequence[Corpus],
+    encoder: SkillEncoder | None,
+    clips: int,
+    device: str,
+    physics: PhysicsConfig,
+) -> Callable[[Controller], dict[str, float]]:
+    """Return a function that measures a controller on about `clips` clips.
+
+    From clips that last minutes, windows of 10 s are cut instead: one failure would end
+    the measurement of a whole clip.
+    """
+
+    def make(count: int) -> Physics:
+        return simulate(device, count, physics)
+
+    total = sum(len(corpus) for corpus in corpora)
+    courses = []
+    for corpus in corpora:
+        share = max(1, round(clips * len(corpus) / total))
+        if corpus.lengths.max() > MAX_FRAMES:
+            chosen, windows = corpus, spread_windows(corpus, clips)
+        else:
+            chosen, windows = corpus.select(spread_clips(corpus, share)), None
+        courses.append(Course(chosen, device, windows, physics=make, keep=True))
+
+    def probe(controller: Controller) -> dict[str, float]:
+        models = Models(controller, encoder)
+        parts = [course.episodes(models) for course in courses]
+        found = metrics.summary(Episodes.join(parts))
+        return {m.name: m.value for m in found if m.name in PROBED}
+
+    return probe
+
+
+def spread_clips(corpus: Corpus, count: int) -> np.ndarray:
+    """Indices of clips drawn with a fixed seed, however the corpus is ordered."""
+    order = name_order(corpus)
+    drawn = np.random.default_rng(0).permutation(len(order))[:count]
+    return np.sort(order[drawn])
+
+
+def spread_windows(
+    corpus: Corpus, count: int, frames: int = WINDOW_FRAMES
+) -> np.ndarray:
+    """(count, 2) clips and first frames, evenly over all that is long enough."""
+    order = name_order(corpus)
+    order = order[corpus.lengths[order] >= frames]
+    room = corpus.lengths[order] - frames + 1
+    ends = np.cumsum(room)
+    places = ((np.arange(count) + 0.5) / count * ends[-1]).astype(np.int64)
+    which = np.searchsorted(ends, places, side="right")
+    return np.stack((order[which], places - (ends - room)[which]), axis=1)
