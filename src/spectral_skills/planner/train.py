@@ -29,6 +29,8 @@ _TYPICAL = 1 << 14
 """Number of rows that statistics are taken from."""
 _AT_ONCE = 256
 """Number of rows that are evaluated together."""
+_OURS = "planner."
+"""Prefix of the planner's weights in a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,10 @@ class Draws(NamedTuple):
 
 
 class Trainer:
-    """Planner, optimizer and data of a run."""
+    """Planner, optimizer, data and record of a run: a `training.Job`."""
+
+    run: RunFolder
+    provenance: Provenance
 
     def __init__(self, config: PlanConfig, rows: Rows, encoder: TextEncoder):
         self.config, self.rows, self.device = config, rows, rows.device
@@ -145,6 +150,8 @@ class Trainer:
             fused=True,
         )
         self.generator = torch.Generator(self.device)
+        self.means = training.Means(("loss", "gradient_norm"), self.device)
+        self.state: dict[str, Any] = {"update": 0, "seconds": 0.0}
         self.loss = self._loss
         if self.device.type == "cuda":
             self.loss = torch.compile(self._loss, dynamic=False)
@@ -244,22 +251,57 @@ class Trainer:
         self.planner.train()
         return {k: float(torch.stack(v).sum()) / count for k, v in losses.items()}
 
-    def broken_row(self, update: int) -> int | None:
-        """The first row of an update that is not finite."""
+    def begin(self, run: RunFolder, provenance: Provenance) -> None:
+        """Begin in a run's folder, from its checkpoint if there is one."""
+        self.run, self.provenance = run, provenance
+        if (found := run.load_checkpoint()) is not None:
+            tensors, state = found
+            own = [key for key in tensors if key.startswith(_OURS)]
+            weights = {key.removeprefix(_OURS): tensors[key] for key in own}
+            self.planner.load_state_dict(weights)
+            load_optimizer(self.optimizer, tensors)
+            self.state |= state
+            self.means.load(self.state)
+        self.planner.train()
+
+    def step(self, until: float) -> None:
+        """One update."""
+        update = self.state["update"] + 1
+        self.means.add(update, self.update(update))
+        self.state["update"] = update
+
+    def report(self, before: int, ended: bool) -> training.LogEntry | None:
+        """Losses on held-out robots, if they are due."""
+        update = self.state["update"]
+        if not (training.crossed(before, update, self.config.evaluate_every) or ended):
+            return None
+        self.means.check(self.run.path, self._explain)
+        row = {"update": update} | self.means.take() | self.evaluate()
+        names = {"loss": "loss", "held_out": "held-out", "paraphrased": "other words"}
+        parts = [f"{name} {row[key]:.4f}" for key, name in names.items() if key in row]
+        line = "  ".join((f"{update:>7,}", *parts))
+        return training.LogEntry(row | {"seconds": self.state["seconds"]}, line)
+
+    def save(self) -> None:
+        """Write the model, then the checkpoint, which promises that it is there."""
+        self.means.check(self.run.path, self._explain)
+        weights = self.planner.state_dict()
+        self.run.save_model(self.planner.config, weights, self.provenance)
+        self.state |= self.means.state()
+        tensors = {f"{_OURS}{name}": value for name, value in weights.items()}
+        tensors |= optimizer_tensors(self.optimizer)
+        self.run.save_checkpoint(tensors, self.state)
+
+    def stopped(self) -> str:
+        return ""
+
+    def _explain(self, update: int) -> str:
+        """What the batch of a broken update says about its cause."""
         rows = self.draw(update, self.training_rows, self.config.batch).rows
-        return _not_finite(rows, self.rows.batch(rows, self.config.output))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything that changes during training."""
-        tensors = {f"planner.{k}": v for k, v in self.planner.state_dict().items()}
-        return tensors | optimizer_tensors(self.optimizer)
-
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `tensors` returned."""
-        prefix = "planner."
-        ours = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
-        self.planner.load_state_dict(ours)
-        load_optimizer(self.optimizer, tensors)
+        bad = _not_finite(rows, self.rows.batch(rows, self.config.output))
+        if bad is None:
+            return "its rows are finite, so try a lower learning rate"
+        return f"row {bad} of the rows to learn from is not finite"
 
 
 def _not_finite(rows: Tensor, batch: Batch) -> int | None:
@@ -290,65 +332,8 @@ def train(
     parents = {role: name for role, name in parents.items() if name}
     provenance = Provenance(KIND, command, config.seed, rows.hash, parents)
     with RunFolder(out, config, f"{rows.hash}+{encoder.name}", about) as run:
-        job = PlanTraining(config, rows, encoder, run, provenance)
+        trainer = Trainer(config, rows, encoder)
+        trainer.begin(run, provenance)
         every = config.checkpoint_every
-        training.train(run, job, config.updates, every, watch=watch)
-    return job.trainer.planner.eval()
-
-
-class PlanTraining:
-    """Trainer and record of a run."""
-
-    def __init__(
-        self,
-        config: PlanConfig,
-        rows: Rows,
-        encoder: TextEncoder,
-        run: RunFolder,
-        provenance: Provenance,
-    ):
-        self.config, self.run, self.provenance = config, run, provenance
-        self.trainer = Trainer(config, rows, encoder)
-        self.means = training.Means(("loss", "gradient_norm"), rows.device)
-        self.state: dict[str, Any] = {"update": 0, "seconds": 0.0}
-        if (found := run.load_checkpoint()) is not None:
-            self.trainer.load(found[0])
-            self.state |= found[1]
-            self.means.load(self.state)
-        self.trainer.planner.train()
-
-    def step(self, until: float) -> None:
-        """One update."""
-        update = self.state["update"] + 1
-        self.means.add(update, self.trainer.update(update))
-        self.state["update"] = update
-
-    def report(self, before: int, ended: bool) -> training.LogEntry | None:
-        """Losses on robots held out."""
-        update = self.state["update"]
-        if not (training.crossed(before, update, self.config.evaluate_every) or ended):
-            return None
-        self.means.check(self.run.path, self._explain)
-        row = {"update": update} | self.means.take() | self.trainer.evaluate()
-        names = {"loss": "loss", "held_out": "held-out", "paraphrased": "other words"}
-        parts = [f"{name} {row[key]:.4f}" for key, name in names.items() if key in row]
-        line = "  ".join((f"{update:>7,}", *parts))
-        return training.LogEntry(row | {"seconds": self.state["seconds"]}, line)
-
-    def save(self) -> None:
-        """Model first: a checkpoint promises that everything before it is there."""
-        self.means.check(self.run.path, self._explain)
-        planner = self.trainer.planner
-        self.run.save_model(planner.config, planner.state_dict(), self.provenance)
-        self.state |= self.means.state()
-        self.run.save_checkpoint(self.trainer.tensors(), self.state)
-
-    def stopped(self) -> str:
-        return ""
-
-    def _explain(self, update: int) -> str:
-        """What the batch of a broken update says about its cause."""
-        row = self.trainer.broken_row(update)
-        if row is None:
-            return "its rows are finite, so try a lower learning rate"
-        return f"row {row} of the rows to learn from is not finite"
+        training.train(run, trainer, config.updates, every, watch=watch)
+    return trainer.planner.eval()
