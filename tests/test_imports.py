@@ -137,6 +137,7 @@ def test_init_files_are_empty():
         # What the robot's runtime uses needs NumPy.
         ("spectral_skills.control.mixer", ("torch", "mujoco")),
         ("spectral_skills.spectral.direction_file", ("torch", "mujoco")),
+        ("spectral_skills.spectral.catalogue", ("torch", "mujoco")),
         ("spectral_skills.control.loop", ("torch", "mujoco")),
         ("spectral_skills.control.session", ("torch", "mujoco")),
         ("spectral_skills.control.simulated", ("torch",)),

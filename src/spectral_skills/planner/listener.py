@@ -58,34 +58,26 @@ class Listener:
         """Cues to play, and a message for each part of a text."""
         interpreter = Interpreter(self._known, self._encoder, self._bundle.directions)
         found = interpreter.interpret(text)
-        cues, messages = [], []
-        for number, one in enumerate(found):
-            last = number == len(found) - 1
-            cue, message = (
-                self._cue(one, last) if one.understood else self._far(one, last)
-            )
-            cues.append(cue)
-            messages.append(message)
+        pairs = [self._cue(one, last=one is found[-1]) for one in found]
+        cues, messages = (list(some) for some in zip(*pairs, strict=True))
         rests = all(cue.name == REST and not cue.planned for cue in cues)
         plays = not rests or any(one.understood for one in found)
         return (cues if plays else []), messages
 
     def _cue(self, one: Instruction, last: bool) -> tuple[Cue, str]:
-        knobs = tuple((knob.direction, knob.amplitude) for knob in one.knobs)
-        seconds = one.seconds
-        if not seconds and not last:  # the last one continues
+        """The cue and the message of an instruction; the last one continues."""
+        if one.understood:
             takes_s = self._bundle.manifest.takes_s.get(one.motion, LONGEST_S)
-            seconds = duration_s(takes_s)
-        name = one.known if self.plans else one.motion
-        added = "".join(f", {knob.label}" for knob in one.knobs)
-        message = f"{one.sentence!r} as {one.known!r} ({one.cosine:.2f}){added}"
-        return Cue(name, seconds, planned=self.plans, knobs=knobs), message
-
-    def _far(self, one: Instruction, last: bool) -> tuple[Cue, str]:
-        """Stand or, without a planner, play the base that is described most alike."""
+            seconds = one.seconds or (None if last else duration_s(takes_s))
+            knobs = tuple((knob.direction, knob.amplitude) for knob in one.knobs)
+            name = one.known if self.plans else one.motion
+            added = "".join(f", {knob.label}" for knob in one.knobs)
+            message = f"{one.sentence!r} as {one.known!r} ({one.cosine:.2f}){added}"
+            return Cue(name, seconds, planned=self.plans, knobs=knobs), message
         if self.plans or is_negated(one.sentence):
             message = f"{one.sentence!r} was not understood: {one.why_not}"
             return Cue(REST, one.seconds or SHORTEST_S), message
+        # Without a planner, the base with the nearest description is played.
         match = self._known.nearest(one.sentence)
         nearest = f"the nearest described skill is {match.sentence!r}"
         cue = Cue(match.motion, None if last else one.seconds or LONGEST_S)
