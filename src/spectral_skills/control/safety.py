@@ -1,4 +1,7 @@
-"""What a robot tells of itself, and what its motors are told."""
+"""States and orders of a robot, and the limits of both: pure checks without a clock.
+
+The control loop uses them, and so does the guard between it and the motors.
+"""
 
 import math
 from dataclasses import dataclass
@@ -10,21 +13,22 @@ from spectral_skills.quaternion import gravity_planes
 from spectral_skills.robot import g1
 
 DAMPED = 8.0
-"""Nm s / rad of every motor in a damped stop."""
+"""Damping of every motor in a damped stop, Nm s / rad."""
+_TICKS = 1 << 32
 
 
 @dataclass(frozen=True)
 class Sensed:
-    """What a robot tells of itself."""
+    """The state of a robot as its sensors give it."""
 
     time_s: float
-    """When it arrived, by the monotonic clock."""
+    """Time of arrival by the monotonic clock."""
     tick: int
-    """The robot's own counter."""
+    """Counter of the robot itself."""
     quaternion: np.ndarray
-    """(4,) wxyz of the pelvis."""
+    """(4,) orientation of the pelvis, wxyz."""
     gyro: np.ndarray
-    """(3,) rad/s in the pelvis."""
+    """(3,) turn rate in the pelvis, rad/s."""
     joints: np.ndarray
     """(29,) rad"""
     velocities: np.ndarray
@@ -34,18 +38,18 @@ class Sensed:
 
     @property
     def gravity(self) -> np.ndarray:
-        """(3,) which way is down, in the pelvis."""
+        """(3,) direction of gravity in the pelvis."""
         return np.array(gravity_planes(tuple(self.quaternion)))
 
     @property
     def tilt_rad(self) -> float:
-        """How far the pelvis leans."""
+        """Tilt of the pelvis from upright."""
         return math.acos(min(1.0, max(-1.0, -float(self.gravity[2]))))
 
 
 @dataclass(frozen=True)
 class Order:
-    """What motors are told; target velocities and torques are zero."""
+    """Joint targets and gains of the motors; velocities and torques are zero."""
 
     targets: np.ndarray
     """(29,) rad"""
@@ -56,25 +60,18 @@ class Order:
 
     @property
     def damped(self) -> bool:
-        """Whether motors only brake."""
+        """Whether the motors only brake."""
         return not self.stiffness.any()
 
 
 def damped_stop(joints: np.ndarray) -> Order:
-    """Motors that only brake; their targets do not count, and are within limits too."""
+    """The order to brake only; its targets have no effect, but are within limits."""
     zero = np.zeros_like(joints)
     return Order(np.clip(joints, *g1.JOINT_LIMITS.T), zero, zero + DAMPED)
 
 
-# What a robot may be told, and what it may tell: pure checks, no clocks of their own.
-#
-# Two places use them: the control loop, and the guard between it and the motors.
-
-_TICKS = 1 << 32
-
-
 class Fault(StrEnum):
-    """Why a state was not taken, or a robot was stopped."""
+    """Reason why a state was refused or a robot was stopped."""
 
     LOST = "no state"
     NOT_FINITE = "a sensor is not a number"
@@ -107,48 +104,48 @@ class Key(IntFlag):
 
 
 HOLD_KEY, START_KEY, STOP_KEY = Key.R1, Key.START, Key.SELECT
-"""Dead man's key, start, and stop."""
+"""Dead man's key, start key and stop key."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Beyond these a robot is stopped, or what it tells is not believed."""
+    """Limits beyond which a robot is stopped, or its state is not believed."""
 
     tilt_rad: float = 1.0
     velocity_rad_s: float = 35.0
     joint_rad: float = 0.1
-    """Past the limit of a joint, which is somewhat soft."""
+    """Angle past the limit of a joint, which is somewhat soft."""
     absurd_rad: float = 0.6
-    """So far past it is a broken sensor, not a joint."""
+    """Angle past the limit that only a broken sensor gives."""
     absurd_rad_s: float = 100.0
     hold_s: float = 0.015
-    """A state older than this is not acted upon: the last safe order counts on."""
+    """Age at which a state is not acted upon: the last safe order stays in force."""
     lost_s: float = 0.060
-    """A state older than this stops the robot."""
+    """Age of the last state at which the robot is stopped."""
     silent_s: float = 0.050
-    """So long the guard goes on with the last order of a control loop."""
+    """Time for which the guard repeats the last order of a silent control loop."""
 
 
 LIMITS = Limits()
 
 
 class Gate:
-    """Lets those states pass that are new, in order and possible."""
+    """Passes the states that are new, in order and possible."""
 
     def __init__(self, limits: Limits = LIMITS):
-        self.limits, self.last = limits, None
-        self.last: Sensed | None
-        """The newest that passed."""
+        self.limits = limits
+        self.last: Sensed | None = None
+        """Newest state that passed."""
 
     def refuse(self, sensed: Sensed) -> Fault | None:
-        """Why a state must not pass; otherwise it is the newest."""
+        """The reason why a state must not pass; otherwise it is now the newest."""
         fault = self._fault(sensed)
         if fault is None:
             self.last = sensed
         return fault
 
     def age_s(self, now: float) -> float:
-        """How long ago the newest arrived."""
+        """Time since the newest state arrived."""
         return float("inf") if self.last is None else now - self.last.time_s
 
     def _fault(self, sensed: Sensed) -> Fault | None:
@@ -174,7 +171,7 @@ class Gate:
 
 
 def danger(sensed: Sensed, limits: Limits = LIMITS) -> Fault | None:
-    """Why a robot in a possible state must be stopped."""
+    """The reason why a robot in a possible state must be stopped."""
     if sensed.tilt_rad > limits.tilt_rad:
         return Fault.TILT
     low, high = g1.JOINT_LIMITS.T
@@ -187,7 +184,7 @@ def danger(sensed: Sensed, limits: Limits = LIMITS) -> Fault | None:
 
 
 def stopped_by_hand(sensed: Sensed, must_hold: bool) -> Fault | None:
-    """Whether the operator wants the robot to stop."""
+    """The reason why the operator's keys stop the robot."""
     if sensed.keys & STOP_KEY:
         return Fault.OPERATOR
     if must_hold and not sensed.keys & HOLD_KEY:
@@ -203,7 +200,7 @@ def sendable(order: Order) -> bool:
     if order.damped:
         return bool((order.damping >= 0).all())
     low, high = g1.JOINT_LIMITS.T
-    eps = 1e-6  # as float32 has them
+    eps = 1e-6  # Orders travel as float32.
     return bool(
         (order.targets >= low - eps).all()
         and (order.targets <= high + eps).all()
