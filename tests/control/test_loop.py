@@ -1,4 +1,4 @@
-"""From start to stop: what motors are driven whatever a robot tells."""
+"""From start to stop: the orders to the motors, whatever the robot senses."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def sensed(step: int, **changes) -> Sensed:
 
 
 class Driven:
-    """A runtime that is driven a state at every step."""
+    """A control loop that gets a state at every step."""
 
     def __init__(self, **more):
         more = {"ramp_s": 0.1, **more}
@@ -82,7 +82,7 @@ def test_ramp_leads_from_where_the_robot_is_to_the_default_pose():
 
 
 def test_nothing_is_sent_before_the_first_state():
-    """A robot that has not driven where it is is not moved."""
+    """A robot whose state is unknown is not moved."""
     loop = ControlLoop(made_up.bundle())
     assert all(loop.tick(t * PERIOD_S, None) is None for t in range(10))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripted import read_script, run, script
+from scripted import run
 
 from spectral_skills.control.bundle import Support
 from spectral_skills.control.session import placed
@@ -33,14 +33,12 @@ def rows(frames) -> np.ndarray:
 @pytest.fixture(scope="module")
 def frames(bundle):
     """A walk: an arm goes up at 2 s, a push at 4.5 s, a jog from 6 s on."""
-    lines = script(
-        [
-            {"at": 0, "do": "cross", "deck": "a"},
-            {"at": 2, "do": "move", "name": "right_arm_1", "position": 2.0},
-            {"at": 4.5, "do": "push", "left": 0.5},
-            {"at": 6, "do": "cross", "deck": "b"},
-        ]
-    )
+    lines = [
+        {"at": 0, "do": "cross", "deck": "a"},
+        {"at": 2, "do": "move", "name": "right_arm_1", "position": 2.0},
+        {"at": 4.5, "do": "push", "left": 0.5},
+        {"at": 6, "do": "cross", "deck": "b"},
+    ]
     return run(Engine(bundle), lines, 9.0)
 
 
@@ -83,14 +81,12 @@ def test_the_meter_tells_what_faders_do_to_the_distance(frames):
 
 def test_the_same_script_gives_the_same_run(bundle):
     """To the last bit, plans and pushes included."""
-    lines = script(
-        [
-            {"at": 0, "do": "play", "name": "walk forward", "planned": True},
-            {"at": 0.6, "do": "push", "forward": 0.3},
-            {"at": 0.8, "do": "reset"},
-            {"at": 1, "do": "move", "name": "turn", "position": 3.0},
-        ]
-    )
+    lines = [
+        {"at": 0, "do": "play", "name": "walk forward", "planned": True},
+        {"at": 0.6, "do": "push", "forward": 0.3},
+        {"at": 0.8, "do": "reset"},
+        {"at": 1, "do": "move", "name": "turn", "position": 3.0},
+    ]
     if (planner := bundle.planner()) is None:
         pytest.skip("no planner without its language model")
     first, second = (
@@ -103,7 +99,7 @@ def test_the_same_script_gives_the_same_run(bundle):
 def test_a_fall_lights_the_lamp_and_the_robot_gets_up(bundle):
     """Two seconds later, if that is wished."""
     engine = Engine(bundle)
-    found = run(engine, script([{"at": 0.1, "do": "push", "left": 6.0}]), 2.0)
+    found = run(engine, [{"at": 0.1, "do": "push", "left": 6.0}], 2.0)
     assert found[-1].fallen and engine.resets == 0
     engine.auto_reset = True
     found = run(engine, [], 2.5)
@@ -114,7 +110,7 @@ def test_a_base_that_is_low_has_not_fallen(bundle):
     """Nor is coming up from it a fall."""
     lines = [{"at": 0, "do": "play", "name": "squat"}]
     lines += [{"at": 2.6, "do": "play", "name": "stand", "fade": 2}]
-    found = run(Engine(bundle), script(lines), 4.0)
+    found = run(Engine(bundle), lines, 4.0)
     assert rows(found)[:, 2].min() < 0.6
     assert not any(frame.fallen for frame in found)
 
@@ -122,7 +118,7 @@ def test_a_base_that_is_low_has_not_fallen(bundle):
 def test_a_broken_simulation_begins_anew(bundle):
     """Nothing that is not finite is ever shown."""
     engine = Engine(bundle)
-    found = run(engine, script([{"at": 0.1, "do": "push", "left": 1e8}]), 0.5)
+    found = run(engine, [{"at": 0.1, "do": "push", "left": 1e8}], 0.5)
     assert engine.broken >= 1
     assert np.isfinite(rows(found)).all() and not found[-1].fallen
 
@@ -169,31 +165,6 @@ def test_loading_the_deck_that_is_heard_plays_it(bundle):
     assert engine.mixer.playing == "jog"
     engine.loop(False)
     assert engine.mixer.stream.loop is False  # type: ignore
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ({"do": "reset"}, "`at` is None"),
-        ({"at": -1, "do": "reset"}, "seconds from 0 on"),
-        ({"at": 0, "do": "fly"}, "no action 'fly'; there are play"),
-        ({"at": 0, "do": "move", "name": "turn"}, "position"),
-        ({"at": 0, "do": "reset", "now": True}, "now"),
-    ],
-)
-def test_wrong_lines_of_a_script_are_told(line, told):
-    with pytest.raises(ValueError, match=told):
-        script([line])
-
-
-def test_scripts_are_read_from_files(tmp_path):
-    """JSON lines, in any order; a wrong one is named."""
-    path = tmp_path / "script.jsonl"
-    path.write_text('{"at": 2, "do": "reset"}\n\n{"at": 1, "do": "push", "left": 1}\n')
-    assert [line.do for line in read_script(path)] == ["push", "reset"]
-    path.write_text('{"at": 2,\n')
-    with pytest.raises(ValueError, match="line 1"):
-        read_script(path)
 
 
 class Slow(Engine):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scripted import run, script
+from scripted import run
 
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.schedules import read_automation
@@ -31,7 +31,7 @@ def _with(take: Rollout, **columns) -> Rollout:
 @pytest.fixture(scope="module")
 def take(bundle) -> Rollout:
     engine = Engine(bundle)
-    frames = run(engine, script(LINES), 2.6)
+    frames = run(engine, LINES, 2.6)
     found = engine.stop_recording()
     assert found is not None and engine.recorder is None
     assert np.array_equal(found.robot[1:, 0], [frame.row for frame in frames[25:]])
@@ -106,7 +106,7 @@ def test_a_take_ends_by_itself(bundle, monkeypatch):
     engine.record()
     assert isinstance(engine.recorder, Recorder) and engine.stop_recording() is None
     engine.record()
-    run(engine, script([{"at": 0.2, "do": "push", "left": 0.1}]), 0.3)
+    run(engine, [{"at": 0.2, "do": "push", "left": 0.1}], 0.3)
     take = engine.stop_recording()
     assert take is not None and take.seconds == 0.1 and not len(take.extra["events"])
 
