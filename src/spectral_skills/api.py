@@ -277,7 +277,7 @@ def runner(models: Models, device: str | None = None, records: Path | None = Non
 
     where = best_device(device or "cpu")
     parts = models.controller, models.skill_encoder, models.directions
-    return Runner(*parts, where, records)
+    return Runner(*parts, where, records, hashes=models.hashes)
 
 
 def film(run: Any, path: Folder) -> list[Path]:

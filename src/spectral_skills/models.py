@@ -106,6 +106,7 @@ class Models:
 
             known = Directions.load(directions)
             known.check(fingerprint)
+            hashes["directions"] = known.fingerprint()
         if planner is not None:
             from spectral_skills.planner import model as planners
 

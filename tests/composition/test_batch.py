@@ -8,7 +8,9 @@ from untrained import explicit, tokens
 
 from spectral_skills.control import batch
 from spectral_skills.control.batch import Executed, Runner
+from spectral_skills.experiments.findings import FindingsBuilder
 from spectral_skills.motion.synthetic.bases import Base, generate
+from spectral_skills.results import set_command
 
 STEPS = 40
 
@@ -110,3 +112,18 @@ def test_tokens_have_no_directions_and_can_be_steered(base):
 def test_a_controller_of_poses_cannot_be_steered(models):
     with pytest.raises(ValueError, match="of skill commands, not of 'pose'"):
         Runner(explicit(), *models[1:])
+
+
+def test_results_name_the_models_and_the_command(models):
+    """Hashes of controller, skill and directions; the options but not the folders."""
+    set_command(["spectral", "evaluate", "x", "--out", "here", "--seeds", "1", "2"])
+    try:
+        report = FindingsBuilder("dose", "", Runner(*models), "3268f5c4aa")
+        report.add("row", "metric", 1.0)
+    finally:
+        set_command([])
+    (result,) = report.results
+    assert result.command == "spectral evaluate x --seeds 1 2"
+    names = [part.split()[0] for part in result.models.split(", ")]
+    assert names == ["controller", "skill", "directions", "corpus"]
+    assert result.models.endswith("corpus 3268f5c4")

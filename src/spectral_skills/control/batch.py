@@ -6,7 +6,7 @@ its run, so an interrupted experiment resumes where it stopped.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -96,9 +96,11 @@ class Runner:
         device: str = "cpu",
         records: Path | None = None,
         robots: int | None = None,
+        hashes: Mapping[str, str] | None = None,
     ):
         """Without an encoder the controller must follow poses. `records` is the folder
-        where runs are kept; `robots` is the number of robots simulated at once."""
+        where runs are kept, `robots` the number of robots simulated at once, `hashes`
+        are those of the models' files."""
         wanted, kind = (
             ("pose" if encoder is None else "skill"),
             controller.config.command.kind,
@@ -117,6 +119,12 @@ class Runner:
         weights = controller.state_dict().values()
         self.fingerprint = _digest(w.detach().float().cpu().numpy() for w in weights)
         """Hash of the controller's weights."""
+        self.hashes = {"controller": self.fingerprint}
+        if encoder is not None:
+            self.hashes["skill"] = encoder.fingerprint()
+        if directions is not None:
+            self.hashes["directions"] = directions.fingerprint()
+        self.hashes |= hashes or {}
         self._bases: dict[tuple[str, int], Base] = {}
         self._skills: dict[str, np.ndarray] = {}
 
@@ -142,12 +150,7 @@ class Runner:
     @property
     def models(self) -> str:
         """Hashes of everything that was loaded, for a `Result`."""
-        known = {"controller": self.fingerprint}
-        if self._encoder is not None:
-            known["skill"] = self._encoder.fingerprint()
-        if self._directions is not None:
-            known["directions"] = _digest([self._directions.vectors])
-        return model_hashes(**known)
+        return model_hashes(**self.hashes)
 
     def base(self, name: str, steps: int = STEPS) -> Base:
         """A generated base, made once."""

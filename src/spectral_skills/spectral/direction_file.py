@@ -145,6 +145,10 @@ class Directions:
         eigenvalues = self.gains[self.family("spectral")].astype(np.float64) ** 2
         return eigenvalues[1:] / np.maximum(eigenvalues[:-1], 1e-300)
 
+    def fingerprint(self) -> str:
+        """A short hash of the vectors."""
+        return hashlib.blake2b(self.vectors.tobytes(), digest_size=8).hexdigest()
+
     def check(self, encoder_fingerprint: str) -> None:
         """Refuse an encoder whose skills mean something else."""
         if encoder_fingerprint != self.encoder:
