@@ -119,14 +119,8 @@ def _mujoco_kinematics(rows: torch.Tensor) -> Callable[[], None]:
 
 def random_motions(device: str) -> MotionTensors:
     """Two hundred clips of random numbers."""
-    clips, length = 200, _CLIP_FRAMES
-    return MotionTensors(
-        rows=_random_rows(clips * length, device),
-        starts=torch.arange(clips, device=device) * length,
-        lengths=torch.full((clips,), length, device=device),
-        mirrored=torch.zeros(clips, dtype=torch.bool, device=device),
-        has_mirrored=False,
-    )
+    rows = _random_rows(200 * _CLIP_FRAMES, device)
+    return MotionTensors.of_clips(rows.split(_CLIP_FRAMES))
 
 
 def windows(device: str) -> list[Result]:

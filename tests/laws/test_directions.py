@@ -32,14 +32,7 @@ def sampler(make_clip):
     # The last one stands and moves its joints.
     clips[-1][:, :3] = clips[-1][0, :3]
     clips[-1][:, 3:7] = clips[-1][0, 3:7]
-    lengths = torch.tensor([len(clip) for clip in clips])
-    motions = MotionTensors(
-        rows=torch.from_numpy(np.concatenate(clips).astype(np.float32)),
-        starts=lengths.cumsum(0) - lengths,
-        lengths=lengths,
-        mirrored=torch.zeros(len(clips), dtype=torch.bool),
-        has_mirrored=False,
-    )
+    motions = MotionTensors.of_clips([torch.from_numpy(clip) for clip in clips])
     return WindowSampler(motions, WindowConfig())
 
 

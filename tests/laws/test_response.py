@@ -1,6 +1,5 @@
 """Proposition 1: the response of the predicted future to the skill is exact."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -30,14 +29,8 @@ def small(**changes) -> SkillConfig:
 
 @pytest.fixture(scope="module")
 def sampler(make_clip):
-    rows = torch.from_numpy(make_clip(frames=80, seed=3).qpos().astype(np.float32))
-    motions = MotionTensors(
-        rows=rows,
-        starts=torch.tensor([0]),
-        lengths=torch.tensor([80]),
-        mirrored=torch.tensor([False]),
-        has_mirrored=False,
-    )
+    rows = torch.from_numpy(make_clip(frames=80, seed=3).qpos())
+    motions = MotionTensors.of_clips([rows])
     return WindowSampler(motions, WindowConfig())
 
 

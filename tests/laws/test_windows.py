@@ -27,14 +27,7 @@ LENGTHS = (60, 26, 20, 45)
 
 def motions_of(rows: torch.Tensor, lengths: tuple[int, ...]) -> MotionTensors:
     """Clips of the given lengths, one after another."""
-    count = torch.tensor(lengths)
-    return MotionTensors(
-        rows=rows,
-        starts=count.cumsum(0) - count,
-        lengths=count,
-        mirrored=torch.zeros(len(lengths), dtype=torch.bool),
-        has_mirrored=False,
-    )
+    return MotionTensors.of_clips(rows.split(lengths))
 
 
 @pytest.fixture(scope="module")
@@ -297,8 +290,10 @@ def test_too_short_clips_are_named(motions):
     short = motions_of(motions.rows[:45], (20, 25))
     with pytest.raises(ValueError, match="26 frames.*longest has 25"):
         WindowSampler(short, CONFIG)
+    none = torch.zeros(0, dtype=torch.long)
+    empty = MotionTensors(torch.zeros(0, 36), none, none, none.bool(), False)
     with pytest.raises(ValueError, match="no clip has"):
-        WindowSampler(motions_of(torch.zeros(0, 36), ()), CONFIG)
+        WindowSampler(empty, CONFIG)
 
 
 @pytest.mark.parametrize("name", ["context", "chunk", "future", "stride"])

@@ -287,14 +287,8 @@ def _source(
     streams = [one.skills for one in runs if one.skills is not None]
     if streams:
         return ReplaySource([torch.from_numpy(one).to(device) for one in streams])
-    lengths = torch.tensor([len(one.base.rows) for one in runs], device=device)
-    motions = MotionTensors(
-        rows=torch.from_numpy(np.concatenate([r.base.rows for r in runs])).to(device),
-        starts=lengths.cumsum(0) - lengths,
-        lengths=lengths,
-        mirrored=torch.zeros(len(runs), dtype=torch.bool, device=device),
-        has_mirrored=False,
-    )
+    bases = [torch.from_numpy(one.base.rows).to(device) for one in runs]
+    motions = MotionTensors.of_clips(bases)
     robots, command = torch.arange(len(runs), device=device), controller.config.command
     return ReferenceSource(References.build(motions), robots, encoder, command=command)
 

@@ -84,6 +84,14 @@ class MotionTensors:
     has_mirrored: bool  # known on the host, so that sampling never waits for the device
 
     @classmethod
+    def of_clips(cls, clips: Sequence[Tensor]) -> "MotionTensors":
+        """Clips (T, 36) that belong to no corpus."""
+        rows = torch.cat(list(clips))
+        lengths = torch.tensor([len(clip) for clip in clips], device=rows.device)
+        mirrored = torch.zeros_like(lengths, dtype=torch.bool)
+        return cls(rows, lengths.cumsum(0) - lengths, lengths, mirrored, False)
+
+    @classmethod
     def load(cls, corpus: Corpus, device: torch.device | str) -> "MotionTensors":
         """Move the rows a corpus view needs, each once."""
         starts = torch.from_numpy(corpus.starts.copy())

@@ -226,14 +226,7 @@ class _Source(ReferenceSource):
 
 def as_references(clips: Sequence[Tensor]) -> tuple[References, Tensor]:
     """Clips (T, 36) to be followed, and their numbers."""
-    lengths = torch.tensor([len(rows) for rows in clips])
-    motions = MotionTensors(
-        rows=torch.cat(list(clips)),
-        starts=lengths.cumsum(0) - lengths,
-        lengths=lengths,
-        mirrored=torch.zeros(len(clips), dtype=torch.bool),
-        has_mirrored=False,
-    )
+    motions = MotionTensors.of_clips(clips)
     return References.build(motions), torch.arange(len(clips))
 
 

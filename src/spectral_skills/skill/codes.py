@@ -40,13 +40,7 @@ def encode_rows(encoder: SkillEncoder, rows: Tensor | np.ndarray) -> Tensor:
             f"a clip of {len(rows)} frames has no skill: the encoder sees "
             f"{_need(encoder)} frames at once"
         )
-    motions = MotionTensors(
-        rows=rows,
-        starts=torch.zeros(1, dtype=torch.long, device=device),
-        lengths=torch.full((1,), len(rows), device=device),
-        mirrored=torch.zeros(1, dtype=torch.bool, device=device),
-        has_mirrored=False,
-    )
+    motions = MotionTensors.of_clips([rows])
     times = torch.arange(-encoder.first, len(rows) - encoder.last, device=device)
     return encoder.encode_at(motions, torch.zeros_like(times), times)
 
