@@ -43,8 +43,9 @@ def test_a_corpus_is_generated_and_opened(tmp_path):
     corpus = ss.synth(tmp_path / "motions", "smoke", clips=2, seed=3, workers=1)
     assert len(corpus) == 2
     assert ss.open_corpus(tmp_path / "motions").hash == corpus.hash
+    (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="no usable motion"):
-        ss.ingest([tmp_path / "nothing"], tmp_path / "out")
+        ss.ingest([tmp_path / "empty"], tmp_path / "out")
 
 
 def test_a_session_runs_live(bundle_folder):
