@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spectral_skills.models import BASE, Models
+from spectral_skills.models import Models
 
 if TYPE_CHECKING:
     from spectral_skills.control.rollout import Rollout
@@ -201,10 +201,10 @@ def _names(folders: Sequence[Folder]) -> list[str]:
 
 
 def load(
-    controller: Folder = BASE,
-    skill: Folder = BASE,
-    directions: Folder | None = BASE,
-    planner: Folder | None = BASE,
+    controller: Folder = "base",
+    skill: Folder = "base",
+    directions: Folder | None = "base",
+    planner: Folder | None = "base",
     device: str = "cpu",
 ) -> Models:
     """Load models that belong together: the released ones by default."""
