@@ -280,26 +280,21 @@ def runner(models: Models, device: str | None = None, records: Path | None = Non
     return Runner(*parts, where, records, hashes=models.hashes)
 
 
-def film(run: Any, path: Folder) -> list[Path]:
+def film(run: Any, path: Folder, caption: str = "") -> list[Path]:
     """Write a film of a rollout, or of a steered, chained or spoken run.
 
     Returns the files: a .gif and, where imageio-ffmpeg is installed, an .mp4.
     """
+    from spectral_skills.control.rollout import Rollout
     from spectral_skills.plots.film import write_film
 
-    return write_film(_rollout(run), Path(path))
-
-
-def _rollout(run: Any) -> "Rollout":
-    from spectral_skills.control.rollout import Rollout
-
-    if isinstance(run, Rollout):
-        return run
-    if hasattr(run, "rollout"):
-        return run.rollout
-    steered = getattr(run, "steered", None) or run.executed
-    plain = getattr(run, "plain", steered)
-    return Rollout.of_rows(steered.run.name, steered.rows, plain.rows)
+    record = getattr(run, "rollout", run)
+    if hasattr(run, "steered"):
+        record = Rollout.of_rows(run.title, run.steered.rows, run.plain.rows)
+        caption = caption or "blue: the same without steering"
+    elif hasattr(run, "executed"):
+        record = Rollout.of_rows(run.executed.run.base.name, run.executed.rows)
+    return write_film(record, Path(path), caption=caption)
 
 
 # Measuring and taking away
