@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from spectral_skills.motion.windows import MotionTensors, WindowConfig, WindowSampler
+from spectral_skills.motion.windows import (
+    POSE_SIZE,
+    MotionTensors,
+    WindowConfig,
+    WindowSampler,
+)
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
@@ -17,7 +22,6 @@ from spectral_skills.spectral.attributes import (
     GROUPS,
     NAMES,
     Attributes,
-    output_rows,
     standing,
     upright,
 )
@@ -128,12 +132,17 @@ def sum_of(halves):
     return halves[0] + halves[1]
 
 
+def _output_rows(group: str) -> list[int]:
+    """Numbers of a flat future of 11 poses that belong to a group."""
+    return [k * POSE_SIZE + column for k in range(11) for column in GROUPS[group]]
+
+
 def test_group_grams_sum_to_the_gram(both, stacked):
     """Each row of the response is in one group, so energies add up to the whole."""
-    rows = sorted(row for group in GROUPS for row in output_rows(group, 11))
+    rows = sorted(row for group in GROUPS for row in _output_rows(group))
     assert rows == list(range(418))
     for group, part in zip(GROUPS, both.group_grams, strict=True):
-        own = stacked[:, output_rows(group, 11)]
+        own = stacked[:, _output_rows(group)]
         close(part, torch.einsum("nmd,nme->de", own, own) / CONTEXTS)
 
 

@@ -1,4 +1,4 @@
-"""What people call a change of a motion: attributes of the future, and gradients.
+"""Attributes of a motion that people would name, and their gradients.
 
 A future of poses (n, k, 38) has one number for each attribute, an average over the
 future. Joints, height and speeds of a straight path are linear in the poses; leaning,
@@ -33,30 +33,25 @@ GROUPS: dict[str, tuple[int, ...]] = {
     "root_position": tuple(range(29, 32)),
     "root_rotation": tuple(range(32, POSE_SIZE)),
 }
-"""Columns of a pose by part of the body; each column is in one group."""
-
-
-def output_rows(group: str, poses: int) -> list[int]:
-    """Numbers of a flat future of so many poses that belong to a group."""
-    return [k * POSE_SIZE + column for k in range(poses) for column in GROUPS[group]]
+"""Columns of a pose by part of the body; each column belongs to one group."""
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """One thing that people would say has changed."""
+    """One property of a motion."""
 
     name: str
     unit: str
     scale: float
-    """A change that one notices; what attributes are compared by."""
+    """Noticeable change, by which attributes are compared."""
     action: str
-    """What a change is called."""
+    """Name of a change."""
     sense: int = 1
-    """Sign of the change that is called so."""
+    """Sign of the change with that name."""
 
 
-# What a joint does, and the sign that does it on the left. On the right, turns about
-# x and z (rolls and yaws) are mirrored.
+# What a joint does, and the sign that does it on the left. On the right, rotations
+# about x and z (rolls and yaws) are mirrored.
 _ACTIONS = {
     "hip_pitch": ("thigh forward", -1),
     "hip_roll": ("leg out", 1),
@@ -110,20 +105,20 @@ UNITS: tuple[str, ...] = tuple(a.unit for a in ATTRIBUTES)
 
 
 def scales() -> Tensor:
-    """(a,) the change of each attribute that one notices."""
+    """(a,) noticeable change of each attribute."""
     return torch.tensor([a.scale for a in ATTRIBUTES], dtype=torch.float64)
 
 
 class Attributes:
-    """Measures futures and differentiates what it measures.
+    """Measures futures and their gradients.
 
     joints         mean angle
     root_height    mean height of the pelvis
-    lean_*         mean lean of the pelvis, seen from its heading
+    lean_*         mean lean of the pelvis, relative to its heading
     *_speed        mean speed of the pelvis, each frame in its own heading
     yaw_rate       turn of the heading from the first pose to the last, per second
     *_foot_height  mean height of the ankle roll link: smooth, where a maximum is not
-    *_hand_xyz     mean place of the wrist yaw link, seen from the pelvis' heading
+    *_hand_xyz     mean place of the wrist yaw link, relative to pelvis and heading
 
     Up is that of the window's frame: with the anchor `pose`, the robot's own at t.
     """
@@ -148,7 +143,7 @@ class Attributes:
         links = self._links(torch.cat((position, quaternion, joints), dim=-1)).position
         heading = rotation.heading(quaternion)
         up = rotation.rotate(quaternion, poses.new_tensor((0.0, 0.0, 1.0)))
-        # Of who lies flat, a component of `up` may be a little more than 1 in floats.
+        # For a robot lying flat, rounding may make a component of `up` exceed 1.
         lean = rotation.rotate_inverse(heading, up)[..., :2].clamp(-1, 1).asin()
         velocity = position.diff(dim=1) / self._step_s
         velocity = rotation.rotate_inverse(heading[:, :-1], velocity)
@@ -175,7 +170,7 @@ class Attributes:
         rows[:, joints, :, joints] = 1 / k
         with torch.enable_grad():
             poses = poses.detach().requires_grad_()
-            # Futures do not mix, so the gradient of a sum holds each one's own.
+            # Futures are independent, so the gradient of the sum holds all of theirs.
             totals = self(poses).sum(0)
             for i in range(g1.NUM_JOINTS, len(ATTRIBUTES)):
                 (rows[:, i],) = torch.autograd.grad(totals[i], poses, retain_graph=True)
@@ -185,8 +180,8 @@ class Attributes:
 def upright(poses: Tensor) -> Tensor:
     """(n,) whether the pelvis stays within 60 degrees of upright.
 
-    Beyond, heading and lean are no longer what people mean by them, and their
-    gradients grow without bound.
+    Beyond that, heading and lean are no longer what people mean by them, and their
+    gradients are unbounded.
     """
     r00, r01, r10, r11, _, _ = poses[..., 32:].unbind(-1)
     # The third column of a rotation is the product of the first two; this is R22.

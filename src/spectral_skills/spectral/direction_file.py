@@ -20,10 +20,9 @@ RELEASED_FILE = Path(__file__).parents[1] / "pretrained" / "directions.safetenso
 """Directions of the skill space that comes with the package."""
 Family = Literal["spectral", "part", "target"]
 DETERMINED = 0.9
-"""Two halves of the contexts agree on a direction if |cos| is at least this."""
+"""Least |cos| at which two halves of the contexts agree on a direction."""
 SINGLE_LIMB = 0.6
-"""A direction moves a single limb if that limb has at least this share of the energy:
-half again as much, then, as all the rest of the body."""
+"""Least share of the energy for which a direction is said to move a single limb."""
 LIMBS = ("left_leg", "right_leg", "left_arm", "right_arm")
 SIDES = ("left", "right")
 SHOULDERS = tuple(
@@ -43,12 +42,12 @@ smaller changes count as none."""
 
 @dataclass(frozen=True)
 class Directions:
-    """Unit steps in skill space and what is predicted of them, per unit amplitude."""
+    """Unit steps in skill space and their predicted effects, per unit amplitude."""
 
     names: tuple[str, ...]
     families: tuple[Family, ...]
-    """spectral: eigenvectors of the response Gram. part: of one limb's Gram. target:
-    solved for a goal."""
+    """Origin: eigenvectors of the response Gram (spectral) or of one limb's Gram
+    (part), or the solution for a goal (target)."""
     vectors: np.ndarray
     """(k, d) of length 1."""
     gains: np.ndarray
@@ -59,7 +58,7 @@ class Directions:
     stability: np.ndarray
     """(k,) |cos| between the directions of two halves of the contexts."""
     sameness: np.ndarray
-    """(k,) size of the mean change over its rms: 1 if alike in every context."""
+    """(k,) size of the mean change over its rms: 1 if equal in every context."""
     effect_mean: np.ndarray
     """(k, a) mean effect on each attribute."""
     effect_std: np.ndarray
@@ -67,25 +66,25 @@ class Directions:
     group_shares: np.ndarray
     """(k, g) share of each part of the body in the energy."""
     hand_maps: np.ndarray
-    """(2, d, 3) left and right: skill change that moves a hand by so many metres."""
+    """(2, d, 3) skill change per metre of the left and right hand's motion."""
     attributes: tuple[str, ...]
     units: tuple[str, ...]
     groups: tuple[str, ...]
     encoder: str
-    """Fingerprint of the encoder whose skills these directions are added to."""
+    """Fingerprint of the encoder to whose skills these directions are added."""
     data_hash: str
-    """Corpus that the contexts were drawn from."""
+    """Hash of the corpus that the contexts were drawn from."""
     contexts: int
     seed: int
     hand_contexts: int
-    """Contexts that the hand maps were computed from."""
+    """Number of contexts that the hand maps were computed from."""
     hand_standing: bool
-    """Whether those were the standing ones; if there are too few, all are used."""
+    """Whether those were the standing contexts; if these are too few, all are used."""
     measured: tuple[dict[str, Any], ...] = ()
-    """What directions did to a robot, for each one and base: `direction`, `base`,
-    `names` of both signs, `outcome`, `safe` amplitudes [low, high], and the noticed
-    `effects` of amplitudes, by name; None after a fall. By `spectral evaluate
-    composition catalogue --release`."""
+    """Measured effects on a robot, one entry for each direction and base: `direction`,
+    `base`, `names` of both signs, `outcome`, `safe` amplitudes [low, high], and the
+    noticeable `effects` of amplitudes by name, None after a fall. Written by `spectral
+    evaluate composition catalogue --release`."""
 
     def __post_init__(self):
         k, d = self.vectors.shape
@@ -133,7 +132,7 @@ class Directions:
 
     @property
     def single_limb(self) -> np.ndarray:
-        """(k,) the limb that has most of the energy, or an empty string."""
+        """(k,) the limb that a direction moves, or an empty string."""
         limbs = [self.groups.index(name) for name in LIMBS]
         shares = self.group_shares[:, limbs]
         found = np.array(LIMBS)[shares.argmax(axis=1)]
@@ -158,7 +157,7 @@ class Directions:
             )
 
     def save(self, path: Path | str) -> None:
-        """Write one file, whole or not at all."""
+        """Write one file, in one step."""
         arrays = {n: np.ascontiguousarray(getattr(self, n)) for n in _ARRAYS}
         header = {
             f.name: configs.to_dict(getattr(self, f.name))
@@ -172,7 +171,7 @@ class Directions:
 
     @classmethod
     def load(cls, path: Path | str) -> "Directions":
-        """Read a file, or `base`; says what is wrong with it."""
+        """Read a file, or `base`; refuses a file that is damaged."""
         path = RELEASED_FILE if str(path) == "base" else Path(path)
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no directions here")
@@ -197,9 +196,9 @@ class Directions:
 
 
 def position(name: str, names: Sequence[str]) -> int:
-    """Where a direction is, by its name or by the part of it before a space.
+    """Position of a direction, by its name or by the part of it before a space.
 
-    The rest of a name tells what is predicted, which another file may tell otherwise.
+    The rest of a name says what is predicted, which may differ between files.
     """
     short = [other.split(" ")[0] for other in names]
     for known in (list(names), short):
@@ -217,7 +216,7 @@ _FIELDS = tuple(f for f in fields(Directions) if f.name not in _ARRAYS)
 
 
 def _header(values: Any, where: str) -> dict[str, Any]:
-    """All that is not an array, checked."""
+    """Everything that is not an array, checked."""
     known = {f.name for f in _FIELDS}
     if not isinstance(values, dict) or {*values, "measured"} != known:
         raise ValueError(f"{where}: damaged, its header has other fields than expected")

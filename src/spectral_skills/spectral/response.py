@@ -1,4 +1,5 @@
-"""How a change of the skill changes what is predicted to follow, exactly.
+"""How a change of the skill changes the predicted future, exactly, and the sums over
+many contexts from which directions are computed.
 
 One denoising step at a fixed query xi = (X, y_tau, tau) estimates the future
 
@@ -9,7 +10,15 @@ in motion coordinates. D is affine in z, so
     J = dYhat / dz = -(sigma_tau / alpha_tau) S M(y_tau, tau)^T F(X)^T A / sqrt(e)
 
 is the same for every z. This is a statement about one step at a fixed query, not
-about the sampler or the robot.
+about the sampler or the robot. Over contexts,
+
+    C = 1/N sum_i J_i^T J_i          by part of the body; the parts add up
+    E_i = rows_i J_i                 effect on each attribute, (a, d)
+
+Responses are summed in float64, batch by batch. For effects the first and second
+moments are kept, which means, spreads and least squares need. At the lowest noise level
+y_tau nearly shows the future and leaves the skill little to change; responses grow with
+the level. Their sizes compare directions, but do not say how far the robot will move.
 """
 
 from dataclasses import dataclass
@@ -32,14 +41,14 @@ from spectral_skills.spectral.attributes import (
 
 @dataclass(frozen=True)
 class Query:
-    """Where responses are asked for: xi = (X, y_tau, tau), normalised and flat."""
+    """The point xi = (X, y_tau, tau) of a response, normalised and flat."""
 
     context: Tensor
     """(n, context * 38)"""
     noisy: Tensor
     """(n, m)"""
     level: Tensor
-    """(n,) numbers of noise levels, 0 the lowest."""
+    """(n,) noise levels, 0 the lowest."""
 
 
 def query(
@@ -78,7 +87,7 @@ def _alpha_sigma(predictor: Predictor, query: Query) -> tuple[Tensor, Tensor]:
 
 
 def _features(model: SkillModel) -> AffineFeatures:
-    """The affine part of a model's predictor; says so if it has none."""
+    """The affine part of a model's predictor; refuses a model without one."""
     predictor = model.predictor
     if not isinstance(predictor.features, AffineFeatures):
         raise ValueError(
@@ -92,19 +101,6 @@ def _features(model: SkillModel) -> AffineFeatures:
             f"{len(model.future_mean)} numbers of the future; responses need all"
         )
     return predictor.features
-
-
-# One pass over many contexts: all that directions are computed from.
-#
-#     C = 1/N sum_i J_i^T J_i          by part of the body; the parts add up
-#     E_i = rows_i J_i                 effect on each attribute, (a, d)
-#
-# Responses are added up in float64 and forgotten batch by batch. Of effects the first
-# and second moments are kept, which means, spreads and least squares need.
-#
-# At the lowest noise level y_tau all but shows the future and leaves the skill little
-# to change; responses grow with the level. Their sizes compare directions with each
-# other, they do not tell how far the robot will go.
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class Responses:
-    """Sums over contexts of what their responses tell."""
+    """Sums over contexts of their responses."""
 
     contexts: int
     groups: Tensor
@@ -158,9 +154,9 @@ class Responses:
     total: Tensor
     """(m, d) float64: sum of J."""
     effects: Effects
-    """Of the contexts that are upright."""
+    """Effects of upright contexts."""
     standing: Effects
-    """Of those that stand, besides."""
+    """Effects of upright contexts that also stand still."""
 
     def __add__(self, other: "Responses") -> "Responses":
         return Responses(
@@ -191,7 +187,7 @@ class Responses:
 def accumulate(
     model: SkillModel, attributes: Attributes, windows: Windows
 ) -> Responses:
-    """The sums of one batch: lowest noise level, no noise added."""
+    """Sums of one batch, at the lowest noise level without added noise."""
     J = response(model, query(model, windows))
     by_pose = J.unflatten(1, (attributes.poses, -1)).double()
     grams = []
@@ -218,12 +214,12 @@ def measure(
     seed: int = 0,
     batch: int = 256,
 ) -> tuple[Responses, Responses]:
-    """The sums of two halves of random contexts, drawn independently."""
+    """Sums of two independent halves of random contexts."""
     if contexts < 2:
         raise ValueError(f"{contexts} contexts; two halves need at least 2")
     device, dtype = model.future_mean.device, model.future_mean.dtype
     attributes = Attributes(model.config.windows, device, dtype)
-    # Drawn on the CPU and all at once: the same on every device, for any batch size.
+    # Drawn on the CPU and all at once, so that device and batch size do not matter.
     generator = torch.Generator().manual_seed(seed)
     draws = torch.randint(sampler.total, (contexts,), generator=generator)
     draws = draws.to(sampler.motions.device)

@@ -1,4 +1,5 @@
-"""How far a motion is from the corpus: how many of its windows move like it."""
+"""How far a motion is from the corpus: the number of windows that move like it, and
+the distance of its skills to the nearest skill."""
 
 import math
 from collections.abc import Sequence
@@ -16,10 +17,9 @@ from spectral_skills.robot.model import build_model
 from spectral_skills.workers import one_torch_thread
 
 WINDOW = FPS
-"""Frames of a window: one second."""
+"""Length of a window in frames: one second."""
 SPACING = WINDOW // 2
-"""Frames between windows: the paper's 1,697,723 in 47 M frames are about this far
-apart."""
+"""Frames between windows; this gives about the paper's 1,697,723 in 47 M frames."""
 
 _SHOULDERS = tuple(
     f"{side}_shoulder_{axis}"
@@ -34,25 +34,25 @@ TOLERANCES = {
     "left_apex": 0.05,  # m
     "right_apex": 0.05,  # m
 }
-"""How far a window may be from a base and still move like it: chosen by us, for the
-paper gives no numbers."""
+"""Largest difference of a window that moves like a base. These are our choice, since
+the paper gives no numbers."""
 
 ATTRIBUTES: tuple[str, ...] = tuple(TOLERANCES)
-"""Forward speed along the heading and yaw rate, root height and shoulder angles, all
-means over the window; the range of each ankle's height within it."""
+"""Means over the window of forward speed along the heading, yaw rate, root height and
+shoulder angles; the range of each ankle's height within it."""
 WITHOUT_APEX = ATTRIBUTES[:-2]
-"""What the paper compares, but for one sequence where it adds the apex."""
+"""What the paper compares, except for one sequence where it adds the apex."""
 CHANGE_SHARE = 0.8
-"""Part of the executed change that a supporting window must show."""
+"""Share of the executed change that a supporting window must show."""
 
 _CPU_FRAMES = 16_384
-"""Frames described in one round on a CPU: the working set stays in the cache."""
+"""Frames described at once on a CPU, so that the working set stays in the cache."""
 _GPU_FRAMES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Descriptors:
-    """One-second windows of a corpus, described."""
+    """Descriptions of one-second windows of a corpus."""
 
     values: np.ndarray
     """(n, 9) float32, columns as in `names`."""
@@ -80,8 +80,8 @@ def describe(
         at = torch.from_numpy(first[clips] + starts).to(device)
         return _describe(torch.from_numpy(rows).to(device), at).cpu().numpy()
 
-    # Threads of torch would wait for each other after every small operation; on a
-    # busy machine that takes several times as long as one thread alone.
+    # Torch's threads would wait for each other after every small operation; on a busy
+    # machine that takes several times as long as one thread.
     with one_torch_thread():
         parts = [part(shard) for shard in corpus.shards(frames)]
     clips, starts = _windows(corpus.lengths, spacing)
@@ -114,10 +114,10 @@ def _describe(rows: Tensor, starts: Tensor) -> Tensor:
     yaw, (x, y) = rotation.yaw(columns[3:7].T), columns[:2].diff()
     turn = yaw.diff()
     turn = turn - 2 * np.pi * (turn / (2 * np.pi)).round()
-    # The heading halfway, so that a circle is walked at its full speed.
+    # The heading halfway, so that the speed along a circle is the full speed.
     ahead = yaw[:-1] + 0.5 * turn
     forward = ahead.cos() * x + ahead.sin() * y
-    # A window has one change of frame less than it has frames.
+    # A window has one change less than it has frames.
     rates = torch.stack((forward, turn)).unfold(-1, WINDOW - 1, 1)[:, starts]
     joints = [7 + g1.joint_index(name) for name in _SHOULDERS]
     levels = columns[[2, *joints]].unfold(-1, WINDOW, 1)[:, starts]
@@ -129,7 +129,7 @@ def _describe(rows: Tensor, starts: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Link:
-    """A link of both legs; only the offsets differ in more than their joints."""
+    """A link of both legs, which differ only in their offsets and joints."""
 
     offset: np.ndarray
     """(3, 2), m."""
@@ -142,7 +142,7 @@ class _Link:
 
 @cache
 def _leg() -> list[_Link]:
-    """Links from hip to ankle, each turned about axes of its frame."""
+    """Links from hip to ankle, each rotated about axes of its frame."""
     model, links = build_model(meshes=False, floor=False), []
     ankle = g1.joint_index("left_ankle_roll")
     for left in range(ankle + 1):
@@ -162,8 +162,8 @@ def _leg() -> list[_Link]:
 def _ankle_heights(columns: Tensor) -> Tensor:
     """(2, T) heights of the ankle roll links of rows given as columns (36, T).
 
-    Forward kinematics of one coordinate: all it needs is which way is up in the frame
-    of each link. Three times as fast as `Kinematics`.
+    Forward kinematics of one coordinate, which only needs the direction of up in the
+    frame of each link. Three times as fast as `Kinematics`.
     """
     w, x, y, z = columns[3:7]
     zero = torch.zeros_like(w)
@@ -187,7 +187,7 @@ def _rise(up: list[Tensor], link: _Link) -> Tensor:
 
 
 def _turn(up: list[Tensor], axis: int, cosine, sine) -> None:
-    """See a direction from a frame turned about one of its axes, in place."""
+    """Express a direction in a frame rotated about one of its axes, in place."""
     j, k = (axis + 1) % 3, (axis + 2) % 3
     up[j], up[k] = cosine * up[j] + sine * up[k], cosine * up[k] - sine * up[j]
 
@@ -202,7 +202,7 @@ def support(
     """Windows that move like the base and have changed like the executed run.
 
     Attributes that are not steered must be within tolerance of the base; each steered
-    one must have changed from it by at least 80 % of the run's change.
+    one must differ from it by at least 80 % of the run's change.
     """
     unknown = [name for name in (*steered, *attributes) if name not in ATTRIBUTES]
     if unknown:
@@ -219,10 +219,8 @@ def support(
     return int(supporting.sum())
 
 
-# How far a skill is from the corpus: the distance to its nearest skill.
-
 _QUERIES, _TILE = 1024, 16_384
-"""Queries and skills of the bank in one matrix product."""
+"""Numbers of queries and of skills of the bank in one matrix product."""
 
 
 def nearest(
@@ -234,7 +232,7 @@ def nearest(
     """(q,) float64 distance of each query (q, d) to the nearest of the bank (n, d).
 
     With clips (n,) and (q,), to the nearest skill of another clip. Products in float32
-    find the nearest skill, or one as near but for rounding; its distance is exact.
+    find the nearest skill up to rounding; its distance is exact.
     """
     for name, skills in (("bank", bank), ("queries", queries)):
         if not len(skills) or skills.shape[1:] != bank.shape[1:]:
@@ -244,7 +242,7 @@ def nearest(
             )
         if not skills.isfinite().all():
             raise ValueError(f"{name}: not all skills are finite")
-    # Centred, norms are smaller and so is the rounding.
+    # Centred, because smaller norms have smaller rounding errors.
     centre = bank.double().mean(dim=0)
     b = (bank.double() - centre).float()
     norms = b.square().sum(dim=1)
@@ -277,13 +275,13 @@ class Spread:
     p90: float
     p99: float
     n: int
-    """Skills measured."""
+    """Number of skills measured."""
 
 
 def leave_one_clip_out(
     bank: Tensor, bank_clips: Tensor, count: int = 20_000, seed: int = 0
 ) -> Spread:
-    """How far apart clips are: measured on `count` random skills against all others."""
+    """Distances between clips, of `count` random skills to all others."""
     random = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(len(bank), generator=random)[:count].to(bank.device)
     distances = nearest(bank, bank[chosen], bank_clips, bank_clips[chosen])
