@@ -84,7 +84,7 @@ def _errors(row: str, position: Tensor, orientation: Tensor) -> list[Result]:
     values = (
         ("mean position error", 1e3 * float(position.mean()), "mm"),
         ("largest position error", 1e3 * float(position.max()), "mm"),
-        ("largest orientation error", float(np.degrees(orientation.max())), "degrees"),
+        ("largest orientation error", np.degrees(float(orientation.max())), "degrees"),
     )
     count = position.shape[:-1].numel()
     return [_result(row, name, value, unit, count) for name, value, unit in values]
