@@ -1,23 +1,16 @@
 """The map of a skill space: PCA, t-SNE, and labels that can be read."""
 
-from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 from threadpoolctl import threadpool_limits
 
-from spectral_skills.motion.kinds import KINDS, OTHER
+from spectral_skills.motion.kinds import KINDS
 from spectral_skills.plots import skills, style
-from spectral_skills.plots.skills import (
-    common_kinds,
-    draw_map,
-    kind_colours,
-    map_panel,
-)
+from spectral_skills.plots.skills import _by_kind, draw_map
 from spectral_skills.skill.codes import SkillBank
 from spectral_skills.skill.tsne import pca, place, tsne
 
@@ -109,32 +102,16 @@ def test_tsne_says_what_it_cannot_do():
 
 
 def test_rare_kinds_share_the_grey():
+    """Nine kinds have colours, the most common first; each names its densest place."""
     kinds = [name for i, name in enumerate(KINDS) for _ in range(i + 1)]
-    merged = common_kinds(kinds)
-    colours = kind_colours(merged)
-    assert len(colours) == len(set(colours.values())) == 10
-    assert list(colours)[0] == KINDS[-2] and list(colours)[-1] == OTHER
-    assert OTHER not in kind_colours(common_kinds(["walk", "run"]))
-
-
-@pytest.mark.parametrize("spread", [0.01, 1.0, 8.0])
-def test_labels_do_not_overlap(spread):
-    """Nine kinds, all in one heap or far apart, on dots or beside them."""
-    random = np.random.default_rng(0)
-    kinds = common_kinds(list(KINDS[:9]) * 30)
-    centres = {name: random.normal(size=2) * spread for name in KINDS[:9]}
-    places = np.array([centres[name] for name in kinds]) + random.normal(
-        size=(len(kinds), 2)
-    )
-    figure = style.sheet(940)
-    axes = figure.add_axes((0.03, 0.1, 0.455, 0.775))
-    labels = map_panel(axes, "heap", places, kinds)
-    names = {label.get_text() for label in labels}
-    assert names <= set(KINDS[:9]) and len(names) > 1
-    assert spread < 8 or len(names) > 5
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    boxes = [label.get_window_extent(renderer) for label in labels]
-    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    places = np.random.default_rng(0).normal(size=(len(kinds), 2))
+    other, *common = _by_kind(places, kinds)
+    assert other.role == "behind" and not any(other.marks) and len(common) == 9
+    assert common[0].name.startswith(KINDS[-2]) and len(common[0].x) == len(KINDS) - 1
+    for series in common:
+        (name,) = filter(None, series.marks)
+        assert series.name.startswith(name)
+    assert sum(len(one.x) for one in (other, *common)) == len(kinds)
 
 
 def fake_corpus(kinds: list[str]):

@@ -44,13 +44,23 @@ def draw(chart: Chart) -> str:
 
 def figure_of(chart: Chart) -> Figure:
     """The figure of a chart."""
-    series = [_checked(one) for one in chart.series]
-    trails = any(one.role == "trail" for one in series)
+    trails = any(one.role == "trail" for one in chart.series)
     width, height = _WIDE if is_wide(chart) else _TALL if trails else _SIZE
-    height += 12 * max(0, len(series) - 3)
+    height += 12 * max(0, len(chart.series) - 3)
     size = width / 72, height / 72
     figure = Figure(size, dpi=style.DPI, layout="constrained", facecolor="white")
     axes = style.quiet(figure.add_subplot(), "")
+    plot(axes, chart)
+    _, labels = axes.get_legend_handles_labels()
+    if labels:
+        columns = 3 if is_wide(chart) else 2 if max(map(len, labels)) < 30 else 1
+        figure.legend(loc="outside lower left", ncols=columns, **style.LEGEND)
+    return figure
+
+
+def plot(axes: Axes, chart: Chart) -> None:
+    """Draw a chart into axes, without its legend."""
+    series = [_checked(one) for one in chart.series]
     axes.set_xlabel(chart.x, color=style.MUTED, size=11)
     axes.set_ylabel(chart.y, color=style.MUTED, size=11)
     if not any(len(one.x) for one in series):
@@ -60,14 +70,8 @@ def figure_of(chart: Chart) -> Figure:
         _bars(axes, series)
     else:
         _points(axes, series, chart.kind)
-    falls = [(x, y) for one in series for x, y, m in _marked(one) if m == FALL]
-    if falls and chart.kind != "bar":
-        _crosses(axes, falls)
-    _, labels = axes.get_legend_handles_labels()
-    if labels:
-        columns = 3 if is_wide(chart) else 2 if max(map(len, labels)) < 30 else 1
-        figure.legend(loc="outside lower left", ncols=columns, **style.LEGEND)
-    return figure
+        marked = [point for one in series for point in _marked(one)]
+        _crosses(axes, [(x, y) for x, y, mark in marked if mark == FALL])
 
 
 def describe(chart: Chart) -> str:
@@ -143,6 +147,8 @@ def _points(axes: Axes, series: list[Series], kind: str) -> None:
 
 
 def _crosses(axes: Axes, places: list[tuple[float, float]]) -> None:
+    if not places:
+        return
     x, y = zip(*places, strict=True)
     look: dict = {"color": style.INK, "markersize": 9, "markeredgewidth": 2.2}
     axes.plot(x, y, "x", label="the robot fell", zorder=4, **look)
@@ -189,8 +195,7 @@ def _bars(axes: Axes, series: list[Series]) -> None:
         axes.bar(x, one.y, 0.92 * width, label=one.name if one.x else None, **look)
         points = zip(x.tolist(), one.y, one.marks, strict=True)
         falls += [(at, y) for at, y, mark in points if mark == FALL]
-    if falls:
-        _crosses(axes, falls)
+    _crosses(axes, falls)
     axes.axhline(0, color=style.MUTED, linewidth=0.8)
     if not any(y for one in series for y in one.y):
         axes.set_ylim(0, 1)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,7 @@ from spectral_skills.motion.checks import measure_corpus
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.ingest import ingest
-from spectral_skills.motion.synthetic.factors import (
-    BODY,
-    GESTURES,
-    TRAVELS,
-    factors_of,
-)
+from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.plots import film, page
 from spectral_skills.plots.corpus import clip_sheet, recorded_table
 from spectral_skills.plots.coverage import draw_coverage
@@ -30,51 +26,13 @@ from spectral_skills.plots.skills import all_ranks, draw_map, draw_poses
 from spectral_skills.robot.render import backend
 from spectral_skills.skill.codes import SkillBank
 
-GRIDS: dict[str, tuple[str, ...]] = {
-    "Standing and travelling": ("", *TRAVELS),
-    "Whole-body motions": BODY,
-    "Gestures": GESTURES,
-    "Several at once": (
-        *("forward+raise", "forward+spread", "backward+carry", "turn+punch"),
-        *("sideways+reach", "crouch+carry", "forward+squat"),
-    ),
-}
-"""Headings and the factors of each row of pictures below them."""
-SHEETS = ("forward", "jog", "forward+raise")
-FOLLOWED = ("forward+spread", "jog", "squat")
-"""Motions that the controller is shown following."""
-_INGESTED = ("forward", "squat", "turn", "wave")
-_SENTENCES = 10
+_DATA = tomllib.loads(Path(__file__).with_name("demo.toml").read_text())
+GRIDS, SHEETS, FOLLOWED = _DATA["grids"], _DATA["sheets"], _DATA["followed"]
+"""Factors of the motions in rows of pictures, in full, and followed by a robot."""
 PANELS = 8
+_SENTENCES = 10
 _BUSY = 0.3
 """Joint speed, rad/s, above which a clip does more than stand."""
-_COVERAGE = (
-    "Measured from the motions. Pairs with a ring are left out on purpose: composing "
-    "them needs something of which the data has no example."
-)
-_SKILLS = (
-    "An encoder turns ten poses into 64 numbers, a skill. It was trained to predict "
-    "what follows, not to reproduce what it saw."
-)
-_DIRECTIONS = (
-    "What follows is predicted by a map that is affine in the skill, so a step in "
-    "skill space changes the prediction by the same amount for every skill. These are "
-    "predictions, shown on a standing robot."
-)
-_CONTROLLER = (
-    "One controller executes every skill. It sees its own sensors and the skill of the "
-    "next tenths of a second, and nothing else of the motion it follows. Simulated "
-    "here by MuJoCo on the CPU; the reference is blue."
-)
-_PLAUSIBILITY = (
-    "Forces are computed backwards from each motion with MuJoCo. What the floor cannot "
-    "supply at the soles is unexplained; a real motion has none of it. The zero-moment "
-    "point (ZMP) is where the floor's force acts: in balance it is under the soles."
-)
-_INGEST = (
-    "Motion files are read into a corpus like this one, whatever their format. Here, "
-    "some good ones and two that are broken."
-)
 
 
 def build(folder: Path, out: Path) -> Path:
@@ -95,21 +53,25 @@ def build(folder: Path, out: Path) -> Path:
         **_skills(corpus, pictures),
         **_controller(corpus, pictures),
         "How plausible it is": [
-            text(_PLAUSIBILITY),
+            _text("plausibility"),
             page.cells(recorded_table(measured), "numbers"),
         ],
         "Your own motions": [
-            text(_INGEST),
+            _text("ingest"),
             page.terminal(_ingest(corpus, out)),
             text(f"Pictures drawn by: {backend()}."),
         ],
     }
     parts = enumerate(named.items())
     sections = [Section(title, f"part-{i}", own) for i, (title, own) in parts]
-    opening = [picture("pictures/coverage.png", _COVERAGE)]
+    opening = [picture("pictures/coverage.png", _DATA["text"]["coverage"])]
     path = out / "index.html"
     page.write(path, "Spectral Skills: the embedded corpus", lead, sections, opening)
     return path
+
+
+def _text(name: str) -> Part:
+    return text(_DATA["text"][name])
 
 
 def example(corpus: Corpus, wanted: str) -> int | None:
@@ -124,7 +86,7 @@ def example(corpus: Corpus, wanted: str) -> int | None:
     return next((i for i in own if first_speed(i) < 0.05), own[0] if own else None)
 
 
-def _examples(corpus: Corpus, wanted: tuple[str, ...]) -> list[int]:
+def _examples(corpus: Corpus, wanted: list[str]) -> list[int]:
     return [i for i in (example(corpus, w) for w in wanted) if i is not None]
 
 
@@ -171,9 +133,9 @@ def _skills(corpus: Corpus, pictures: Path) -> dict[str, list[Part]]:
     rows = "Each row is a direction, from minus to plus."
     ranks = "All 64, and the predicted effect of each."
     return {
-        "The skill space": [text(_SKILLS), picture("pictures/skills.png", caption)],
+        "The skill space": [_text("skills"), picture("pictures/skills.png", caption)],
         "Directions that add": [
-            text(_DIRECTIONS),
+            _text("directions"),
             picture("pictures/poses.png", rows),
             picture("pictures/directions.png", ranks),
         ],
@@ -188,7 +150,7 @@ def _controller(corpus: Corpus, pictures: Path) -> dict[str, list[Part]]:
     models, clips = Models.load(), corpus.select(np.array(chosen))
     record = follow(models.controller, models.skill_encoder, clips)
     done = episodes(record)
-    parts = [text(_CONTROLLER)]
+    parts = [_text("controller")]
     for number, index in enumerate(chosen):
         name = f"followed_{number}.png"
         film.write_strip(record, pictures / name, number)
@@ -216,7 +178,7 @@ def _sentences(corpus: Corpus) -> list[tuple[str, str]]:
 def _ingest(corpus: Corpus, out: Path) -> str:
     """Read files of two formats, two of them broken; gives what the terminal shows."""
     folder, about = out / "motions", io.StringIO()
-    clips = [corpus.clip(i) for i in _examples(corpus, _INGESTED)]
+    clips = [corpus.clip(i) for i in _examples(corpus, _DATA["ingested"])]
     folder.mkdir(parents=True, exist_ok=True)
     table = csv.writer(about, lineterminator="\n")
     table.writerow(("name", "text", "source", "licence"))

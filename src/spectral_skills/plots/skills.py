@@ -7,18 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import FuncNorm, LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
-from matplotlib.text import Text
-from matplotlib.ticker import MaxNLocator
 
+from spectral_skills.experiments.findings import Chart, Series
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinds import OTHER, kind
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
-from spectral_skills.plots import film, style
+from spectral_skills.plots import charts, film, style
 from spectral_skills.plots.style import INK, LEFT, MUTED, RIGHT, RULE
 from spectral_skills.robot import g1
 from spectral_skills.skill.codes import SkillBank
@@ -38,7 +34,8 @@ SHOWN = (
     *("right_arm", "left_arm", "spread", "stance_height"),
 )
 """Directions that every file has."""
-_KIND_COLOURS = (*style.COLOURS, "#5B3FA0", "#8C8A1D", "#8A1C4A")
+_KINDS = 9
+"""Number of kinds of motion that are shown in colour."""
 _LIMB_COLOURS = {
     "left_arm": LEFT,
     "right_arm": RIGHT,
@@ -68,7 +65,7 @@ def draw_map(corpus: Corpus, bank: SkillBank, path: str | Path, seed: int = 0) -
         clips, means = clips[order], means[order]
         counted = f"{MOST_POINTS:,} of {counted}"
     entries = [corpus.entry(i) for i in clips.tolist()]
-    kinds = common_kinds([kind(entry.name, entry.text) for entry in entries])
+    kinds = [kind(entry.name, entry.text) for entry in entries]
     straight, share = pca(means, 2)
     subtitle = (
         f"Each dot is the mean skill of one clip: {counted}, {len(bank.skills):,} "
@@ -76,79 +73,44 @@ def draw_map(corpus: Corpus, bank: SkillBank, path: str | Path, seed: int = 0) -
         f"{bank.spread():.2f} (paper {PAPER_STD:.2f})."
     )
     figure = style.sheet(940, "Map of the skill space", subtitle)
-    panel = figure.add_axes((0.03, 0.1, 0.455, 0.775))
-    panel.set(xticks=[], yticks=[])
-    map_panel(panel, "t-SNE: similar skills are neighbours", tsne(means), kinds)
-    panel = figure.add_axes((0.53, 0.1, 0.455, 0.775))
-    map_panel(panel, "PCA: the two directions of largest variance", straight, kinds)
-    for axis, name, part in zip(
-        (panel.xaxis, panel.yaxis), ("first", "second"), share.tolist(), strict=True
-    ):
-        axis.set_label_text(f"{name} component, {part:.0%} of the variance")
-        axis.label.set(color=MUTED, size=10.5)
-        axis.set_major_locator(MaxNLocator(6))
-    colours = kind_colours(kinds)
-    dots = [Line2D([], [], marker="o", ls="", ms=8, color=c) for c in colours.values()]
-    names = [f"{name}  {(kinds == name).sum():,}" for name in colours]
-    place = {"loc": "lower left", "bbox_to_anchor": (0.022, 0.012), "frameon": False}
-    spacing = {"handletextpad": 0.1, "columnspacing": 1.6, "fontsize": 11}
-    figure.legend(dots, names, ncols=len(names), **place, **spacing)
+    near = _by_kind(tsne(means).numpy(), kinds)
+    far = _by_kind(straight.numpy(), kinds)
+    x, y = (f"component {i}, {s:.0%} of the variance" for i, s in enumerate(share, 1))
+    title = "PCA: the two directions of largest variance"
+    maps = [
+        Chart("t-SNE: similar skills are neighbours", "map", "", "", near),
+        Chart(title, "scatter", x, y, far),
+    ]
+    for left, chart in zip((0.03, 0.53), maps, strict=True):
+        axes = style.quiet(figure.add_axes((left, 0.1, 0.455, 0.775)), chart.title)
+        axes.set_aspect("equal", adjustable="datalim")
+        charts.plot(axes, chart)
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    place = {"loc": "lower left", "bbox_to_anchor": (0.022, 0.0), "ncols": len(names)}
+    figure.legend(handles, names, **place, **style.LEGEND)
     style.save(figure, path)
 
 
-def common_kinds(kinds: list[str]) -> np.ndarray:
-    """The kinds, with rare ones merged into `other` so that the colours suffice."""
+def _by_kind(places: np.ndarray, kinds: list[str]) -> tuple[Series, ...]:
+    """A series for each of the most common kinds, and one in grey for all others.
+
+    The point of a kind that has most others of its kind around it bears its name.
+    """
     counts = Counter(name for name in kinds if name != OTHER)
-    common = sorted(counts, key=lambda name: (-counts[name], name))
-    kept = common[: len(_KIND_COLOURS)]
-    return np.array([name if name in kept else OTHER for name in kinds])
-
-
-def kind_colours(kinds: np.ndarray) -> dict[str, str]:
-    """A colour for each kind, the most common first, grey `other` last."""
-    counts = Counter(kinds[kinds != OTHER].tolist())
-    names = sorted(counts, key=lambda name: (-counts[name], name))
-    colours = dict(zip(names, _KIND_COLOURS, strict=False))
-    return colours | ({OTHER: style.GREY} if OTHER in kinds else {})
-
-
-def map_panel(axes: Axes, title: str, places, kinds: np.ndarray) -> list[Text]:
-    """One dot per clip, both axes at one scale; gives the names of kinds on it."""
-    style.quiet(axes, title)
-    axes.spines[:].set_visible(True)
-    axes.spines[:].set_color(RULE)
-    axes.grid(False)
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.margins(0.06)
-    places, colours = np.asarray(places), kind_colours(kinds)
-    # Mixed, so that no kind covers another; grey below all.
-    order = np.random.default_rng(0).permutation(len(places))
-    order = order[np.argsort(kinds[order] != OTHER, kind="stable")]
-    look = {"alpha": 0.8, "linewidths": 0.4, "edgecolors": "white"}
-    look["s"] = float(np.clip(22_000 / len(places), 7, 42))
-    dots = [colours[name] for name in kinds[order]]
-    axes.scatter(*places[order].T, c=dots, **look)
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    FigureCanvasAgg(figure)
-    figure.draw_without_rendering()  # only now are places known
-    dots_px, labels = axes.transData.transform(places), []
-    for name in colours:
-        if name == OTHER:
-            continue
-        # At the densest place of its dots; the legend remains where names collide.
-        own = dots_px[kinds == name]
-        near = np.linalg.norm(own[:, None] - own, axis=-1) < 45
-        middle = np.median(own[near[near.sum(axis=1).argmax()]], axis=0)
-        x, y = axes.transData.inverted().transform(middle)
-        label = axes.text(x, y, name, ha="center", va="center", size=12.5, color=INK)
-        label.set(weight="bold", path_effects=[withStroke(linewidth=4, foreground="w")])
-        box = label.get_window_extent()
-        if any(box.overlaps(other.get_window_extent()) for other in labels):
-            label.remove()
-        else:
-            labels.append(label)
-    return labels
+    common = sorted(counts, key=lambda name: (-counts[name], name))[:_KINDS]
+    groups = [name if name in common else OTHER for name in kinds]
+    found = []
+    for name in [OTHER, *common]:
+        own = places[[group == name for group in groups]]
+        away = np.linalg.norm(own[:, None] - own, axis=-1)
+        around = (away < 0.06 * np.ptp(places)).sum(axis=1)
+        marks = [""] * len(own)
+        if name != OTHER:
+            marks[int(around.argmax())] = name
+        role = "behind" if name == OTHER else ""
+        label = f"{name}  {len(own):,}"
+        found.append(Series.of(label, *own.T, marks, role))
+    return tuple(found)
 
 
 def pose_amplitude(directions: Directions, index: int) -> float | None:
