@@ -256,6 +256,6 @@ def test_settings_of_a_recipe_are_options(capsys):
             assert f"--{field.name.replace('_', '-')}" in told
     plain = " ".join(re.sub(r"[^\w.():-]+", " ", told).split())
     assert "--head.layers" in plain
-    assert "token states in their deviations. (default: 0.4)" in plain
+    assert "in their standard deviations. (default: 0.4)" in plain
     assert _spectral("plan", "--help") == 0
     assert "--word-noise" not in capsys.readouterr().out

@@ -46,14 +46,6 @@ class Orders(NamedTuple):
     gestures: tuple[str, ...]
 
 
-class Rule(NamedTuple):
-    """What may replace a pattern in an order."""
-
-    pattern: re.Pattern[str]
-    training: tuple[str, ...]
-    held_out: tuple[str, ...]
-
-
 def _pattern(text: str) -> str:
     for name, macro in WORDS["macros"].items():
         text = text.replace(f"{{{name}}}", macro)
@@ -61,12 +53,7 @@ def _pattern(text: str) -> str:
 
 
 _RULES = [
-    Rule(
-        re.compile(rf"\b{_pattern(rule['pattern'])}\b"),
-        tuple(rule["training"]),
-        tuple(rule["held_out"]),
-    )
-    for rule in WORDS["rules"]
+    (re.compile(rf"\b{_pattern(rule['pattern'])}\b"), rule) for rule in WORDS["rules"]
 ]
 _STATES = [
     (re.compile(rf",? (?:{_pattern(s['pattern'])})(?= while |,|$)"), s["order"])
@@ -88,9 +75,9 @@ def held_out(sentences: Sequence[str]) -> tuple[str, ...]:
     """Ways to say a motion in words that no training sentence has."""
     given = [plain(sentence) for sentence in sentences]
     orders = _trained_orders(given)
-    every = _shuffled(_orders(given, lambda rule: rule.training + rule.held_out), given)
+    every = _shuffled(_orders(given, ("training", "held_out")), given)
     new = [order for order in every if is_held_out(order)]
-    joined = _orders(given, lambda rule: rule.training, _JOINS["held_out"])
+    joined = _orders(given, joins=_JOINS["held_out"])
     joined = [order for order in _shuffled(joined, given) if order not in orders]
     ways = new[:_REWORDED] + joined[:_JOINED]
     ways += _framed(orders, _FRAMES["held_out"], given)[:_FRAMED_OLD]
@@ -110,7 +97,7 @@ def is_held_out(sentence: str) -> bool:
 
 @cache
 def _held_out_wordings() -> re.Pattern[str]:
-    patterns = [_any_form(way) for rule in _RULES for way in rule.held_out]
+    patterns = [_any_form(way) for _, rule in _RULES for way in rule["held_out"]]
     joins = [join.split("}")[1].split("{")[0] for join in _JOINS["held_out"]]
     frames = ["^" + re.escape(frame.split("{")[0]) for frame in _FRAMES["held_out"]]
     return re.compile(
@@ -174,24 +161,25 @@ def _gestures(meanwhile: str) -> list[str]:
 
 def _trained_orders(given: Sequence[str]) -> list[str]:
     """Training wordings without a frame, some short ones first."""
-    orders = _shuffled(_orders(given, lambda rule: rule.training), given)
+    orders = _shuffled(_orders(given), given)
     orders = [order for order in orders if not is_held_out(order)]
     short = sorted(orders, key=len)[:_SHORT]
     return short + [order for order in orders if order not in short]
 
 
-def _reworded(order: str, ways: Callable[[Rule], tuple[str, ...]]) -> list[str]:
+def _reworded(order: str, kinds: Sequence[str]) -> list[str]:
     """An order with everything that a rule matches in each of its wordings."""
-    spans: list[tuple[re.Match[str], Rule]] = []
-    for rule in _RULES:
-        for found in rule.pattern.finditer(order):
+    spans: list[tuple[re.Match[str], list[str]]] = []
+    for pattern, rule in _RULES:
+        ways = [way for kind in kinds for way in rule[kind]]
+        for found in pattern.finditer(order):
             if all(
                 found.end() <= m.start() or m.end() <= found.start() for m, _ in spans
             ):
-                spans.append((found, rule))
+                spans.append((found, ways))
     spans.sort(key=lambda span: span[0].start())
     reworded = []
-    for chosen in product(*(ways(rule) for _, rule in spans)):
+    for chosen in product(*(ways for _, ways in spans)):
         text, at = "", 0
         for (found, _), way in zip(spans, chosen, strict=True):
             text += order[at : found.start()] + found.expand(way)
@@ -202,7 +190,7 @@ def _reworded(order: str, ways: Callable[[Rule], tuple[str, ...]]) -> list[str]:
 
 def _orders(
     given: Iterable[str],
-    ways: Callable[[Rule], tuple[str, ...]],
+    kinds: Sequence[str] = ("training",),
     joins: Sequence[str] = _JOINS["training"],
 ) -> list[str]:
     """Orders that say what sentences say: all of them, or many."""
@@ -210,7 +198,7 @@ def _orders(
     for asked in filter(None, dict.fromkeys(map(parse, given))):
         parts = [*asked.acts, *asked.gestures]
         most = _VARIETY[min(len(parts), 3)]
-        choices = [_shuffled(_reworded(part, ways), [part])[:most] for part in parts]
+        choices = [_shuffled(_reworded(part, kinds), [part])[:most] for part in parts]
         for chosen in product(*choices):
             acts, gestures = chosen[: len(asked.acts)], chosen[len(asked.acts) :]
             orders += _joined(", then ".join(acts), " and ".join(gestures), joins)
