@@ -137,5 +137,5 @@ def test_a_message_is_topic_header_and_arrays():
 def test_folders_that_are_there_are_left_alone(small_models, exported, clips):
     with pytest.raises(ValueError, match="there already"):
         sonic.export(small_models, exported, ["walk0"], clips)
-    with pytest.raises(ValueError, match="leave one away"):
+    with pytest.raises(ValueError, match="give only one"):
         verb(sonic=True, isaaclab=True, out=exported)

@@ -1,4 +1,4 @@
-"""What several verbs need; heavy imports happen inside."""
+"""Checks and endings that several verbs share; heavy imports happen inside."""
 
 import sys
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def check_file(out: Path, suffix: str) -> None:
         raise ValueError(f"{out}: {above} is a file, not a folder")
 
 
-def apart(target: Path, other: Path) -> None:
+def refuse_overlap(target: Path, other: Path) -> None:
     """Refuse to write a folder over, into or around another."""
     one, two = target.resolve(), other.resolve()
     if one == two or one in two.parents or two in one.parents:
@@ -39,7 +39,7 @@ def check_training(corpus: list[Path], out: Path, release: Path | None) -> None:
         raise ValueError("--corpus needs a folder; `embedded` is made on first use")
     if release is not None:
         for folder in (out, *corpus):
-            apart(release, folder)
+            refuse_overlap(release, folder)
         refuse_foreign(release)
 
 
@@ -52,8 +52,8 @@ def trained(train: Callable[[], Any], out: Path, release: Path | None) -> int:
         model = train()
     except KeyboardInterrupt:
         saved = (out / "checkpoint").exists()
-        told = "the same command goes on from here" if saved else "nothing was saved"
-        print(f"stopped; {told}", file=sys.stderr)
+        state = "the same command continues it" if saved else "nothing was saved"
+        print(f"stopped; {state}", file=sys.stderr)
         return INTERRUPTED
     if distributed.rank() == 0:
         print(f"model     {out / 'model'}")
@@ -75,8 +75,8 @@ def finish(findings, controller: Path, out: Path, record: Path | None) -> None:
     from spectral_skills.tracking.policy import KIND
 
     made = load_provenance(place(controller, KIND))
-    told = f"{made.frames / 1e6:,.0f} M frames, data {made.data_hash[:8]}"
-    path = replace(findings, model=f"{told}, {made.command}").save(out)
+    trained = f"{made.frames / 1e6:,.0f} M frames, data {made.data_hash[:8]}"
+    path = replace(findings, model=f"{trained}, {made.command}").save(out)
     show(list(findings.results))
     print(f"findings  {path}")
     if record is not None:

@@ -11,9 +11,9 @@ from spectral_skills import api
 from spectral_skills.cli.arguments import (
     BASE,
     EMBEDDED,
-    apart,
     check_file,
     check_training,
+    refuse_overlap,
     trained,
 )
 from spectral_skills.models import RELEASED_TRACKER, Models, TrackerPaths
@@ -40,7 +40,7 @@ def pretrain(
     Recipes: paper, base, lafan1, lafan1-all, authors, lafan1-authors, hub, smoke, and
     ablation-* (an unknown name lists all).
     Every setting of a recipe is an option too: `spectral pretrain base --help`. A
-    killed run goes on with the same command; `torchrun` starts several processes.
+    killed run continues with the same command; `torchrun` starts several processes.
 
     Args:
         recipe: Name of a recipe.
@@ -115,7 +115,7 @@ def track(
     Recipes: paper (combo), hub, base, refine, lafan1, deploy, smoke, ablation, hold10,
     explicit, joint-* (an unknown name lists all). Every setting of a recipe is an
     option too, such as `--frames 200M`, `--minutes 30` and `--robots 4096`: `spectral
-    track base --help`. A killed run goes on with the same command; `torchrun` starts
+    track base --help`. A killed run continues with the same command; `torchrun` starts
     several processes.
 
     Args:
@@ -163,8 +163,8 @@ def adapt(
     Args:
         controller: Controller; `base` is the one that comes with the package.
         old_skill: Skill model it was trained with; `base` comes with the package.
-        skill: Skill model whose skills it shall follow.
-        explicit: It shall follow the next pose of the reference, in place of skills.
+        skill: Skill model whose skills the controller will follow.
+        explicit: Follow the next pose of the reference instead of skills.
         corpus: Folder of the corpus to learn from, with its mirror image; `embedded`
             is the one this package makes.
         out: Folder for the controller.
@@ -178,7 +178,7 @@ def adapt(
     from spectral_skills.tracking.policy import KIND
 
     if (skill is None) != explicit:
-        raise ValueError("give either --skill DIR or --explicit: what it shall follow")
+        raise ValueError("give either --skill DIR or --explicit")
     _check_new(out, release)
     motions = api.open_corpus(corpus)
     where, settings = api.best_device(device), adapting.AdaptConfig(updates=updates)
@@ -202,10 +202,10 @@ def adapt(
         parents | {"controller": parent.weights_hash},
         frames=parent.frames,
     )
-    told = f"{found.explained:.1%} of the old skills of clips held out"
+    explained = f"{found.explained:.1%} of the old skills of held-out clips"
     if math.isnan(found.explained):
-        told = "not measured: the clips held out stand still"
-    print(f"explained {told}")
+        explained = "not measured: the held-out clips stand still"
+    print(f"explained {explained}")
     # The old critic may know the old commands alone: a new one must learn.
     _save(found.controller, provenance, {}, out, release)
 
@@ -226,7 +226,7 @@ def average(
     Args:
         first: Controller; `base` is the one that comes with the package.
         second: Controller that began with the first.
-        share: Of the second; the rest is the first's.
+        share: Share of the second controller in the mean.
         out: Folder for the controller, with the second's critic if both have one.
         release: Also write what run time needs, without the critic, here.
     """
@@ -297,7 +297,7 @@ def collect(
         out: Folder for the rows.
         robots: For each motion.
         steps: Control steps of each robot.
-        seed: Of noise, and of which motion follows which.
+        seed: Seed of the noise and of the order of motions.
         device: cpu or cuda; cuda where there is one.
     """
     from spectral_skills.planner import collect as collecting
@@ -333,7 +333,7 @@ def plan(
 
     Recipes: paper, base, smoke. Every setting of a recipe is an option too, such as
     `--output pose` and `--updates 6000`: `spectral plan base --help`. A killed run
-    goes on with the same command.
+    continues with the same command.
 
     Args:
         recipe: Name of a recipe.
@@ -349,17 +349,19 @@ def plan(
     from spectral_skills.planner.train import train
     from spectral_skills.plots.curves import draw_curves
 
-    apart(out, rows)
+    refuse_overlap(out, rows)
     if release is not None:
-        apart(release, out)
+        refuse_overlap(release, out)
         refuse_foreign(release)
     settings = config or recipes.plan(recipe)
     where = api.best_device(device)
     examples = Rows.open(rows, where)
     words = ["spectral plan", recipe, "--rows", rows.name]
-    told = api.command_line(words, settings, recipes.plan(recipe))
+    command = api.command_line(words, settings, recipes.plan(recipe))
 
     def run():
-        return train(settings, examples, text_encoder(), out, where, told, draw_curves)
+        return train(
+            settings, examples, text_encoder(), out, where, command, draw_curves
+        )
 
     return trained(run, out, release)

@@ -122,7 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _command(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
-    """Return a verb's function as tyro shall see it, and the arguments left to parse.
+    """Return a verb's function as tyro sees it, and the arguments left to parse.
 
     Every field of a named recipe, and every path of the models, is an option.
     """

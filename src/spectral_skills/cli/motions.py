@@ -28,8 +28,8 @@ def ingest(
 ) -> int:
     """Read motion files of any known format into a corpus.
 
-    Folders are searched; formats are told apart by content. What is broken is
-    refused with a reason, the rest is taken. A corpus already at OUT is replaced.
+    Folders are searched; formats are recognised by content. Broken files are
+    refused with a reason, and the rest is read. A corpus already at OUT is replaced.
     Exit code 2 if nothing was usable.
 
     Args:
@@ -55,7 +55,7 @@ def ingest(
     except ClipError as error:
         raise ValueError(f"stopped by --strict: {error}") from None
     except KeyboardInterrupt:
-        print("stopped; the same command goes on from here", file=sys.stderr)
+        print("stopped; the same command continues it", file=sys.stderr)
         return INTERRUPTED
     if not summary.files:
         print("no motion files there: csv, npz, pkl, joblib", file=sys.stderr)
@@ -79,8 +79,8 @@ def synth(
 ) -> int:
     """Generate a corpus of G1 motion with text; nothing is downloaded.
 
-    The same recipe, size and seed give the same bytes. A killed run goes on where
-    it was. A corpus already at OUT is replaced.
+    The same recipe, size and seed give the same bytes. A killed run continues
+    where it stopped. A corpus already at OUT is replaced.
 
     Args:
         recipe: base is the embedded corpus, about an hour; smoke takes seconds.
@@ -95,7 +95,7 @@ def synth(
     try:
         corpus = api.synth(out, recipe, clips=clips, seed=seed, workers=workers)
     except KeyboardInterrupt:
-        print("stopped; the same command goes on from here", file=sys.stderr)
+        print("stopped; the same command continues it", file=sys.stderr)
         return INTERRUPTED
     print(
         f"{len(corpus):,} clips, {corpus.frames:,} frames, {corpus.hours:.2f} h "

@@ -46,7 +46,7 @@ def export(
         names = (*names, REST)  # what a robot does when nothing else is played
     if sonic:
         if isaaclab:
-            raise ValueError("--sonic is in IsaacLab's order anyway; leave one away")
+            raise ValueError("--sonic is in IsaacLab's order; give only one")
         loaded = Models.load(models.controller, models.skill)
         differences = runtime.export(loaded, out, names, clips)
     else:
@@ -55,15 +55,15 @@ def export(
         order = "isaaclab" if isaaclab else "mujoco"
         differences = bundles.export(loaded, out, names, clips, order).differences
     for path in sorted(out.iterdir()):
-        told = ""
+        note = ""
         if path.name in differences:
-            told = f"  differs from torch by {differences[path.name]:.1e}"
-        print(f"{path.name:24}{_size(path):>9}{told}")
+            note = f"  differs from torch by {differences[path.name]:.1e}"
+        print(f"{path.name:24}{_size(path):>9}{note}")
     print(f"folder    {out}")
 
 
 def _size(path: Path) -> str:
-    """Of a file, or of all in a folder."""
+    """Return the size of a file, or of all files in a folder."""
     files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
     size = sum(file.stat().st_size for file in files)
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
@@ -107,7 +107,7 @@ def drive(
         say: What to do, in words; the bundle needs a planner.
         seconds: Length of the drive, with the start: 20 in simulation; over DDS until
             the operator stops it. It ends with a damped stop.
-        noise: Of the simulated sensors; 1 is usual for a G1.
+        noise: Noise of the simulated sensors; 1 is usual for a G1.
         fast: Do not keep to real time.
         track: Follow each base as a reference instead, and measure how well.
         dds: Network interface of the robot; `lo` reaches `spectral robot-sim`. The
@@ -211,7 +211,7 @@ def _simulate(
     compute = 1000 * np.array(journey.timing.compute)
     distance = journey.rollout.extra["distance"]
     distance = distance if len(distance) else np.zeros(1)
-    told = {
+    summary = {
         "fell_at_s": journey.fell_at_s,
         "stopped": None if loop.fault is None else str(loop.fault),
         "walked_m": round(journey.walked_m, 2),
@@ -222,9 +222,9 @@ def _simulate(
     if json:
         import json as text
 
-        print(text.dumps(told, indent=1))
+        print(text.dumps(summary, indent=1))
     else:
-        for name, value in told.items():
+        for name, value in summary.items():
             label = name.replace("_", " ")
             print(f"{label:20s}{'no' if value is None else value}")
     if out is not None:
@@ -240,8 +240,8 @@ def _keep(record, out: Path, film: bool, silent: bool) -> None:
     record.save(out / "drive.npz")
     paths = [("record", out / "drive.npz")]
     if film:
-        told = "blue: the base, where the robot is"
-        made = write_film(record, out / "drive", most_s=20.0, caption=told)
+        caption = "blue: the base, where the robot is"
+        made = write_film(record, out / "drive", most_s=20.0, caption=caption)
         paths += [("film", path) for path in made]
     for what, path in [] if silent else paths:
         print(f"{what:20s}{path}")
@@ -298,8 +298,8 @@ def robot_sim(
             does nothing.
         seconds: When to end; by default when interrupted.
         stop_after: Seconds after the start when the operator presses stop.
-        noise: Of the sensors, in units of what is usual.
-        seed: Of the noise.
+        noise: Noise of the sensors; 1 is usual for a G1.
+        seed: Seed of the noise.
         out: File (.npz) for the record: time_s, qpos, kind of command, keys.
     """
     import json

@@ -55,15 +55,17 @@ def rollout(
     record = api.follow(loaded, name, corpus)
     took_s = time.perf_counter() - began
     done, lasted_s = episodes(record), record.steps / record.fps
-    told = "tracked to the end"
+    outcome = "tracked to the end"
     if not done.success[0]:
         failed_s = done.failed_at[0] / record.fps
-        told = f"fails by {CAUSES[done.cause[0]]} at {failed_s:.2f} of {lasted_s:.2f} s"
+        outcome = (
+            f"fails by {CAUSES[done.cause[0]]} at {failed_s:.2f} of {lasted_s:.2f} s"
+        )
     error = (
         f"MPJPE-L {done.local_mm[0]:.1f} mm, MPJPE-G {done.global_mm[0]:.1f} mm, "
         f"root drift {done.root_mm[0]:.1f} mm"
     )
-    print(f"success   {'yes' if done.success[0] else 'no'}, {told}")
+    print(f"success   {'yes' if done.success[0] else 'no'}, {outcome}")
     print(f"error     {error}")
     print(
         f"speed     {lasted_s / took_s:.1f} x real time "
@@ -77,7 +79,7 @@ def rollout(
         for path in write_film(record, place, most_s=film_seconds):
             print(f"film      {path}")
         path = place.with_name(f"{place.name}.png")
-        write_strip(record, path, subtitle=f"{told}; {error}")
+        write_strip(record, path, subtitle=f"{outcome}; {error}")
         print(f"picture   {path}")
 
 
@@ -98,9 +100,9 @@ def steer(
     film: bool = True,
     json: bool = False,
 ) -> None:
-    """Add directions to a base skill, and see what the robot makes of it.
+    """Add directions to a base skill, and show what the robot does.
 
-    With --take, run again what was recorded at the desk, and tell if it differs.
+    With --take, run again what was recorded at the desk, and report any difference.
 
     Args:
         base: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or the
@@ -112,7 +114,8 @@ def steer(
         seconds: Length of the run.
         corpus: Folder of the corpus that clips are taken from and distances are
             measured to.
-        seed: Of another friction, mass and start; nothing is random without it.
+        seed: Seed of a robot with another friction, mass and start; nothing is random
+            without it.
         take: File (.npz) that `spectral desk` recorded.
         bundle: Folder of the bundle that the desk had; the released models by default.
         out: Folder for the record (.npz), the picture and the film.
@@ -139,8 +142,8 @@ def steer(
         seed=seed,
         records=out / RECORDS,
     )
-    told = "blue: the same without steering"
-    drawn = found.title, found.steered, found.plain, out, told, film
+    caption = "blue: the same without steering"
+    drawn = found.title, found.steered, found.plain, out, caption, film
     if json:
         print(runs.steered_json(found))
         runs.draw_pair(*drawn, silent=True)
@@ -171,8 +174,8 @@ def _replay(path: Path, bundle: Path | None, out: Path, film: bool, json: bool) 
         print(text.dumps({"seconds": take.seconds, "largest_difference": off}))
     else:
         print(f"take      {path.name}, {take.seconds:.1f} s")
-        told = "none: the very same run" if off == 0 else f"{off:.2g} (m or rad)"
-        print(f"differs   {told}")
+        difference = "none" if off == 0 else f"{off:.2g} (m or rad)"
+        print(f"differs   {difference}")
     write_strip(record, out / "run.png", subtitle="blue: the base alone")
     paths = [("picture", out / "run.png")]
     if film:
@@ -209,8 +212,8 @@ def chain(
     records = out / RECORDS
     blended, hard = api.chain(Models.at(models), names, switch, records=records)
     runs.show_chain(blended, hard)
-    title, told = " - ".join(names), "blue: switched at once"
-    runs.draw_pair(title, blended.executed, hard.executed, out, told, film)
+    title, caption = " - ".join(names), "blue: switched at once"
+    runs.draw_pair(title, blended.executed, hard.executed, out, caption, film)
 
 
 def say(
@@ -225,7 +228,7 @@ def say(
     film: bool = True,
     json: bool = False,
 ) -> int:
-    """Tell a standing robot what to do, in words, and see what it makes of them.
+    """Let a standing robot do what a sentence says.
 
     `spectral say "walk forward, then turn left and wave"`. What is far from everything
     that the planner has learned is not guessed: the robot stands meanwhile. The exit
@@ -237,7 +240,7 @@ def say(
         seconds: Length of each step that does not tell its own; by default as long as
             its motion takes, 2 s to 6 s.
         every: Control steps after which is planned anew.
-        seed: Of the noise that plans begin with.
+        seed: Seed of the noise that plans start from.
         out: Folder for the record (.npz), the skills (.npz), the picture and the film.
         film: Draw a film too; it takes longer than the simulation.
         json: Print everything as JSON and nothing else.
@@ -274,7 +277,7 @@ def desk(
 
     Args:
         bundle: Folder of `spectral export`; without it, the released models.
-        port: Of the page; without it, 8080 or the next one that is free.
+        port: Port of the page; by default 8080 or the next free one.
         host: Address to open the page on. Whoever can reach it can use the desk, so
             only this machine can by default; 0.0.0.0 is for everybody.
         out: Folder for takes, films and presets.
