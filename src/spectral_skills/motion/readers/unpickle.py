@@ -344,7 +344,7 @@ def load(stream: Stream) -> object:
     """The value that a pickle describes, or a ClipError."""
     try:
         return _Unpickler(stream).load()
-    except ClipError:
+    except (ClipError, MemoryError, OSError):
         raise
     except KeyError as error:
         raise ClipError("unreadable", f"not a pickle: opcode {error}") from None
