@@ -10,22 +10,30 @@ import numpy as np
 
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import acts
-from spectral_skills.motion.synthetic.acts import stroke
 from spectral_skills.motion.synthetic.generate import Piece, perform
 from spectral_skills.motion.synthetic.sketch import LEFT, RIGHT, Sketch
 
 BASES = ("walk", "jog", "squat", "carry", "backward")
-"""As in the paper; its carry also turns once around, ours goes straight."""
+"""Names as in the paper, whose carry also turns once around; ours goes straight."""
 NAMES = (*BASES, "stand", "turn-left", "turn-right")
-STEPS = 400
-"""Of a run that effects are measured in."""
-FALL_M = 0.40
-SQUAT_FALL_M = 0.22
-"""A root lower than this has fallen."""
-_SPEEDS = {"walk": 0.75, "carry": 0.6, "backward": -0.5, "jog": 1.6}
-_RAMP_S = {"walk": 1.4, "carry": 1.4, "backward": 1.3, "jog": 2.8}
-_TURNS = {"turn-left": 0.6, "turn-right": -0.6}
-"""On the spot, rad/s."""
+STEPS = 400  # control steps of a run that effects are measured in
+FALL_M = 0.40  # a root lower than this has fallen
+SQUAT_FALL_M = 0.22  # the same for motions that are low anyway
+# Seconds in which a walk gets its speed, and what it changes.
+_WALKS: dict[str, tuple[float, dict[str, float]]] = {
+    "walk": (1.4, {"forward": 0.75}),
+    "carry": (1.4, {"forward": 0.6}),
+    "backward": (1.3, {"forward": -0.5}),
+    "jog": (2.8, {"forward": 1.6, "width": 0.13 - 0.19, "lift": 0.06}),
+    "turn-left": (0.9, {"turning": 0.6, "width": 0.04}),
+    "turn-right": (0.9, {"turning": -0.6, "width": 0.04}),
+}
+_FACTORS: dict[str, tuple[float, dict[str, float]]] = {
+    "turn": (0.9, {"turning": 0.6, "width": 0.04}),
+    "arc": (1.4, {"forward": 0.6, "turning": 0.35}),
+    "sideways": (0.9, {"sideways": 0.36, "width": 0.1}),
+}
+_MANNER = (1.1, {"forward": 0.45})
 
 
 @dataclass(frozen=True)
@@ -33,13 +41,12 @@ class Base:
     """A motion to steer."""
 
     name: str
-    rows: np.ndarray
-    """(T + 1, 36) float32"""
+    rows: np.ndarray  # (T + 1, 36) float32
     fall_m: float = FALL_M
 
     @property
     def steps(self) -> int:
-        """Control steps from its first row to its last."""
+        """Number of control steps from its first row to its last."""
         return len(self.rows) - 1
 
 
@@ -49,57 +56,40 @@ def generate(name: str, steps: int = STEPS, seed: int = 0) -> Base:
         raise ValueError(f"no base {name!r}; there are {', '.join(NAMES)}")
     sketch, seconds = Sketch(np.random.default_rng(seed)), steps / FPS + 1.0
     first_s = 0.5
-    if name in _SPEEDS:
-        first_s = _travel(sketch, name, seconds)
-    elif name in _TURNS:
-        sketch.now_s = 0.2
-        sketch.walk(seconds, 0.9, turning=_TURNS[name], width=0.04)
-        first_s = 1.1
+    if name in _WALKS:
+        ramp, speeds = _WALKS[name]
+        sketch.now_s, first_s = 0.2, 0.2 + ramp
+        sketch.walk(seconds, ramp, **speeds)
+        if name == "jog":
+            sketch.jogs.append(sketch.walks[-1])
+        if name == "carry":
+            acts.stroke(sketch, (LEFT, RIGHT), name, (-2.0, sketch.now_s + 2.0), 1.0)
     elif name == "squat":
         while sketch.now_s < seconds + 1.0:
             acts.squat(sketch)
     else:
         sketch.width, sketch.now_s = 0.22, seconds + 1.0
-    score, first = sketch.score(), round(first_s * FPS)
-    rows = perform(Piece(name, "", score, (first, first + steps + 1))).qpos()
-    return _base(name, np.asarray(rows, np.float32))
+    return _base(name, _performed(sketch, first_s, steps))
 
 
 def of_factor(factor: str, steps: int = STEPS) -> Base:
     """A base that is one factor of the corpus, under way from the first frame on."""
-    sketch, seconds, first_s = Sketch(np.random.default_rng(0)), steps / FPS + 1.0, 1.6
-    if factor == "turn":
-        sketch.walk(seconds, 0.9, turning=0.6, width=0.04)
-    elif factor == "arc":
-        sketch.walk(seconds, 1.4, forward=0.6, turning=0.35)
-    elif factor == "sideways":
-        sketch.walk(seconds, 0.9, sideways=0.36, width=0.1)
-    elif factor == "bow":
-        first_s = 0.0
+    sketch, seconds = Sketch(np.random.default_rng(0)), steps / FPS + 1.0
+    if factor == "bow":
         while sketch.now_s < seconds:
             acts.bow(sketch)
-    else:
+        return Base(factor, _performed(sketch, 0.0, steps))
+    if factor not in _FACTORS:
         acts.MANNER[factor](sketch)
-        sketch.walk(seconds, 1.1, forward=0.45)
+    ramp, speeds = _FACTORS.get(factor, _MANNER)
+    sketch.walk(seconds, ramp, **speeds)
+    return Base(factor, _performed(sketch, 1.6, steps))
+
+
+def _performed(sketch: Sketch, first_s: float, steps: int) -> np.ndarray:
     first = round(first_s * FPS)
-    piece = Piece(factor, "", sketch.score(), (first, first + steps + 1))
-    return Base(factor, np.asarray(perform(piece).qpos(), np.float32))
-
-
-def _travel(sketch: Sketch, name: str, seconds: float) -> float:
-    """Draw a walk or a jog; gives the time from which it has its speed."""
-    ramp, speed = _RAMP_S[name], _SPEEDS[name]
-    sketch.now_s = 0.2
-    more = {}
-    if name == "jog":
-        more = {"width": 0.13 - sketch.width, "lift": 0.06}
-    sketch.walk(seconds, ramp, forward=speed, **more)
-    if name == "jog":
-        sketch.jogs.append(sketch.walks[-1])
-    if name == "carry":
-        span = (-2.0, sketch.now_s + 2.0)
-        stroke(sketch, (LEFT, RIGHT), "carry", span, 1.0)
-    return 0.2 + ramp
+    piece = Piece("", "", sketch.score(), (first, first + steps + 1))
+    return np.asarray(perform(piece).qpos(), np.float32)
 
 
 def of_clip(corpus: Corpus, name: str, steps: int | None = None) -> Base:
