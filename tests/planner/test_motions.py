@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spectral_skills.motion.synthetic.factors import factors_of
-from spectral_skills.planner.motions import Motions, Section, described, section
+from spectral_skills.planner.motions import ClipSection, Motions, described, section
 
 SAID = (
     ("stand", "stand still"),
@@ -132,7 +132,11 @@ def cut(whole) -> Motions:
     """Three clips, the last one mirrored, with parts that are not whole."""
     both = whole.with_mirror()
     clips = both.select([3, 0, len(whole) + 5])
-    sections = [Section(2, 30, 1, 0.0), Section(0, 35, 4, 0.0), Section(7, 45, 3, 0.0)]
+    sections = [
+        ClipSection(2, 30, 1, 0.0),
+        ClipSection(0, 35, 4, 0.0),
+        ClipSection(7, 45, 3, 0.0),
+    ]
     return Motions(clips, sections)
 
 

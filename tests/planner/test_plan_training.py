@@ -10,7 +10,7 @@ from small_planner import CONFIG, HEAD, ROBOTS, Letters, make_rows
 from spectral_skills import artifact
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
-from spectral_skills.planner.train import Phrases, Trainer, train
+from spectral_skills.planner.train import Phrases, PlanTrainer, train
 from spectral_skills.plots.curves import draw_curves
 from spectral_skills.runs import read_log
 
@@ -129,13 +129,13 @@ def test_rows_that_are_not_finite_are_named(tmp_path, monkeypatch):
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
     """The update is named, the last good checkpoint stays."""
-    true = Trainer.update
+    true = PlanTrainer.update
 
     def update(self, number):
         loss, norm = true(self, number)
         return loss * (float("nan") if number == 5 else 1), norm
 
-    monkeypatch.setattr(Trainer, "update", update)
+    monkeypatch.setattr(PlanTrainer, "update", update)
     with pytest.raises(ValueError, match="update 5 .* try a lower learning rate"):
         train(CONFIG, make_rows(), Letters(), tmp_path / "run", "cpu")
     state = json.loads((tmp_path / "run" / "checkpoint" / "state.json").read_text())
@@ -144,7 +144,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
 
 def test_draws_follow_the_head_s_schedule():
     """Times nearer to noise, all rows, and a tenth of the states left out."""
-    trainer = Trainer(CONFIG, make_rows(), Letters())
+    trainer = PlanTrainer(CONFIG, make_rows(), Letters())
     draws = trainer.draw(1, trainer.training_rows, 50_000)
     assert 0 <= draws.time.min() and draws.time.max() <= 0.999
     # E u = 1.5 / 2.5 of Beta(1.5, 1), and P(u < 1/2) = 1/2^1.5
@@ -178,7 +178,7 @@ def test_sentences_are_drawn_evenly_among_those_of_the_motion():
 
 def _blurred(**words: float) -> tuple[TextStates, TextStates]:
     """Sentences of motions, and how a trainer with these settings hears them."""
-    trainer = Trainer(replace(CONFIG, **words), make_rows(), Letters())
+    trainer = PlanTrainer(replace(CONFIG, **words), make_rows(), Letters())
     motion = torch.arange(2).repeat(500)
     text = trainer.phrases["held_out"].pick(motion, torch.rand(1000))
     torch.manual_seed(0)
@@ -214,8 +214,10 @@ def test_some_tokens_are_not_heard_but_the_first_always_is():
 def test_only_training_hears_words_blurred():
     """Evaluations are of the sentences as they are; a plan is of neither."""
     rows, letters = make_rows(), Letters()
-    plain = Trainer(CONFIG, rows, letters)
-    blurred = Trainer(replace(CONFIG, word_noise=3.0, word_dropout=0.5), rows, letters)
+    plain = PlanTrainer(CONFIG, rows, letters)
+    blurred = PlanTrainer(
+        replace(CONFIG, word_noise=3.0, word_dropout=0.5), rows, letters
+    )
     assert plain.evaluate() == blurred.evaluate()
     losses = [trainer.update(1)[0] for trainer in (plain, blurred)]
     assert not torch.equal(*losses)

@@ -16,7 +16,7 @@ from spectral_skills.cli.main import main
 from spectral_skills.motion.synthetic.generate import clip
 from spectral_skills.planner.data import Rows
 from spectral_skills.planner.model import Planner
-from spectral_skills.planner.train import PlanConfig, Trainer
+from spectral_skills.planner.train import PlanConfig, PlanTrainer
 from spectral_skills.results import Result
 from spectral_skills.runs import read_log
 
@@ -119,7 +119,7 @@ def test_a_killed_run_goes_on_with_the_same_command(places, tmp_path, kill_run):
 
 
 def test_an_interrupted_run_keeps_what_it_has(places, tmp_path, monkeypatch, capsys):
-    true, out = Trainer.update, tmp_path / "run"
+    true, out = PlanTrainer.update, tmp_path / "run"
 
     def update(self, number):
         if number == 13:
@@ -127,7 +127,7 @@ def test_an_interrupted_run_keeps_what_it_has(places, tmp_path, monkeypatch, cap
         return true(self, number)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "update", update)
+        patch.setattr(PlanTrainer, "update", update)
         assert _spectral(*_plan(places, out)) == 130
     assert "the same command goes on" in capsys.readouterr().err
     state = json.loads((out / "checkpoint" / "state.json").read_text())

@@ -7,7 +7,7 @@ import torch
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.planner.data import CHUNK
-from spectral_skills.planner.motions import Section, _distances, _longest, section
+from spectral_skills.planner.motions import ClipSection, _distances, _longest, section
 from spectral_skills.robot import g1
 
 ARMS = [
@@ -51,7 +51,7 @@ HOLD_LOWER = armed((1, 60), (0, 80))
 TWO_RAISES = armed((0, 30), (1, 40), (0, 50), (1, 40))
 
 
-def in_conflict(rows: np.ndarray, found: Section) -> list[tuple[int, int]]:
+def in_conflict(rows: np.ndarray, found: ClipSection) -> list[tuple[int, int]]:
     """Pairs of frames of a part that look alike and go on differently.
 
     Frames whose chunk leaves the part are not asked how they go on.
@@ -87,7 +87,7 @@ def test_what_looks_alike_in_a_part_goes_on_alike(rows):
 @pytest.mark.parametrize("rows", [STAND_RAISE, HOLD_LOWER, TWO_RAISES])
 def test_of_clips_in_which_it_does_not_a_part_is_taken(rows):
     """And one in which something happens."""
-    whole = Section(0, len(rows), 0, 0.0)
+    whole = ClipSection(0, len(rows), 0, 0.0)
     assert in_conflict(rows, whole)
     found = section(rows, WHOLE)
     assert CHUNK < found.end - found.first < len(rows)

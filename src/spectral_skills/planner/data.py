@@ -90,6 +90,7 @@ class Rows:
                 f"no rows: in {steps} steps of {self.robots} robots, none is upright "
                 f"for {CHUNK} steps of one motion"
             )
+        # The names of `About` and `Motion` are part of it, and so must not change.
         self.hash = hashlib.blake2b(
             repr((about, steps, frames["proprio"].double().sum().item())).encode(),
             digest_size=8,

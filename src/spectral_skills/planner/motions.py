@@ -45,7 +45,7 @@ _BETTER = 1.1
 """Factor by which a later part must be worth more to be used."""
 
 
-class Section(NamedTuple):
+class ClipSection(NamedTuple):
     """A part of a clip."""
 
     first: int
@@ -60,7 +60,7 @@ class Section(NamedTuple):
 class Motions:
     """Clips with their own descriptions, cut to the parts that a planner can plan."""
 
-    def __init__(self, clips: Corpus, sections: Sequence[Section]):
+    def __init__(self, clips: Corpus, sections: Sequence[ClipSection]):
         self.clips, self.sections = clips, tuple(sections)
         self.names = tuple(clips.names)
         self.lengths = np.array([s.end - s.first for s in sections])
@@ -106,9 +106,9 @@ def described(corpus: Corpus) -> Motions:
     )
 
 
-def _one_of_each(corpus: Corpus) -> dict[int, Section]:
+def _one_of_each(corpus: Corpus) -> dict[int, ClipSection]:
     """The clip with the best part for each thing to say; empty if one has no clip."""
-    found: dict[int, Section] = {}
+    found: dict[int, ClipSection] = {}
     texts = [corpus.entry(i).text for i in range(len(corpus))]
     for factors, said, unsaid in WORDS["corpus"]["motions"]:
         wanted = frozenset(factors.split())
@@ -127,7 +127,7 @@ def _one_of_each(corpus: Corpus) -> dict[int, Section]:
     return found
 
 
-def section(rows: np.ndarray, most: int) -> Section:
+def section(rows: np.ndarray, most: int) -> ClipSection:
     """The part of rows (T, 36) to plan, with at most `most` frames."""
     state, speed = _states(rows)
     activity = _activity(speed)
@@ -136,7 +136,7 @@ def section(rows: np.ndarray, most: int) -> Section:
     worth = np.clip(activity / APART_RAD_S, _STILL, 1.0)
     first, end = _longest(alike & (_diverges(rows) | differs), worth, most)
     loop = _loop(state[first:end], speed[first:end])
-    return Section(first, end, loop, float(worth[first:end].sum()))
+    return ClipSection(first, end, loop, float(worth[first:end].sum()))
 
 
 def _states(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

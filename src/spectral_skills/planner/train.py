@@ -118,7 +118,7 @@ class Draws(NamedTuple):
     """(n,) False where the state is hidden."""
 
 
-class Trainer:
+class PlanTrainer:
     """Planner, optimizer, data and record of a run: a `training.Job`."""
 
     run: RunFolder
@@ -332,7 +332,7 @@ def train(
     parents = {role: name for role, name in parents.items() if name}
     provenance = Provenance(KIND, command, config.seed, rows.hash, parents)
     with RunFolder(out, config, f"{rows.hash}+{encoder.name}", about) as run:
-        trainer = Trainer(config, rows, encoder)
+        trainer = PlanTrainer(config, rows, encoder)
         trainer.begin(run, provenance)
         every = config.checkpoint_every
         training.train(run, trainer, config.updates, every, watch=watch)
