@@ -101,7 +101,7 @@ def test_what_cannot_be_played_changes_nothing(wrong, told):
     assert mixer.playing == "walk" and played(mixer, 1)[0] == 1.0
 
 
-class Rehearsed:
+class Rehearsed(LivePlanner):
     """Answers with a constant, after so many steps, or never."""
 
     trouble = ""
@@ -172,7 +172,7 @@ class Hanging:
 
 
 def test_a_hanging_planner_does_not_stop_the_steps():
-    """Asking takes no time; what went wrong is told."""
+    """Asking takes no time; the reason of the failure is kept."""
     hanging = Hanging()
     beside = LivePlanner(hanging)  # type: ignore[arg-type]
     begun = time.perf_counter()

@@ -231,5 +231,6 @@ def test_a_cross_fade_is_rounded_as_torch_rounds_it():
     """The chained results of the paper were made with `torch.lerp`."""
     before, after = np.random.default_rng(0).normal(size=(2, 30, 64)).astype(np.float32)
     weight = torch.arange(1, 31) / 31
-    blend = torch.lerp(*map(torch.from_numpy, (before, after)), weight[:, None])
+    a, b = torch.from_numpy(before), torch.from_numpy(after)
+    blend = torch.lerp(a, b, weight[:, None])
     np.testing.assert_allclose(crossfade(before, after), blend, rtol=0, atol=3e-7)

@@ -115,7 +115,7 @@ def _failures(
     # The rules read poses alone, and no reference counts as low.
     nothing, low = torch.zeros_like(joints), torch.zeros(len(joints), dtype=torch.bool)
     poses = robot, wanted, position, quaternion, joints
-    state = TrackingState(*poses, *(nothing,) * 7, low.to(joints.device))
+    state = TrackingState._make((*poses, *(nothing,) * 7, low.to(joints.device)))
     return terminations.failures(state, rules)
 
 
