@@ -1,5 +1,7 @@
 """What runs on a robot does what was trained: the same actions, the same errors."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
