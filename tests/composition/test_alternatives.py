@@ -7,13 +7,8 @@ from released import released
 
 from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import alternatives
-from spectral_skills.experiments.alternatives import (
-    matched,
-    offsets,
-    reseeded,
-    summary,
-)
-from spectral_skills.experiments.findings import FindingsBuilder
+from spectral_skills.experiments.alternatives import matched, offsets, reseeded, summary
+from spectral_skills.experiments.findings import Draft
 from spectral_skills.experiments.token_directions import Described
 from spectral_skills.robot import g1
 from spectral_skills.spectral.attributes import NAMES
@@ -79,7 +74,7 @@ def test_a_robot_that_obeys_waves_all_three_ways(obedient):
         assert sine == pytest.approx(-0.4 * alternatives.SWING, abs=0.01)
         assert cosine == pytest.approx(0.0, abs=0.01)
         assert wave.pose_ratio(way) == pytest.approx(1.0, abs=1e-3)
-    report = FindingsBuilder.begin("alternatives", obedient)
+    report = Draft.begin("alternatives", obedient)
     alternatives.add_wave(report, [wave])
     cells = {(c.row, c.metric): c for c in report.results}
     speed = cells["wave on the walk, offset on action", "speed"]

@@ -8,7 +8,7 @@ from untrained import explicit, tokens
 
 from spectral_skills.control import batch
 from spectral_skills.control.batch import Executed, Runner
-from spectral_skills.experiments.findings import FindingsBuilder
+from spectral_skills.experiments.findings import Draft
 from spectral_skills.motion.synthetic.bases import Base, generate
 from spectral_skills.results import set_command
 
@@ -118,7 +118,7 @@ def test_results_name_the_models_and_the_command(models):
     """Hashes of controller, skill and directions; the options but not the folders."""
     set_command(["spectral", "evaluate", "x", "--out", "here", "--seeds", "1", "2"])
     try:
-        report = FindingsBuilder("dose", "", Runner(*models), "3268f5c4aa")
+        report = Draft("dose", "", Runner(*models), "3268f5c4aa")
         report.add("row", "metric", 1.0)
     finally:
         set_command([])

@@ -8,13 +8,8 @@ from untrained import explicit, tokens
 
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.experiments import chaining
-from spectral_skills.experiments.chaining import (
-    Chain,
-    ChainRun,
-    Smoothness,
-    joined,
-)
-from spectral_skills.experiments.findings import FindingsBuilder
+from spectral_skills.experiments.chaining import Chain, ChainRun, Smoothness, joined
+from spectral_skills.experiments.findings import Draft
 from spectral_skills.motion.synthetic.bases import SQUAT_FALL_M, Base
 from spectral_skills.robot import g1
 
@@ -72,7 +67,7 @@ def test_smoother_counts_only_sequences_that_both_finish():
 def test_switches_that_nobody_reaches_have_no_acceleration(lab):
     """Neither a cell nor a point of a chart: 0 would be the smoothest of all."""
     fallen = [outcome(float("nan"), height=0.1)]
-    report = FindingsBuilder.begin("chaining", lab)
+    report = Draft.begin("chaining", lab)
     chaining.add_rows(report, "", fallen, fallen, lab)
     metrics = {r.metric for r in report.results}
     assert "acceleration in switches" not in metrics

@@ -12,7 +12,7 @@ from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import dose
 from spectral_skills.experiments.dose import compare, correlation, through_origin
 from spectral_skills.experiments.effects import hold, predicted
-from spectral_skills.experiments.findings import FindingsBuilder
+from spectral_skills.experiments.findings import Draft
 
 
 def test_a_line_through_the_origin():
@@ -106,7 +106,7 @@ def test_predicted_and_executed():
         return {"left_shoulder_pitch": 0.5 * a * pitch}
 
     lab = Puppets(rule)
-    report = FindingsBuilder.begin("dose", lab)
+    report = Draft.begin("dose", lab)
     compare(report, "walk", ("s01", "s02", "s03", "turn"))
     found = {(c.row, c.metric): c for c in report.results}
     row = "left shoulder pitch of directions on walk"

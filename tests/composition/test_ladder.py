@@ -10,7 +10,7 @@ import pytest
 from spectral_skills.control.batch import Executed, Run
 from spectral_skills.control.schedules import schedule
 from spectral_skills.experiments import ladder, neighbours
-from spectral_skills.experiments.findings import FindingsBuilder, paper
+from spectral_skills.experiments.findings import Draft, paper
 from spectral_skills.experiments.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic.bases import Base
@@ -29,10 +29,10 @@ def near(tmp_path_factory, make_clip, make_corpus) -> Neighbours:
     return Neighbours.build(SkillModel.load("base").encoder, corpus)
 
 
-def _report() -> FindingsBuilder:
+def _report() -> Draft:
     """A builder of findings of no models at all."""
     nothing: Any = SimpleNamespace(fingerprint="", models="", hardware="")
-    return FindingsBuilder.begin("ladder", nothing)
+    return Draft.begin("ladder", nothing)
 
 
 def _executed(yaw_rate: float = 0.0, speed: float = 0.0) -> Executed:

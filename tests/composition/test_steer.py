@@ -12,10 +12,7 @@ from spectral_skills.plots import film
 
 def test_knobs_have_times_of_their_own():
     found = knobs(["right arm", "turn"], [2.0, -1.0], [1.0, 2.0], [5.0, 6.0], 8.0)
-    assert found == [
-        Knob("right_arm", 2.0, 50, 250),
-        Knob("turn", -1.0, 100, 300),
-    ]
+    assert found == [Knob("right_arm", 2.0, 50, 250), Knob("turn", -1.0, 100, 300)]
     assert knobs(["turn"], [2.0], None, None, 8.0) == [Knob("turn", 2.0, 40, 360)]
 
 

@@ -9,13 +9,7 @@ import numpy as np
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.schedules import Knob
 from spectral_skills.experiments.effects import Effect, effect, headings
-from spectral_skills.experiments.findings import (
-    Findings,
-    FindingsBuilder,
-    Series,
-    grid,
-    paper,
-)
+from spectral_skills.experiments.findings import Draft, Findings, Series, grid, paper
 from spectral_skills.motion.corpus import FPS
 
 NAME = "additivity"
@@ -80,7 +74,7 @@ def experiment(
     overlap_steps: int = OVERLAP_STEPS,
 ) -> Findings:
     """Every combination on every base, once without randomness and once per seed."""
-    report = FindingsBuilder.begin(NAME, runner)
+    report = Draft.begin(NAME, runner)
     sums: list[Sum] = []
     for base in bases:
         for seed in (None, *seeds):
@@ -138,7 +132,7 @@ def compare(
     return found
 
 
-def _add_sum(report: FindingsBuilder, one: Sum) -> None:
+def _add_sum(report: Draft, one: Sum) -> None:
     heading, summed = one.headings
     report.add(one.label, "cosine", one.cosine)
     report.add(one.label, "size", one.size, "of the sum")
@@ -147,7 +141,7 @@ def _add_sum(report: FindingsBuilder, one: Sum) -> None:
 
 
 def _add_summary(
-    report: FindingsBuilder,
+    report: Draft,
     base: str,
     seed: int | None,
     sums: list[Sum],
@@ -164,7 +158,7 @@ def _add_summary(
             report.add(row, metric, of(cosines), "", len(cosines), seed, goal)
 
 
-def _add_charts(report: FindingsBuilder, bases: Sequence[str], sums: list[Sum]) -> None:
+def _add_charts(report: Draft, bases: Sequence[str], sums: list[Sum]) -> None:
     for base in bases:
         joints = [
             Series.of(" + ".join(one.names), one.pose, one.together.pose)
@@ -188,7 +182,7 @@ def overlap_curves(steps: int) -> dict[str, np.ndarray]:
     }
 
 
-def overlap(report: FindingsBuilder, steps: int) -> None:
+def overlap(report: Draft, steps: int) -> None:
     """Four directions in turn on the walk, and each alone in its own time: does the
     turn arrive?"""
     row, runner = "walk: four directions in turn", report.runner

@@ -19,12 +19,7 @@ import numpy as np
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.schedules import standard
 from spectral_skills.experiments.effects import Effect, effect, hold, measure
-from spectral_skills.experiments.findings import (
-    Findings,
-    FindingsBuilder,
-    Series,
-    grid,
-)
+from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.experiments.token_directions import Described, describe
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic.bases import BASES, STEPS, Base
@@ -172,7 +167,7 @@ def wave(runner: Runner, steps: int) -> list[Triple]:
     return [Triple(WAVE, RAISED_BY, plain, (waved, *forced))]
 
 
-def add_wave(report: FindingsBuilder, waves: list[Triple]) -> None:
+def add_wave(report: Draft, waves: list[Triple]) -> None:
     """Whether the robot goes on while it waves, and whether it does wave."""
     joint = g1.joint_index("right_shoulder_pitch")
     for one in waves:
@@ -262,7 +257,7 @@ def columns(executed: Executed) -> dict[str, float]:
     return {c: scale * found[name] for c, (name, _, scale) in COLUMNS.items()}
 
 
-def add_lines(report: FindingsBuilder, executed: Mapping[Key, Executed]) -> None:
+def add_lines(report: Draft, executed: Mapping[Key, Executed]) -> None:
     """The table of added skills, and its charts; a fallen run has no numbers."""
     found = {key: columns(one) for key, one in executed.items()}
     for (way, size), one in executed.items():
@@ -294,7 +289,7 @@ def experiment(
 ) -> Findings:
     """Triples on all bases and a wave; skills added on the first base."""
     corpus = corpus or Corpus.open(embedded_corpus())
-    report = FindingsBuilder.begin(NAME, runner, corpus.hash)
+    report = Draft.begin(NAME, runner, corpus.hash)
     triples = matched(runner, bases, directions, amplitudes, steps)
     steered, waves = len(triples), wave(runner, steps)
     triples += waves
@@ -321,7 +316,7 @@ def experiment(
     return report.findings(steered=steered, asked=asked, action=action, servo=servo)
 
 
-def _add_seeds(report: FindingsBuilder, by_seed: list[list[Triple]]) -> None:
+def _add_seeds(report: Draft, by_seed: list[list[Triple]]) -> None:
     """Mean and deviation over seeds."""
     for way, name in enumerate(WAYS):
         found = [summary(triples, way) for triples in by_seed]
@@ -335,7 +330,7 @@ def _add_seeds(report: FindingsBuilder, by_seed: list[list[Triple]]) -> None:
                     report.add(row, f"{metric}, SD", stdev(values), unit, n)
 
 
-def _add_poses(report: FindingsBuilder, triples: list[Triple]) -> None:
+def _add_poses(report: Draft, triples: list[Triple]) -> None:
     series = []
     for way in (1, 2):
         x, y = [t.amplitude for t in triples], [t.pose_ratio(way) for t in triples]

@@ -22,13 +22,7 @@ import numpy as np
 from spectral_skills.atomic import write_file
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.experiments.effects import UNITS, Effect, effect, groups, hold
-from spectral_skills.experiments.findings import (
-    Findings,
-    FindingsBuilder,
-    Series,
-    grid,
-    paper,
-)
+from spectral_skills.experiments.findings import Draft, Findings, Series, grid, paper
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.spectral.catalogue import NOTICED, Parts, best_served
@@ -236,7 +230,7 @@ def experiment(
         listed = [one.as_dict() for entries in surveys.values() for one in entries]
         path = runner.records.parent / FILE
         write_file(path, json.dumps(listed, indent=1) + "\n")
-    report = FindingsBuilder.begin(NAME, runner)
+    report = Draft.begin(NAME, runner)
     first = surveys[bases[0]]
     for base, entries in surveys.items():
         for most in (MOST, LESS):
@@ -259,7 +253,7 @@ def experiment(
 
 
 def _add_outcomes(
-    report: FindingsBuilder, base: str, entries: Sequence[Entry], most: float
+    report: Draft, base: str, entries: Sequence[Entry], most: float
 ) -> None:
     """How many spectral directions work, and what those of late rank do."""
     ours = [one.limited(most) for one in entries if one.family == "spectral"]
@@ -286,10 +280,7 @@ def _add_outcomes(
 
 
 def _add_falls(
-    report: FindingsBuilder,
-    base: str,
-    entries: Sequence[Entry],
-    seed: int | None = None,
+    report: Draft, base: str, entries: Sequence[Entry], seed: int | None = None
 ) -> None:
     """Falls at the fixed amplitude, by family; the goal is none."""
     for kind, spectral in (("parts and targets", False), ("spectral", True)):
@@ -301,9 +292,7 @@ def _add_falls(
             report.add(row, f"falls at a={AMPLITUDE:g}", down, "runs", len(runs), seed)
 
 
-def _add_knobs(
-    report: FindingsBuilder, base_name: str, entries: Sequence[Entry]
-) -> list[str]:
+def _add_knobs(report: Draft, base_name: str, entries: Sequence[Entry]) -> list[str]:
     """A row for each sign of each knob that a direction serves; gives the others."""
     runner, unserved = report.runner, []
     base = runner.base(base_name)
@@ -331,7 +320,7 @@ def _add_knobs(
 
 
 def _add_knob(
-    report: FindingsBuilder, row: str, title: str, one: Executed, plain: Executed
+    report: Draft, row: str, title: str, one: Executed, plain: Executed
 ) -> None:
     parts = KNOBS[title]
     found, steps = effect(one, plain), hold(plain.run.base)
@@ -350,7 +339,7 @@ def _add_knob(
         report.add(row, metric, number, units, paper_value=printed)
 
 
-def _add_charts(report: FindingsBuilder, base: str, entries: Sequence[Entry]) -> None:
+def _add_charts(report: Draft, base: str, entries: Sequence[Entry]) -> None:
     """The paper's chart of all spectral directions, and the strongest effects."""
     spectral = [one for one in entries if one.family == "spectral"]
     bars, bests = [], []

@@ -18,12 +18,7 @@ from torch import Tensor
 from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.mixer import chain
-from spectral_skills.experiments.findings import (
-    Findings,
-    FindingsBuilder,
-    Series,
-    paper,
-)
+from spectral_skills.experiments.findings import Draft, Findings, Series, paper
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import Base
@@ -260,7 +255,7 @@ def experiment(
 ) -> Findings:
     """Chain drawn sequences; `others` are skill controllers of other models, `explicit`
     is a tracker of poses."""
-    report = FindingsBuilder.begin(NAME, runner)
+    report = Draft.begin(NAME, runner)
     drawn, runners = draw(pool, sequences), {"": runner, **(others or {})}
     found = {name: execute(r, drawn, switches, steps) for name, r in runners.items()}
     if explicit is not None:
@@ -298,7 +293,7 @@ def experiment(
 
 
 def add_rows(
-    report: FindingsBuilder,
+    report: Draft,
     name: str,
     runs: Sequence[ChainRun],
     ours: Sequence[ChainRun],
@@ -327,9 +322,7 @@ def add_rows(
         report.add(row, "falls", _falls(some), "runs", n, runner=runner)
 
 
-def add_charts(
-    report: FindingsBuilder, found: Mapping[str, Sequence[ChainRun]]
-) -> None:
+def add_charts(report: Draft, found: Mapping[str, Sequence[ChainRun]]) -> None:
     """Accelerations by the length of a switch, and falls by the number of skills."""
     lines, bars = [], []
     for name, runs in found.items():
@@ -347,7 +340,7 @@ def add_charts(
     report.chart("falls", bars)
 
 
-def _compared(report: FindingsBuilder, found: Mapping[str, Sequence[ChainRun]]) -> str:
+def _compared(report: Draft, found: Mapping[str, Sequence[ChainRun]]) -> str:
     """Sentences on hard switches and on other trackers."""
     ours, hard, parts = found[""], _by_switch(found[""]).get(0), ""
     soft = [smoother(s, hard) for n, s in _by_switch(ours).items() if n and hard]

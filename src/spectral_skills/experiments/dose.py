@@ -21,12 +21,7 @@ from spectral_skills.experiments.effects import (
     hold,
     predicted,
 )
-from spectral_skills.experiments.findings import (
-    Findings,
-    FindingsBuilder,
-    Series,
-    grid,
-)
+from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.spectral.catalogue import NOTICED, Parts
 from spectral_skills.spectral.direction_file import Directions
@@ -131,7 +126,7 @@ def experiment(
     On the first base, all directions or some of them are compared with what is
     predicted.
     """
-    report = FindingsBuilder.begin(NAME, runner)
+    report = Draft.begin(NAME, runner)
     knobs = KNOBS | leg_knob(runner.directions)
     fits: list[float] = []
     for base in bases:
@@ -154,7 +149,7 @@ def experiment(
 
 
 def _add_lines(
-    report: FindingsBuilder, base: str, doses: list[Dose], seed: int | None = None
+    report: Draft, base: str, doses: list[Dose], seed: int | None = None
 ) -> None:
     """Slopes beside the predicted ones, and falls."""
     runner = report.runner
@@ -180,7 +175,7 @@ def _add_lines(
                 report.add(row.replace("_", " "), metric, value, units, count, seed)
 
 
-def _add_curves(report: FindingsBuilder, base: str, doses: list[Dose]) -> None:
+def _add_curves(report: Draft, base: str, doses: list[Dose]) -> None:
     """All knobs of a base in one chart."""
     series = []
     for dose in doses:
@@ -192,9 +187,7 @@ def _add_curves(report: FindingsBuilder, base: str, doses: list[Dose]) -> None:
     report.chart("curves", series, base=base)
 
 
-def compare(
-    report: FindingsBuilder, base_name: str, names: Sequence[str] | None = None
-) -> None:
+def compare(report: Draft, base_name: str, names: Sequence[str] | None = None) -> None:
     """Executed change per unit of many directions against the predicted one."""
     runner, directions = report.runner, report.runner.directions
     base = runner.base(base_name)

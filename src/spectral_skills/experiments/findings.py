@@ -1,7 +1,7 @@
 """What an experiment has found: numbers for tables, charts, and runs worth a film.
 
 Each experiment writes one JSON file beside the folder of its records, and the page of
-all findings is made from these files alone. `FindingsBuilder` collects the findings
+all findings is made from these files alone. A `Draft` collects the findings
 while an experiment runs.
 """
 
@@ -147,8 +147,8 @@ class MeasuredWith:
 
 
 @dataclass
-class FindingsBuilder:
-    """Collects the findings of an experiment that is running.
+class Draft:
+    """Findings of an experiment that is still running.
 
     Titles, notes and charts are described in `texts.toml`; values fill the fields in
     their braces.
@@ -197,9 +197,7 @@ class FindingsBuilder:
         )
 
     @classmethod
-    def begin(
-        cls, experiment: str, runner: "Runner", corpus: str = ""
-    ) -> "FindingsBuilder":
+    def begin(cls, experiment: str, runner: "Runner", corpus: str = "") -> "Draft":
         """The builder of an experiment whose texts are in `texts.toml`."""
         return cls(experiment, _table("texts")[experiment]["title"], runner, corpus)
 

@@ -13,12 +13,7 @@ from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Runner
 from spectral_skills.control.schedules import RAMP_STEPS, Knob, standard
 from spectral_skills.experiments.effects import hold
-from spectral_skills.experiments.findings import (
-    Findings,
-    FindingsBuilder,
-    Series,
-    grid,
-)
+from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.motion.synthetic.bases import STEPS
 from spectral_skills.robot import g1
@@ -152,7 +147,7 @@ def experiment(
     runner: Runner, seeds: tuple[int, ...] = (), *, steps: int = STEPS
 ) -> Findings:
     """All passes without randomness; the limited second one again for every seed."""
-    report = FindingsBuilder.begin(NAME, runner)
+    report = Draft.begin(NAME, runner)
     robot = StandingRobot(runner, steps)
     first = robot.go(PASSES[0], np.eye(3))
     linear = linear_map(first.asked, first.reached)
@@ -185,7 +180,7 @@ def experiment(
     )
 
 
-def _add(report: FindingsBuilder, row: str, robot: StandingRobot, done: Pass) -> None:
+def _add(report: Draft, row: str, robot: StandingRobot, done: Pass) -> None:
     n = len(TARGETS)
     for metric, value, unit, count in (
         ("median error", 100 * np.median(done.errors), "cm", n),
@@ -197,9 +192,7 @@ def _add(report: FindingsBuilder, row: str, robot: StandingRobot, done: Pass) ->
         report.add(row, metric, float(value), unit, count, robot.seed)
 
 
-def _add_charts(
-    report: FindingsBuilder, robot: StandingRobot, done: dict[str, Pass]
-) -> None:
+def _add_charts(report: Draft, robot: StandingRobot, done: dict[str, Pass]) -> None:
     """The circle from above, and the hand over time along each axis."""
     paths = {"target": robot.path} | {row: one.traced for row, one in done.items()}
     circle = [

@@ -13,12 +13,7 @@ import numpy as np
 from spectral_skills.control.batch import Executed, Runner
 from spectral_skills.control.schedules import RAMP_STEPS, Knob, schedule
 from spectral_skills.experiments.effects import headings, measure
-from spectral_skills.experiments.findings import (
-    Findings,
-    FindingsBuilder,
-    Series,
-    grid,
-)
+from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.experiments.neighbours import (
     Neighbours,
     add_arm_and_turn,
@@ -119,7 +114,7 @@ def experiment(
 ) -> Findings:
     """The ladder on every base: once without randomness, and once per seed."""
     near = Neighbours.build(runner.encoder, corpus)
-    report = FindingsBuilder.begin(NAME, runner, near.corpus)
+    report = Draft.begin(NAME, runner, near.corpus)
     directions, turned = runner.directions, knobs(runner.directions)
     change = schedule(turned, STEPS, directions.names) @ directions.vectors
     axes = np.stack([runner.direction(str(knob.direction)) for knob in turned[:2]])
@@ -172,7 +167,7 @@ def _above(one: Found, stage: str, other: Found, before: str) -> bool:
 
 
 def add_stage(
-    report: FindingsBuilder, row: str, stage: str, found: Found, unsteered: Found
+    report: Draft, row: str, stage: str, found: Found, unsteered: Found
 ) -> None:
     """Numbers of the run without randomness; unsteered robots drift, so that is shown
     beside."""
@@ -188,7 +183,7 @@ def add_stage(
 
 
 def add_seeds(
-    report: FindingsBuilder, row: str, stage: str, by_seed: Mapping[int, Found]
+    report: Draft, row: str, stage: str, by_seed: Mapping[int, Found]
 ) -> None:
     """Mean and sample SD over the seeds that stand, and the support of each."""
     standing = {seed: one[stage] for seed, one in by_seed.items() if stage in one}
@@ -205,11 +200,7 @@ def add_seeds(
 
 
 def add_charts(
-    report: FindingsBuilder,
-    base: str,
-    plain: Executed,
-    steered: Executed,
-    near: Neighbours,
+    report: Draft, base: str, plain: Executed, steered: Executed, near: Neighbours
 ) -> None:
     """Measures, distance, path and drift of a base over time, up to a fall."""
     runs = {"steered": steered, "unsteered": plain}
@@ -234,7 +225,7 @@ def add_charts(
     report.chart("drift", away, base=base)
 
 
-def add_headings(report: FindingsBuilder, plain: Mapping[str, Executed]) -> None:
+def add_headings(report: Draft, plain: Mapping[str, Executed]) -> None:
     """How far unsteered runs turn away from their bases' headings, up to a fall."""
     series = []
     for name, one in plain.items():

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills.control.batch import Executed
-from spectral_skills.experiments.findings import FindingsBuilder, Role, Series
+from spectral_skills.experiments.findings import Draft, Role, Series
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinds import OTHER, kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
@@ -106,9 +106,7 @@ def trail(near: Neighbours, executed: Executed, stages: Stages) -> Trail:
     }
 
 
-def add_maps(
-    report: FindingsBuilder, near: Neighbours, trails: Mapping[str, Trail]
-) -> None:
+def add_maps(report: Draft, near: Neighbours, trails: Mapping[str, Trail]) -> None:
     """All clips, with the trail of every base, and the part around the walk's."""
     clips, means = SkillBank(near.skills, near.clips, near.times).clip_means()
     some = torch.randperm(len(clips), generator=torch.Generator().manual_seed(0))
@@ -159,7 +157,7 @@ def _around(groups: list[Series], line: Series) -> list[Series]:
 
 
 def add_arm_and_turn(
-    report: FindingsBuilder,
+    report: Draft,
     base: str,
     near: Neighbours,
     axes: np.ndarray,

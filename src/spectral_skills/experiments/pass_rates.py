@@ -16,12 +16,7 @@ import numpy as np
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.schedules import standard
 from spectral_skills.experiments.effects import effect, hold
-from spectral_skills.experiments.findings import (
-    Findings,
-    FindingsBuilder,
-    Series,
-    grid,
-)
+from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.experiments.token_directions import (
     Described,
     describe,
@@ -246,7 +241,7 @@ def experiment(
     `tokens` is a tracker of FSQ tokens, judged against its own unsteered runs.
     """
     corpus, first = corpus or Corpus.open(embedded_corpus()), amplitudes[0]
-    report = FindingsBuilder.begin(NAME, runner, corpus.hash)
+    report = Draft.begin(NAME, runner, corpus.hash)
     trials = Trials(runner, bases, steps)
     directed = {t: (t.name, runner.direction(t.direction)) for t in TARGETS}
     rows = {DIRECTED: trials.steered(directed, amplitudes)}
@@ -303,9 +298,7 @@ def experiment(
     )
 
 
-def _add_rows(
-    report: FindingsBuilder, rows: dict[str, list[Trial]], runner: Runner
-) -> None:
+def _add_rows(report: Draft, rows: dict[str, list[Trial]], runner: Runner) -> None:
     for row, trials in rows.items():
         for metric in [*(t.name for t in TARGETS), "all"]:
             of = [t for t in trials if metric in ("all", t.target.name)]
@@ -318,7 +311,7 @@ def _passed(trials: list[Trial]) -> int:
     return sum(t.verdict.passes for t in trials)
 
 
-def _add_charts(report: FindingsBuilder, rows: dict[str, list[Trial]]) -> None:
+def _add_charts(report: Draft, rows: dict[str, list[Trial]]) -> None:
     names, bars, points = [t.name for t in TARGETS], [], []
     for row, trials in rows.items():
         parts = [[t for t in trials if t.target is target] for target in TARGETS]

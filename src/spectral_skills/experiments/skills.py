@@ -16,7 +16,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills import rotation
-from spectral_skills.experiments.findings import FindingsBuilder, MeasuredWith
+from spectral_skills.experiments.findings import Draft, MeasuredWith
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import (
     MotionTensors,
@@ -234,7 +234,7 @@ def tables(
     )
     data, processor = "+".join(corpus.hash for corpus in corpora), hardware(device)
     read, moved = (
-        FindingsBuilder("", "", MeasuredWith(data, "", processor), data, table, seed)
+        Draft("", "", MeasuredWith(data, "", processor), data, table, seed)
         for table in (READOUT, DRIFT)
     )
     rows = list(zip(names, folders, strict=True))

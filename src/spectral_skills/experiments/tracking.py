@@ -19,7 +19,7 @@ from spectral_skills.control.batch import ROBOTS
 from spectral_skills.control.metrics import CAUSES, Episodes, Measure
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.run import ReferenceSource, Tracker, check_match, run
-from spectral_skills.experiments.findings import FindingsBuilder, MeasuredWith
+from spectral_skills.experiments.findings import Draft, MeasuredWith
 from spectral_skills.models import Models
 from spectral_skills.motion import kinds
 from spectral_skills.motion.corpus import FPS, Corpus
@@ -233,7 +233,7 @@ def results(
 ) -> list[Result]:
     """Measures by row as results, beside the paper's numbers."""
     measured = MeasuredWith.of(models, str(course.device))
-    report = FindingsBuilder(table, "", measured, course.corpus.hash, table)
+    report = Draft(table, "", measured, course.corpus.hash, table)
     for row, measures in rows.items():
         for m in measures:
             paper = None if papers is None else papers.get((row, m.name), "")

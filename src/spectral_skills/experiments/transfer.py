@@ -13,13 +13,7 @@ from spectral_skills.control.batch import Runner
 from spectral_skills.control.schedules import MARGIN_STEPS, RAMP_STEPS, Knob
 from spectral_skills.experiments.catalogue import attempt, outcome
 from spectral_skills.experiments.effects import effect, measure
-from spectral_skills.experiments.findings import (
-    Findings,
-    FindingsBuilder,
-    Series,
-    grid,
-    paper,
-)
+from spectral_skills.experiments.findings import Draft, Findings, Series, grid, paper
 from spectral_skills.motion.synthetic.bases import BASES
 from spectral_skills.tracking.randomization import RandomizationConfig
 
@@ -45,7 +39,7 @@ def experiment(
     steps: int = 400,
 ) -> Findings:
     """Every direction on every base without randomness; pushes once per seed."""
-    report = FindingsBuilder.begin(NAME, runner)
+    report = Draft.begin(NAME, runner)
     found: dict[str, dict[str, str]] = {}
     for name in bases:
         base = runner.base(name, steps)
@@ -76,7 +70,7 @@ def experiment(
     return report.findings(count=len(directions), everywhere=listed)
 
 
-def _add_charts(report: FindingsBuilder, found: dict[str, dict[str, str]]) -> None:
+def _add_charts(report: Draft, found: dict[str, dict[str, str]]) -> None:
     """Outcomes by base beside the paper's, and signs that work by direction."""
     names = [*found]
     counted = []
@@ -104,7 +98,7 @@ def draw_push(seed: int) -> tuple[int, np.ndarray]:
     )
 
 
-def push_walks(report: FindingsBuilder, seeds: tuple[int, ...]) -> None:
+def push_walks(report: Draft, seeds: tuple[int, ...]) -> None:
     """Falls and speeds of pushed walks, with the right arm raised and without."""
     if not seeds:
         return

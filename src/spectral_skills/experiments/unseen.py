@@ -20,12 +20,7 @@ from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.schedules import standard
 from spectral_skills.experiments import effects
 from spectral_skills.experiments.effects import UNITS, hold
-from spectral_skills.experiments.findings import (
-    Findings,
-    FindingsBuilder,
-    Series,
-    grid,
-)
+from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.motion.synthetic import bases
@@ -272,7 +267,7 @@ def experiment(
     if clips is None:
         opened = Corpus.open(embedded_corpus())
         names, corpus = opened.names, opened.hash
-    report = FindingsBuilder.begin(NAME, runner, corpus)
+    report = Draft.begin(NAME, runner, corpus)
     tried = attempt(runner, pairs, steps, None)
     best, first = _bests(tried), _bests(tried, choices=1)
     _add_summary(report, tried, best, first)
@@ -302,7 +297,7 @@ def experiment(
 
 
 def _add_summary(
-    report: FindingsBuilder,
+    report: Draft,
     tried: Sequence[Sequence[Try]],
     best: Sequence[Try],
     first: Sequence[Try],
@@ -327,7 +322,7 @@ def _add_summary(
             report.add(row, "success", _share(some), "%", len(some))
 
 
-def _add_pair(report: FindingsBuilder, one: Try, clips: int) -> None:
+def _add_pair(report: Draft, one: Try, clips: int) -> None:
     """Success, effect, side effects and support of a pair."""
     report.add(one.name, "succeeds", one.verdict.success)
     report.add(one.name, "amplitude", one.amplitude)
@@ -344,7 +339,7 @@ def _add_pair(report: FindingsBuilder, one: Try, clips: int) -> None:
             report.add(one.name, metric, one.changes[name], MORE_UNITS[name])
 
 
-def _add_chart(report: FindingsBuilder, best: Sequence[Try]) -> None:
+def _add_chart(report: Draft, best: Sequence[Try]) -> None:
     """Bars of the effect, as a multiple of what was asked for."""
     series = []
     for name, success in (("succeeds", True), ("does not", False)):
