@@ -183,17 +183,19 @@ class _State:
         )
 
 
-@dataclass(frozen=True)
 class _Search:
     """Levenberg-Marquardt over the motions of one problem."""
 
-    kinematics: Kinematics
-    jacobians: Jacobians
-    limits: tuple[Tensor, Tensor]  # lower and upper limits of the free joints
-    config: IkConfig
-    goals: Targets
-    coupling: Coupling
-    rest: Tensor  # (clips, T, free joints) posture to stay near
+    def __init__(
+        self,
+        solver: "InverseKinematics",
+        goals: Targets,
+        coupling: Coupling,
+        rest: Tensor,  # (clips, T, free joints) posture to stay near
+    ):
+        self.config, self.limits = solver.config, solver.limits
+        self.kinematics, self.jacobians = solver.kinematics, solver.jacobians
+        self.goals, self.coupling, self.rest = goals, coupling, rest
 
     def run(self, rows: Tensor) -> tuple[_State, int]:
         """The motion found, and the number of iterations."""
@@ -314,16 +316,16 @@ class InverseKinematics:
         config: IkConfig | None = None,
     ):
         self.config = config or IkConfig()
-        self._jacobians = Jacobians(free_joints, device, dtype)
-        self._kinematics = Kinematics(device=device, dtype=dtype)
+        self.jacobians = Jacobians(free_joints, device, dtype)
+        self.kinematics = Kinematics(device=device, dtype=dtype)
         self._like = torch.zeros((), dtype=dtype, device=device)
-        joints = self._jacobians.joints.cpu().numpy()
+        joints = self.jacobians.joints.cpu().numpy()
         speed = self.config.velocity_fraction * g1.VELOCITY_LIMIT[joints]
         low, high, self._speed = (
             torch.as_tensor(x).to(self._like)
             for x in (*g1.SOFT_LIMITS[joints].T, speed)
         )
-        self._limits = (low, high)
+        self.limits = (low, high)  # of the free joints
 
     def solve(
         self,
@@ -342,10 +344,10 @@ class InverseKinematics:
             raise ValueError(
                 f"start is {tuple(start.shape)}, must be (..., T, {g1.QPOS_SIZE})"
             )
-        shape, jacobians = start.shape[:-1], self._jacobians
+        shape, jacobians = start.shape[:-1], self.jacobians
         rows = start.to(self._like).reshape(-1, *start.shape[-2:])
         zero = rows.new_zeros(*rows.shape[:2], jacobians.size)
-        rows = jacobians.advance(rows, zero, *self._limits)
+        rows = jacobians.advance(rows, zero, *self.limits)
         goals = Targets(targets, mass, shape, jacobians, self._like)
         posture = start[..., 7:] if posture is None else posture
         try:
@@ -362,13 +364,12 @@ class InverseKinematics:
             limit=torch.cat((self._like.new_full((6,), torch.inf), limit)),
             joints=jacobians.joints,
         )
-        parts = (self._kinematics, jacobians, self._limits, self.config)
-        search = _Search(*parts, goals, coupling, rest)
+        search = _Search(self, goals, coupling, rest)
         state, iterations = search.run(rows)
         if bool((state.joints.diff(dim=1).abs() > limit).any()):
             # The penalty is soft; the limit is kept exactly.
             rows = state.rows.clone()
-            slow = limit_velocity(state.joints, limit).clamp(*self._limits)
+            slow = limit_velocity(state.joints, limit).clamp(*self.limits)
             rows[..., 7 + jacobians.joints] = slow
             state = _State(search, rows)
         position, orientation, centre = goals.distances(state.errors)

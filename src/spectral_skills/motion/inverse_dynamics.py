@@ -120,13 +120,13 @@ def inverse_dynamics(
     parts = [
         _forces(qpos[c], velocity[c], acceleration[c], contact_height_m) for c in chunks
     ]
-    fields = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-    return Dynamics(**fields, contact_height_m=contact_height_m)
+    fields = map(np.concatenate, zip(*parts, strict=True))
+    return Dynamics(*fields, contact_height_m=contact_height_m)
 
 
 def _forces(
     qpos: np.ndarray, qvel: np.ndarray, qacc: np.ndarray, contact_height_m: float
-) -> dict:
+) -> tuple[np.ndarray, ...]:
     model, frames = _model(), len(qpos)
     data = mujoco.MjData(model)
     bodies = [model.body(name).id for name in g1.FEET]
@@ -160,17 +160,8 @@ def _forces(
     leg_force, leg_moment = (np.repeat(x, 6, axis=1) for x in (foot_force, foot_moment))
     at_joint = leg_moment - np.cross(anchor, leg_force)
     torque[:, :12] -= (axis * at_joint).sum(axis=-1)
-    return {
-        "feet": feet,
-        "feet_rotation": turn,
-        "mass_centre": centre,
-        "force": force,
-        "moment": moment,
-        "contact_force": contact,
-        "residual_force": residual,
-        "residual_moment": rest,
-        "torque": torque,
-    }
+    # In the order of the fields of `Dynamics`.
+    return feet, turn, centre, force, moment, contact, residual, rest, torque
 
 
 def _soles(feet: np.ndarray, turn: np.ndarray, points: np.ndarray) -> np.ndarray:
