@@ -1,8 +1,8 @@
-"""What a simulator must give: many G1s that take joint targets for 20 ms at a time.
+"""The interface of both simulators: many G1s that take joint targets every 20 ms.
 
-Both simulators keep the state of all robots in torch tensors that are read and written
-in place. Link poses are not among them: whoever needs them computes them from `qpos`,
-which is never a substep old.
+Both keep the state of all robots in torch tensors that are read and written in place.
+Link poses are not among them: whoever needs them computes them from `qpos`, which is
+never a substep old.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from spectral_skills.physics.settings import PhysicsConfig
 
 @dataclass(frozen=True)
 class Variation:
-    """How each robot differs from the nominal one; None leaves a field as it is."""
+    """Differences of each robot from the nominal one; None keeps the nominal value."""
 
     friction: Tensor | None = None
     """(n,) sliding friction of all the robot's geoms."""
@@ -39,19 +39,19 @@ class Physics(Protocol):
     qpos: Tensor
     """(n, 36) root position, root quaternion, joints."""
     qvel: Tensor
-    """(n, 35) root velocity in the world, its turn rate in the pelvis, joints."""
+    """(n, 35) root velocity in the world, angular in the pelvis, joint velocities."""
     targets: Tensor
     """(n, 29) joint targets of the next step, rad."""
     delay: Tensor
-    """(n,) int32 substeps for which the targets before still hold, 0 to 4."""
+    """(n,) int32 substeps for which the previous targets still hold, 0 to 4."""
     held: Tensor
-    """(n, 29) the targets before, rad; a reset must write them where there is delay."""
+    """(n, 29) previous targets, rad; a reset must write them where there is delay."""
     qacc: Tensor
-    """(n, 35) of the last substep."""
+    """(n, 35) accelerations of the last substep."""
     torque: Tensor
-    """(n, 29) of the motors in the last substep, Nm."""
+    """(n, 29) motor torques of the last substep, Nm."""
     contact_force: Tensor
-    """(n, 30) largest normal force of one contact of each link, last substep, N."""
+    """(n, 30) largest normal force of a contact of each link, last substep, N."""
     broken: Tensor
     """(n,) bool: state or targets were not sane, and the robot was put upright."""
 
@@ -60,16 +60,28 @@ class Physics(Protocol):
         ...
 
     def vary(self, variation: Variation) -> None:
-        """Set fields of each robot's model."""
+        """Change each robot's model."""
         ...
 
     def counters(self) -> dict[str, int]:
-        """What went wrong since the last call: `contacts` and `constraints` are robots
-        that overflowed their share, `broken` steps that were not sane."""
+        """Problems since the last call: `contacts` and `constraints` are robots that
+        overflowed their share, `broken` is the number of steps that were not sane."""
         ...
 
 
-# How robots differ from the nominal one, as new values of the model's fields.
+def simulate(
+    device: torch.device | str, count: int, config: PhysicsConfig | None = None
+) -> Physics:
+    """`count` robots, simulated by Warp on a GPU and by MuJoCo itself on a CPU."""
+    config = config or PhysicsConfig()
+    # Imported here: Warp takes seconds to import and is useless without a GPU.
+    if torch.device(device).type == "cuda":
+        from spectral_skills.physics.warp import WarpPhysics
+
+        return WarpPhysics(count, config, device)
+    from spectral_skills.physics.native import NativePhysics
+
+    return NativePhysics(count, config)
 
 
 class Change(NamedTuple):
@@ -78,18 +90,18 @@ class Change(NamedTuple):
     field: str
     index: tuple[int | slice, ...]
     values: Tensor
-    """(n, ...) of each robot."""
+    """(n, ...) values of each robot."""
 
 
 VARIED = (
     *("geom_friction", "body_mass", "body_inertia", "body_ipos"),
     *("actuator_gainprm", "actuator_biasprm"),
 )
-"""The fields of the model that a variation changes."""
+"""Fields of the model that a variation changes."""
 
 
 def changes(model: mujoco.MjModel, variation: Variation) -> list[Change]:
-    """What a variation of the nominal `model` means, field by field."""
+    """A variation of the nominal `model`, field by field."""
 
     def nominal(field: str, *index: int | slice, like: Tensor) -> Tensor:
         return torch.as_tensor(getattr(model, field)[index], device=like.device)
@@ -115,21 +127,3 @@ def changes(model: mujoco.MjModel, variation: Variation) -> list[Change]:
         gain = nominal("actuator_biasprm", whole, 2, like=scale)
         found.append(Change("actuator_biasprm", (whole, 2), gain * scale))
     return found
-
-
-# The simulator that fits a device.
-
-
-def simulate(
-    device: torch.device | str, count: int, config: PhysicsConfig | None = None
-) -> Physics:
-    """`count` robots, by Warp on a GPU and by MuJoCo itself on a CPU."""
-    config = config or PhysicsConfig()
-    # Imported here: Warp takes seconds, and is of no use without a GPU.
-    if torch.device(device).type == "cuda":
-        from spectral_skills.physics.warp import WarpPhysics
-
-        return WarpPhysics(count, config, device)
-    from spectral_skills.physics.native import NativePhysics
-
-    return NativePhysics(count, config)

@@ -1,8 +1,7 @@
-"""MuJoCo in C: one copy of the data for each robot, a few robots to each thread.
+"""MuJoCo in C: one copy of the data for each robot, a few robots for each thread.
 
-For evaluation, the desk and tests on machines without a GPU. State crosses from and to
-torch once a control step; between steps the tensors are the truth, so whatever is
-written into them counts.
+For evaluation, the desk and tests on machines without a GPU. State is copied from and
+to torch once a control step; between steps the tensors are authoritative.
 """
 
 import copy
@@ -40,12 +39,12 @@ class NativePhysics:
         self.count = count
         self.device = torch.device("cpu")
         self.model = tracking_model(config or PhysicsConfig())
-        # Broken robots are counted; MuJoCo would write a file wherever one works.
+        # Broken robots are counted; MuJoCo would write a file in the current folder.
         mujoco.set_mju_user_warning(lambda text: None)
-        # A broken robot must show, not restart unseen in the zero pose.
+        # A broken robot must be noticed, not restarted silently in the zero pose.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self.models = [self.model] * count
-        """One for all robots until they are varied."""
+        """One model for all robots until they are varied."""
         self.data = [mujoco.MjData(self.model) for _ in range(count)]
         self.qpos = torch.tensor(g1.DEFAULT_QPOS).float().repeat(count, 1)
         self.qvel = torch.zeros(count, self.model.nv)
@@ -73,7 +72,7 @@ class NativePhysics:
         self._broken_steps += int(self.broken.sum())
 
     def _step_group(self, robots: range) -> None:
-        # Torch is kept out of the loop: a NumPy view costs a tenth to index.
+        # NumPy views, since indexing them costs a tenth of indexing tensors.
         qpos, qvel = self.qpos.numpy(), self.qvel.numpy()
         targets, held, delay = (
             tensor.numpy() for tensor in (self.targets, self.held, self.delay)
@@ -85,7 +84,7 @@ class NativePhysics:
             data.qpos, data.qvel = qpos[i], qvel[i]
             broken[i] = not _sound(qpos[i], qvel[i], targets[i])
             if not broken[i]:
-                # mj_step lets go of the GIL: the threads run side by side.
+                # mj_step releases the GIL, so the threads run in parallel.
                 late = min(max(int(delay[i]), 0), g1.DECIMATION)
                 if late:
                     data.ctrl = held[i]
@@ -107,11 +106,11 @@ class NativePhysics:
             for model, value in zip(self.models, values.cpu().numpy(), strict=True):
                 getattr(model, field)[index] = value
         scratch = mujoco.MjData(self.model)
-        for model in self.models:  # weights of the constraints follow from the masses
+        for model in self.models:  # weights of constraints depend on masses
             mujoco.mj_setConst(model, scratch)
 
     def counters(self) -> dict[str, int]:
-        """Memory of MuJoCo in C grows as needed, so overflows should stay zero."""
+        """Overflows should stay zero, since MuJoCo in C allocates as needed."""
         counts = {"broken": self._broken_steps}
         self._broken_steps = 0
         for name, kind in _OVERFLOWS.items():
@@ -122,20 +121,20 @@ class NativePhysics:
         return counts
 
     def close(self) -> None:
-        """End the threads; not needed at exit."""
+        """Stop the threads; not needed at exit."""
         if self._pool is not None:
             self._pool.shutdown()
 
 
 def largest_normal_force(data: mujoco.MjData, links: np.ndarray) -> np.ndarray:
-    """(30,) of all contacts of each link, for pyramidal cones; `links` of each geom."""
+    """(30,) largest force of each link, for pyramidal cones; `links` of each geom."""
     forces = np.zeros(len(g1.LINKS))
     contact = data.contact
     address = np.asarray(contact.efc_address)
     active = address >= 0
     if not active.any():
         return forces
-    # The edges of a pyramid lie side by side, and their forces add up to the normal's.
+    # The edges of a pyramid are adjacent, and their forces add up to the normal force.
     address, dim = address[active], np.asarray(contact.dim)[active]
     edges = np.where(dim == 1, 1, 2 * (dim - 1))
     total = np.concatenate(([0.0], np.cumsum(data.efc_force)))
@@ -151,6 +150,6 @@ def _sound(qpos: np.ndarray, qvel: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _put_upright(model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    """Default pose at rest, nothing left of what came before."""
+    """Default pose at rest, with all other state reset."""
     mujoco.mj_resetData(model, data)
     data.qpos = g1.DEFAULT_QPOS

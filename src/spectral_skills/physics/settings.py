@@ -1,32 +1,32 @@
-"""The simulated G1: every choice that trades truth for speed, in one place.
+"""The simulated G1: every choice that trades accuracy for speed, in one place.
 
 The solver is Newton with pyramidal friction cones and implicit damping at 5 ms; both
-simulators run the model built here. What a choice costs is measured by `spectral bench
-physics` (table Physics). The distances below are means over a second of robots swaying
-on both feet, to the same second with 100 / 50 iterations: joints (rms) and root; in C
-of eight robots. Starts a microradian apart come to 0.1 mrad and 0.03 mm in C, 1.0 and
-0.4 in Warp.
+simulators run the model built here. `benchmarks/physics.py` measures the cost of each
+choice (table Physics). The distances below, of joints (rms) and root, are means over a
+second of robots swaying on both feet, to the same second with 100 / 50 iterations; in C
+of eight robots. Starts a microradian apart diverge to 0.1 mrad and 0.03 mm in C, 1.0
+and 0.4 in Warp.
 
 Times are of a control step of 16,384 robots in training on an H200, where
 10 / 20 iterations take 29.9 ms.
 
 * `iterations`, `line_search`: 10 / 20 is within that (100 / 50 takes 30.4 ms). Fewer
-  are cheap in Warp only: 6 / 12 gives 0.9 mrad and 0.2 mm there, 5 / 10 1.9 and 0.7,
-  3 / 6 3.0 and 1.2, 2 / 4 4.6 and 1.9. In C 5 / 10 gives 3.2 and 1.6, 3 / 6 44 and 64,
-  2 / 4 broken robots. 6 / 12 takes 27.3 ms, 5 / 10 26.1, 4 / 8 24.6, 3 / 6 22.5.
+  cost little accuracy in Warp only: 6 / 12 gives 0.9 mrad and 0.2 mm there, 5 / 10 1.9
+  and 0.7, 3 / 6 3.0 and 1.2, 2 / 4 4.6 and 1.9. In C 5 / 10 gives 3.2 and 1.6, 3 / 6 44
+  and 64, 2 / 4 broken robots. 6 / 12 takes 27.3 ms, 5 / 10 26.1, 4 / 8 24.6, 3 / 6 22.5.
 * `feet`: a flat foot of seven capsules touches the ground with 14 contacts, 56 rows.
   "light" keeps five (10 contacts, 40 rows): 2.8 mrad and 1.2 mm in C. Its corners
   lose at most 3.1 mm, and its support polygon 1.4 % of its area. 23.3 ms with 5 / 10.
 * `self_collision`: 469 pairs of geoms (365 with light feet) besides those with the
   floor. Without them (4.5 mrad and 1.5 mm in C) arms pass through the trunk, and only
-  the floor gives contact forces. 22.9 ms instead of 23.3: not worth it.
-* `contacts`, `constraints`: memory and time of each robot's share. 120 rows and 35
+  contacts with the floor have forces. 22.9 ms instead of 23.3: not worth it.
+* `contacts`, `constraints`: the size of each robot's share. 120 rows and 35
   contacts overflowed for 71 % of the robots of a training run from scratch, 160 and 60
   for 6.7 %; what does not fit is dropped, and counted by `Physics.counters`. With 160
   and 60, none of 16,384 robots overflowed in 300 M frames of the embedded corpus; fewer
   rows save nothing (120: 23.2 ms instead of 23.3).
-* Jacobians stored whole instead of sparse: slower (23.6 ms instead of 21.4), so not
-  offered.
+* Dense instead of sparse Jacobians are slower (23.6 ms instead of 21.4), so they are
+  not offered.
 """
 
 from dataclasses import dataclass
@@ -39,35 +39,35 @@ from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_spec
 
 FRICTION = 0.6
-"""Sliding friction of the robot's geoms where nothing varies it."""
+"""Nominal sliding friction of the robot's geoms."""
 
 LARGEST = 1e6
-"""A robot with a larger coordinate or velocity is broken."""
+"""Largest coordinate or velocity of a robot that is not broken."""
 
 _LIGHT_SOLE = (1, 2, 4, 6, 7)
-"""Of the capsules 1 to 7 from right to left: rims, corners, and the middle one, which
-reaches farthest to heel and toe."""
+"""Capsules, of 1 to 7 from right to left, that a light foot keeps: rims, corners, and
+the middle one, which reaches farthest to heel and toe."""
 
 
 @dataclass(frozen=True)
 class PhysicsConfig:
-    """What the simulators compute with; the defaults are exact, for evaluation."""
+    """Settings of the simulators; the defaults are exact, for evaluation."""
 
     iterations: int = 10
-    """Newton iterations of a substep at most."""
+    """Largest number of Newton iterations of a substep."""
     line_search: int = 20
-    """Steps of the line search in one iteration at most."""
+    """Largest number of line search steps in one iteration."""
     contacts: int = 60
-    """Contacts per robot, pooled over all robots; Warp only."""
+    """Number of contacts per robot, pooled over all robots; Warp only."""
     constraints: int = 160
-    """Constraint rows per robot: four for a contact with friction, one for a joint at
-    its limit; Warp only."""
+    """Number of constraint rows per robot: four for a contact with friction, one for a
+    joint at its limit; Warp only."""
     feet: Literal["full", "light"] = "full"
     self_collision: bool = True
 
 
 FAST = PhysicsConfig(iterations=5, line_search=10, feet="light")
-"""For training."""
+"""Settings for training."""
 
 
 def tracking_model(config: PhysicsConfig) -> mujoco.MjModel:
@@ -83,7 +83,7 @@ def tracking_model(config: PhysicsConfig) -> mujoco.MjModel:
     option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     option.iterations = config.iterations
     option.ls_iterations = config.line_search
-    # Sensors would be computed every substep, and nobody reads them.
+    # Sensors would be computed in every substep, and nothing reads them.
     option.disableflags |= mujoco.mjtDisableBit.mjDSBL_SENSOR
     for sensor in list(spec.sensors):
         spec.delete(sensor)
@@ -98,7 +98,7 @@ def tracking_model(config: PhysicsConfig) -> mujoco.MjModel:
             spec.delete(geom)
     for geom in spec.geoms:
         if geom.name == "floor":
-            # Of two geoms the larger friction counts: the floor leaves it to the robot.
+            # The larger friction of two geoms counts: here it is the robot's.
             geom.condim, geom.friction[0] = 3, mujoco.mjMINMU
             geom.contype = int(config.self_collision)
             continue

@@ -1,9 +1,9 @@
 """MuJoCo Warp: thousands of robots side by side on a GPU.
 
-The four substeps of a control step, with what is read off after them, are one captured
-graph. State tensors are Warp's own memory seen by torch, and the graph is launched on
-torch's current stream: nothing is copied and nothing waits for the host. On the CPU,
-where there are no graphs, the same kernels run one after the other; that is for tests.
+The four substeps of a control step and what is read after them are one captured graph.
+State tensors share Warp's memory, and the graph is launched on torch's current stream:
+nothing is copied and nothing waits for the host. On the CPU, which has no graphs, the
+same kernels run one after the other; that is for tests.
 """
 
 import gc
@@ -25,9 +25,9 @@ from spectral_skills.physics.warp_kernels import (
 from spectral_skills.robot import g1
 
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
-"""Fields that follow from masses."""
+"""Fields that depend on masses."""
 _PROBE = 1024
-"""Robots of which the memory is measured where too many were asked for."""
+"""Number of robots whose memory is measured when too many were asked for."""
 _NO_MEMORY = ("Failed to allocate", "out of memory")
 
 
@@ -46,12 +46,12 @@ class WarpPhysics:
         if self.device.type == "cuda" and self.device.index is None:
             self.device = torch.device("cuda", torch.cuda.current_device())
         self.bytes_per_robot = 0
-        """Device memory; 0 on the CPU."""
+        """Device memory in bytes; 0 on the CPU."""
         self._streams: dict[int, wp.Stream] = {}
         wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
         wp.init()
         free = self._free_memory()
-        problem = self._build_or_say_why_not()
+        problem = self._try_to_build()
         if problem:
             raise ValueError(self._too_many(problem, free))
         if free:
@@ -62,7 +62,7 @@ class WarpPhysics:
             with self._same_stream():
                 self._control_step()
         else:
-            # The default stream is that of the current device, whichever it is.
+            # The default stream belongs to the current device.
             with torch.cuda.device(self.device):
                 wp.capture_launch(self._graph, self._torch_stream())
 
@@ -77,7 +77,7 @@ class WarpPhysics:
 
     def counters(self) -> dict[str, int]:
         """Waits for the device. All robots share one pool of contacts: if it was too
-        small once, each of them may have lost some, and all are counted."""
+        small, any robot may have lost some, and all are counted."""
         rows = OverflowType.NEFC | OverflowType.NJMAX_NNZ
         pool = OverflowType.BROADPHASE | OverflowType.NARROWPHASE
         counts = torch.stack(
@@ -94,7 +94,7 @@ class WarpPhysics:
 
     @property
     def rows(self) -> Tensor:
-        """(n,) constraint rows that the last substep wanted."""
+        """(n,) constraint rows that the last substep needed."""
         return wp.to_torch(self.data.nefc)
 
     def _build(self) -> None:
@@ -107,14 +107,14 @@ class WarpPhysics:
             self.model.stat.meaninertia = wp.full(
                 count, float(nominal.stat.meaninertia), dtype=float
             )
-            # Counted, so need not be printed from the device at every substep.
+            # They are counted, and need not be printed from the device.
             self.model.opt.warn_overflow = False
             self.data = mujoco_warp.make_data(
                 nominal, nworld=count, nconmax=config.contacts, njmax=config.constraints
             )
         self._wrap()
         self._graph = None
-        self.step()  # compiles the kernels, and finds out whether memory suffices
+        self.step()  # compiles the kernels, and shows whether memory suffices
         if self.device.type == "cuda":
             self._graph = self._capture()
             self.step()
@@ -122,7 +122,7 @@ class WarpPhysics:
         self._start_over()
 
     def _wrap(self) -> None:
-        """Torch and Warp see the same memory, whoever of them owns it."""
+        """Create tensors that share memory between torch and Warp."""
         count, device, data = self.count, self.device, self.data
         self.qpos, self.qvel = wp.to_torch(data.qpos), wp.to_torch(data.qvel)
         self.qacc = wp.to_torch(data.qacc)
@@ -185,8 +185,8 @@ class WarpPhysics:
         )
 
     def _capture(self) -> wp.Graph:
-        # Warp's own stream: the default one cannot be captured. A graph that happens
-        # to be collected meanwhile would break the capture.
+        # On Warp's own stream, since the default one cannot be captured. A graph that
+        # is garbage-collected meanwhile would break the capture.
         torch.cuda.synchronize(self.device)
         gc.collect()
         gc.disable()
@@ -200,7 +200,7 @@ class WarpPhysics:
 
     @contextmanager
     def _same_stream(self):
-        """Warp on this device, in the order of torch's work."""
+        """Use this device, in the order of torch's work."""
         if self.device.type == "cpu":
             with wp.ScopedDevice("cpu"):
                 yield
@@ -220,8 +220,8 @@ class WarpPhysics:
         torch.cuda.synchronize(self.device)
         return torch.cuda.mem_get_info(self.device)[0]
 
-    def _build_or_say_why_not(self) -> str:
-        """Empty, or what the allocator said."""
+    def _try_to_build(self) -> str:
+        """Build the simulation; returns the allocator's message if memory ran out."""
         try:
             self._build()
         except (RuntimeError, MemoryError) as error:
@@ -235,7 +235,7 @@ class WarpPhysics:
         text = f"{count:,} robots do not fit into the memory of {device}"
         if not free or count <= _PROBE:
             return f"{text}: {problem}"
-        self.__dict__.clear()  # gives the memory back
+        self.__dict__.clear()  # frees the memory
         gc.collect()
         torch.cuda.empty_cache()
         each = WarpPhysics(_PROBE, config, device).bytes_per_robot

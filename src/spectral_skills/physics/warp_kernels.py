@@ -1,5 +1,5 @@
 # type: ignore
-"""What surrounds MuJoCo Warp's own kernels in a control step.
+"""Kernels around those of MuJoCo Warp in a control step.
 
 Warp compiles this to C++: arrays and indices are not Python's, hence no type check.
 """
@@ -38,7 +38,7 @@ def largest_normal_force(
     links: wp.array[wp.int32],
     force: wp.array2d[float],
 ):
-    """The forces of a pyramid's edges add up to that along the normal."""
+    """The forces of a pyramid's edges add up to the normal force."""
     contact = wp.tid()
     if contact >= contacts[0] or rows[contact, 0] < 0:
         return
