@@ -13,7 +13,8 @@ Times are of a control step of 16,384 robots in training on an H200, where
 * `iterations`, `line_search`: 10 / 20 is within that (100 / 50 takes 30.4 ms). Fewer
   cost little accuracy in Warp only: 6 / 12 gives 0.9 mrad and 0.2 mm there, 5 / 10 1.9
   and 0.7, 3 / 6 3.0 and 1.2, 2 / 4 4.6 and 1.9. In C 5 / 10 gives 3.2 and 1.6, 3 / 6 44
-  and 64, 2 / 4 broken robots. 6 / 12 takes 27.3 ms, 5 / 10 26.1, 4 / 8 24.6, 3 / 6 22.5.
+  and 64, 2 / 4 broken robots. 6 / 12 takes 27.3 ms, 5 / 10 26.1, 4 / 8 24.6, 3 / 6
+  22.5.
 * `feet`: a flat foot of seven capsules touches the ground with 14 contacts, 56 rows.
   "light" keeps five (10 contacts, 40 rows): 2.8 mrad and 1.2 mm in C. Its corners
   lose at most 3.1 mm, and its support polygon 1.4 % of its area. 23.3 ms with 5 / 10.

@@ -72,8 +72,7 @@ class _State(NamedTuple):
     walk: Tensor
     """(n, 2) error of the robot's estimate of its place, m."""
     height: Tensor
-    """Height of the reference's pelvis, m, current or averaged; tells whether it is
-    low."""
+    """Height of the reference's pelvis, m, current or averaged."""
     last_action: Tensor
     history: Tensor
     source: Tensor
