@@ -1,7 +1,7 @@
-"""Motions that can be repeated for ever: where to jump back, and how it is not felt.
+"""The bases of a bundle, made to repeat for ever, and skills of a corpus to compare with.
 
-A clip is cut where it comes to a pose that it had before, its last frames are blended
-into those before that pose, and skills are encoded as if it went on there.
+A clip is cut where it returns to an earlier pose. Its last frames are blended into those
+before that pose, and its skills are encoded as if it continued there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,24 +25,23 @@ from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.spectral.support import nearest
 
 BLEND = 15
-"""Frames that are blended into those before the loop begins; as many on either side of
-a jump are compared."""
+"""Number of frames that are blended; as many on either side of a jump are compared."""
 SHORTEST = 25
-"""Steps of a loop at least."""
+"""Shortest loop, in steps."""
 ALIKE, UNLIKE = 0.15, 0.35
-"""Poses that differ by less, in rad of a joint or of tilt or in m of height, are as
-good as the same; those that differ by more cannot be blended."""
+"""Differences of poses (rad of a joint or of tilt, m of height) below which they count
+as the same, and above which they cannot be blended."""
 REST = 50
-"""Steps at the end of a clip that may be a rest."""
+"""Number of steps at the end of a clip that may be a rest."""
 STILL = 0.05
-"""A rest moves no joint and the root no farther."""
+"""Largest movement of a joint or of the root during a rest."""
 _MOST = 3000
-"""Steps before the end of a clip that are compared."""
+"""Number of steps before the end of a clip that are compared."""
 
 
 @dataclass(frozen=True)
 class Looped:
-    """A motion as it is played."""
+    """A motion and the part of it that repeats."""
 
     rows: Tensor
     """(T, 36)"""
@@ -53,11 +52,10 @@ class Looped:
 
 
 def looped(encoder: SkillEncoder, rows: np.ndarray | Tensor, cut: int) -> Looped:
-    """A clip (T, 36) with the longest loop there is, blended; at most `cut` steps of
-    its end are lost.
+    """Return a clip (T, 36) with its longest loop; at most `cut` steps are cut off.
 
-    One that never comes back to a pose repeats its last second if it rests then, and
-    else begins anew, which is a jump.
+    A clip that never returns to a pose repeats its last second if it rests there, and
+    otherwise starts again, which is a jump.
     """
     clip = torch.as_tensor(rows, dtype=torch.float32)
     if (found := find(clip, cut)) is None:
@@ -66,17 +64,17 @@ def looped(encoder: SkillEncoder, rows: np.ndarray | Tensor, cut: int) -> Looped
         return Looped(clip, _skills(encoder, clip, after), (begin, len(clip)))
     begin, end = found
     smooth = blended(clip, begin, end)
-    # Past its end it goes on as it does from `begin`.
+    # After its end the clip continues as it does from `begin`.
     onward = (begin + torch.arange(encoder.last)).clamp_max(len(clip) - 1)
     after = moved(clip[onward], clip[begin], clip[end])
     return Looped(smooth, _skills(encoder, smooth, after), (begin, end))
 
 
 def find(clip: Tensor, cut: int) -> tuple[int, int] | None:
-    """Two frames of a clip (T, 36) from the second of which it could go on from the
-    first; the second is one of the last `cut`. None if there are none.
+    """Find two similar frames of a clip (T, 36), the second among the last `cut`.
 
-    Of all pairs of frames that are alike the most distant, else the most alike.
+    The clip can jump from the second to the first. Of all pairs that count as the same
+    the most distant is chosen, otherwise the most similar; None if none can be blended.
     """
     first = max(0, len(clip) - _MOST)
     poses = _poses(clip[first:])
@@ -89,18 +87,18 @@ def find(clip: Tensor, cut: int) -> tuple[int, int] | None:
     for shift in range(-BLEND, BLEND + 1):
         was, now = poses[begins + shift], poses[ends + shift]
         unlike = unlike.maximum(torch.cdist(was, now, p=torch.inf))
-    apart = ends - begins[:, None]
-    unlike[apart < SHORTEST] = torch.inf
+    distance = ends - begins[:, None]
+    unlike[distance < SHORTEST] = torch.inf
     if unlike.min() > UNLIKE:
         return None
     good = unlike <= max(ALIKE, float(unlike.min()))
-    best = int(torch.where(good, apart, 0).argmax())
+    best = int(torch.where(good, distance, 0).argmax())
     begin, end = begins[best // len(ends)], ends[best % len(ends)]
     return first + int(begin), first + int(end)
 
 
 def moved(rows: Tensor, here: Tensor, there: Tensor) -> Tensor:
-    """Rows (n, 36), put on the floor so that the frame `here` stands as `there`."""
+    """Move rows (n, 36) along the floor so that the frame `here` stands at `there`."""
     turn = rotation.multiply(
         rotation.heading(there[3:7]), rotation.conjugate(rotation.heading(here[3:7]))
     )
@@ -111,10 +109,10 @@ def moved(rows: Tensor, here: Tensor, there: Tensor) -> Tensor:
 
 
 def blended(clip: Tensor, begin: int, end: int) -> Tensor:
-    """The clip up to `end`, its last frames more and more those before `begin`."""
+    """Return the clip up to `end`, its last frames faded into those before `begin`."""
     other = moved(clip[begin - BLEND : begin], clip[begin], clip[end])
     own = clip[end - BLEND : end]
-    # The same rotation has two signs; the mean is of the two that are near.
+    # A rotation has two quaternions; average the two that are close.
     side = torch.sign((own[:, 3:7] * other[:, 3:7]).sum(dim=1, keepdim=True))
     other = torch.cat((other[:, :3], side * other[:, 3:7], other[:, 7:]), dim=1)
     weight = torch.arange(1, BLEND + 1)[:, None] / (BLEND + 1)
@@ -124,29 +122,29 @@ def blended(clip: Tensor, begin: int, end: int) -> Tensor:
 
 
 def _poses(clip: Tensor) -> Tensor:
-    """(T, 33) height, tilt and joints: what does not depend on where a robot is."""
+    """Return (T, 33) height, tilt and joints, which do not depend on the place."""
     down = torch.tensor([0.0, 0.0, -1.0])
     tilt = rotation.rotate_inverse(clip[:, 3:7], down.expand(len(clip), 3))
     return torch.cat((clip[:, 2:3], tilt, clip[:, 7:]), dim=1)
 
 
 def _rests(clip: Tensor) -> bool:
-    """Whether nothing moves at the end."""
+    """Return whether nothing moves at the end."""
     end = clip[-REST:, [0, 1, 2, *range(7, clip.shape[1])]]
     return bool((end.amax(dim=0) - end.amin(dim=0)).max() <= STILL)
 
 
 def _skills(encoder: SkillEncoder, clip: Tensor, after: Tensor) -> Tensor:
-    """A skill for every frame of a clip that goes on as `after`."""
+    """Encode a skill for every frame of a clip that continues as `after`."""
     before = clip[:1].expand(-encoder.first, -1)
     return encode_rows(encoder, torch.cat((before, clip, after)))
 
 
 NAMES = generated.NAMES
 _STEPS, _CUT = 750, 150
-"""Of a generated base; so many of its end may be cut where a loop is longer."""
+"""Length of a generated base, and how much of its end may be cut for a longer loop."""
 _CUT_OF_CLIP = 50
-_SAID = {
+_TEXT = {
     "walk": "walk forward",
     "jog": "jog forward",
     "squat": "squat down and stand up again",
@@ -160,7 +158,7 @@ _SAID = {
 
 @dataclass(frozen=True)
 class BaseClip:
-    """A motion, ready to be played."""
+    """A base, ready to be played."""
 
     facts: BaseFacts
     motion: Looped
@@ -169,7 +167,7 @@ class BaseClip:
 def base_clips(
     encoder: SkillEncoder, names: Sequence[str] = NAMES, corpus: Corpus | None = None
 ) -> Iterator[BaseClip]:
-    """Bases by their names, else clips of the corpus: the embedded one by default."""
+    """Yield generated bases, or clips of the corpus, by their names."""
     if not names:
         raise ValueError(f"no bases; there are {', '.join(NAMES)}, and clips")
     if twice := [name for name in names if names.count(name) > 1]:
@@ -181,7 +179,7 @@ def base_clips(
 
 def _base_clip(encoder: SkillEncoder, name: str, corpus: Corpus | None) -> BaseClip:
     if name in NAMES:
-        base, text, cut = generated.generate(name, _STEPS), _SAID[name], _CUT
+        base, text, cut = generated.generate(name, _STEPS), _TEXT[name], _CUT
     else:
         assert corpus is not None
         base, cut = generated.of_clip(corpus, name), _CUT_OF_CLIP
@@ -190,28 +188,25 @@ def _base_clip(encoder: SkillEncoder, name: str, corpus: Corpus | None) -> BaseC
     return BaseClip(BaseFacts(name, text, motion.loop, base.fall_m), motion)
 
 
-# Skills of a corpus, few enough to carry along, and how far others are from them.
-
 RELEASED_FILE = Path(__file__).parents[1] / "pretrained" / "support.safetensors"
-"""Of the embedded corpus, in the skill space that comes with the package; written by
-`spectral export` with that corpus."""
+"""Skills of the embedded corpus in the released skill space."""
 SKILLS = 8192
 _EVERY = 10
-"""Frames between skills of the corpus."""
+"""Number of frames between two skills of the corpus."""
 _MEASURED = 20_000
-"""Skills whose distance is measured."""
+"""Number of skills whose distance is measured."""
 
 
 @dataclass(frozen=True)
 class CorpusBank:
-    """Some skills of a corpus."""
+    """A sample of the skills of a corpus, to measure distances to."""
 
     skills: np.ndarray
     """(n, d) float16"""
     typical: float
     """Median distance of the corpus's skills to the nearest of another clip here."""
     far: float
-    """Its 99th percentile."""
+    """99th percentile of that distance."""
     encoder: str
     """Fingerprint of the encoder of the skills."""
 
@@ -222,7 +217,7 @@ class CorpusBank:
         skills, clips = bank.skills.cpu(), bank.clips.cpu()
         order = torch.randperm(len(skills), generator=torch.Generator().manual_seed(0))
         kept, rest = order[:SKILLS], order[SKILLS : SKILLS + _MEASURED]
-        if not len(rest):  # a small corpus is carried along whole
+        if not len(rest):  # a small corpus is kept whole
             rest = kept
         half = skills[kept].half()
         found = nearest(half.float(), skills[rest], clips[kept], clips[rest])
@@ -230,19 +225,19 @@ class CorpusBank:
         return cls(half.numpy(), typical, far, encoder.fingerprint())
 
     def save(self, path: Path) -> None:
-        """Write one file."""
-        told = {"typical": repr(self.typical), "far": repr(self.far)}
-        data = save({"bank": self.skills}, told | {"encoder": self.encoder})
+        """Write the sample to one file."""
+        about = {"typical": repr(self.typical), "far": repr(self.far)}
+        data = save({"bank": self.skills}, about | {"encoder": self.encoder})
         write_file(path, data)
 
     @classmethod
     def load(cls, path: Path) -> "CorpusBank":
-        """Read a file; says what is wrong with it."""
+        """Read a file, or say what is wrong with it."""
         try:
             with safe_open(path, framework="numpy") as file:
-                told = file.metadata() or {}
+                about = file.metadata() or {}
                 skills = file.get_tensor("bank")
-            typical, far = (float(told[name]) for name in ("typical", "far"))
-            return cls(skills, typical, far, told["encoder"])
+            typical, far = (float(about[name]) for name in ("typical", "far"))
+            return cls(skills, typical, far, about["encoder"])
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             raise ValueError(f"{path}: damaged or no skill bank ({error})") from None

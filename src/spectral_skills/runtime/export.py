@@ -1,7 +1,7 @@
-"""`spectral export`: from trained models to a bundle that runs without torch.
+"""`spectral export`: turns trained models into a bundle that runs without torch.
 
-A bundle is put in its place only when every graph gives what its model gives, on what
-robots observe that execute two of its bases.
+A bundle is put in place only if every graph agrees with its model on the observations of
+simulated robots that execute two of its bases.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ from spectral_skills.tracking.observations import ACTION_LIMIT, HISTORY
 from spectral_skills.tracking.policy import PHASE
 
 FOLLOWED = 2
-"""Bases that robots execute."""
+"""Number of bases that robots execute for the comparison."""
 _PLANS = 20
 _BLOCKS = ("joints", "joint_velocities", "last_action")
 _PROPRIO = (
@@ -50,7 +50,7 @@ _PROPRIO = (
 
 
 class Exported(NamedTuple):
-    """What was written, and how far graphs are from their models."""
+    """The manifest that was written, and how far each graph is from its model."""
 
     manifest: Manifest
     differences: dict[str, float]
@@ -64,11 +64,11 @@ def export(
     joint_order: JointOrder = "mujoco",
     words: TextEncoder | None = None,
 ) -> Exported:
-    """Write a bundle to a folder: a new one, or in place of another bundle.
+    """Write a bundle to a folder, replacing a bundle that is there.
 
-    Clips that are no generated bases, and the skills that distances are measured to,
-    are of `corpus`: the embedded one by default. `words` reads sentences for the
-    planner: the language model that planners are trained with by default.
+    `corpus` supplies clips that are not generated bases, and the skills that distances
+    are measured to; it is the embedded one by default. `words` encodes the planner's
+    sentences; by default it is the language model that planners are trained with.
     """
     refuse_foreign(out)
     wanted = base_clips(models.skill_encoder, bases, corpus)
@@ -97,12 +97,12 @@ def export(
             models.directions.save(folder / bundle.DIRECTIONS)
         manifest = _manifest(models, folder, clips, bank, joint_order)
         write_file(folder / bundle.MANIFEST, configs.dumps(manifest))
-        bundle.Bundle.open(folder)  # what cannot be read is not put in place
+        bundle.Bundle.open(folder)  # a bundle that cannot be read is not put in place
     return Exported(manifest, differences)
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Say so if a folder holds anything but a bundle: it would be lost."""
+    """Refuse a folder that holds anything but a bundle, which would be lost."""
     if folder.is_file():
         raise ValueError(f"{folder}: a file; a bundle is a folder")
     found = {path.name for path in folder.iterdir()} if folder.exists() else set()
@@ -123,8 +123,8 @@ def refuse_foreign(folder: Path) -> None:
 
 @contextmanager
 def stages(count: int) -> Iterator:
-    """A bar that shows what is being made: `stage(name)` before each."""
-    # disable=None: silent when the output is no terminal.
+    """Show a progress bar; call `stage(name)` before each part."""
+    # disable=None: silent when the output is not a terminal.
     with tqdm(total=count, unit="part", disable=None) as bar:
         begun = False
 
@@ -139,7 +139,7 @@ def stages(count: int) -> Iterator:
 
 
 def _bank(encoder: SkillEncoder, corpus: Corpus | None) -> CorpusBank:
-    """Skills of the corpus; those of the released models are there already."""
+    """Return skills of the corpus; those of the released models are shipped."""
     if corpus is None:
         released = CorpusBank.load(RELEASED_FILE)
         if released.encoder == encoder.fingerprint():
@@ -151,7 +151,7 @@ def _bank(encoder: SkillEncoder, corpus: Corpus | None) -> CorpusBank:
 def _write_planner(
     models: Models, words: TextEncoder | None, folder: Path
 ) -> TextStates | None:
-    """The graph, and every sentence that it has learned, which are given back."""
+    """Write the planner's graph and its learned sentences; return the latter."""
     planner = models.planner
     if planner is None:
         return None
@@ -171,7 +171,7 @@ def _differences(
     seen: Observed,
     text: TextStates | None,
 ) -> dict[str, float]:
-    """Of each graph, as run time reads it."""
+    """Return the difference of each graph, as the runtime reads it."""
     controller = bundle.Controller(folder / bundle.CONTROLLER, order)
     encoder = bundle.Encoder(folder / bundle.ENCODER)
     largest = graphs.largest_difference
@@ -183,15 +183,15 @@ def _differences(
     }
     if models.planner is not None and text is not None:
         spread = np.linspace(0, len(seen.history) - 1, _PLANS).astype(int)
-        told = models.planner, folder, text, seen.history[spread]
-        found[bundle.PLANNER] = _planner_difference(*told)
+        given = models.planner, folder, text, seen.history[spread]
+        found[bundle.PLANNER] = _planner_difference(*given)
     return found
 
 
 def _planner_difference(
     planner: Planner, folder: Path, text: TextStates, histories: np.ndarray
 ) -> float:
-    """The same for plans, of as many sentences as there are histories."""
+    """Return the difference of plans, one sentence for each history."""
     graph = bundle.Planner(folder, _sentences(planner))
     random, head = torch.Generator().manual_seed(0), planner.config.head
     spread = np.linspace(0, len(graph.sentences) - 1, len(histories)).astype(int)

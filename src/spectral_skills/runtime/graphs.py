@@ -1,5 +1,7 @@
-"""Controllers and encoders as ONNX graphs, with all inside that run time would repeat:
-the normaliser, the anchor, another order of the joints.
+"""Models as ONNX graphs, and the comparison of graphs with their models.
+
+A graph contains everything that the runtime would otherwise have to repeat: the
+normaliser, the anchor frame, the order of the joints, all steps of a plan.
 """
 
 import io
@@ -30,7 +32,7 @@ from spectral_skills.tracking.policy import PHASE, Controller
 from spectral_skills.tracking.references import References
 
 SENSES = PROPRIO - 3 * g1.NUM_JOINTS
-"""Numbers of a frame before its three blocks of joints."""
+"""Number of values in a frame before its three blocks of joints."""
 
 
 class ControllerGraph(nn.Module):
@@ -109,11 +111,9 @@ def encoder_onnx(encoder: SkillEncoder) -> bytes:
     return to_onnx(graph, (rows.contiguous(), root[None]), ("rows", "robot"), "skill")
 
 
-# Networks as ONNX graphs, for run times without torch; a whole plan is one graph.
-
 INPUTS = ("history", "states", "mask", "noise")
 _WORDS = 12
-"""Tokens of the example; the graph takes any number."""
+"""Number of tokens in the example; the graph takes any number."""
 
 
 def export(planner: Planner, path: Path) -> None:
@@ -141,11 +141,11 @@ def to_onnx(
     output: str,
     shapes: dict[str, Any] | None = None,
 ) -> bytes:
-    """A module with one output as a graph; `shapes` are those that may vary."""
+    """Convert a module with one output; `shapes` names the dimensions that may vary."""
     from onnxscript import optimizer
 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    # The exporter tells of every stage, and of what will change in torch.
+    # The exporter prints every stage, and warns of future changes in torch.
     silence = redirect_stdout(io.StringIO())
     with silence, warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -159,25 +159,23 @@ def to_onnx(
             optimize=False,
         )
     assert program is not None
-    # All that the exporter's own optimisation does to a plan takes ten times as long,
-    # and the graph is no faster for it.
+    # The exporter's own optimisation takes ten times as long, and the graph is no
+    # faster for it.
     optimizer.fold_constants(program.model, onnx_shape_inference=True)
     optimizer.remove_unused_nodes(program.model)
     return program.model_proto.SerializeToString()
 
 
-# Whether graphs compute what the models compute, on what robots really observe.
-
 TOLERANCE = 1e-5
 STEPS = 100
 _AWAY = torch.tensor([0.1, -0.05, 0.0])
-"""Where robots begin, m from the reference."""
+"""Offset of the robots from their references at the start, m."""
 _PUSH_AT, _PUSH = 50, (0.4, 0.3, 0.0, 0.0, 0.0, 0.5)
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What robots observed and what the models made of it, joints in MuJoCo order."""
+    """Observations of robots and the models' outputs, joints in MuJoCo order."""
 
     history: np.ndarray
     """(n, 10, 93)"""
@@ -194,7 +192,7 @@ class Observed:
 
 
 class _Tracker(Tracker):
-    """Keeps what the controller is given, and what it gives."""
+    """Keeps the controller's inputs and outputs."""
 
     def __init__(self, controller: Controller):
         super().__init__(controller)
@@ -210,7 +208,7 @@ class _Tracker(Tracker):
 
 
 class _Source(ReferenceSource):
-    """Keeps what the encoder is given, and what it gives."""
+    """Keeps the encoder's inputs and outputs."""
 
     def __init__(self, references: References, clips: Tensor, encoder: SkillEncoder):
         super().__init__(references, clips, encoder)
@@ -225,7 +223,7 @@ class _Source(ReferenceSource):
 
 
 def as_references(clips: Sequence[Tensor]) -> tuple[References, Tensor]:
-    """Clips (T, 36) to be followed, and their numbers."""
+    """Return clips (T, 36) as references, and their indices."""
     motions = MotionTensors.of_clips(clips)
     return References.build(motions), torch.arange(len(clips))
 
@@ -233,7 +231,7 @@ def as_references(clips: Sequence[Tensor]) -> tuple[References, Tensor]:
 def observe(
     controller: Controller, encoder: SkillEncoder, clips: Sequence[Tensor]
 ) -> Observed:
-    """Let robots follow clips (T, 36), at least two robots, some way off and pushed."""
+    """Let at least two robots follow clips (T, 36), off their places and pushed."""
     clips = list(clips) if len(clips) > 1 else [*clips, *clips]
     references, chosen = as_references(clips)
     source, tracker = _Source(references, chosen, encoder), _Tracker(controller)
@@ -257,18 +255,21 @@ def largest_difference(
     inputs: Iterable[tuple[np.ndarray, ...]],
     expected: Iterable[np.ndarray],
 ) -> float:
-    """Between what a graph gives and what it should; as a share of the largest number
-    of a row where that is above 1, since rounding grows with what is rounded."""
+    """Return the largest difference of a graph's outputs from those expected.
+
+    It is relative to the largest number of a row where that is above 1, since rounding
+    errors grow with the numbers.
+    """
     pairs = zip(inputs, expected, strict=True)
     found = [
         np.abs(graph(*given) - right).max() / max(1.0, np.abs(right).max())
         for given, right in pairs
     ]
-    return float(np.max(found))  # unlike Python's, not a number if one is not
+    return float(np.max(found))  # unlike Python's max, NaN if any is NaN
 
 
 def check(differences: dict[str, float]) -> None:
-    """Refuse graphs that are not what they were made of."""
+    """Refuse graphs that differ from their models."""
     for name, found in differences.items():
         if not found <= TOLERANCE:
             raise ValueError(

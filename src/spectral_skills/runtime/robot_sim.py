@@ -159,7 +159,7 @@ class Tally:
 
 
 class RobotSim:
-    """A G1 in its gantry, and what it has been told."""
+    """A simulated G1 in its gantry, with the commands it has received."""
 
     def __init__(
         self,
@@ -309,9 +309,9 @@ def run(
 
 
 def _line(sim: RobotSim, states_hz: float, commands_hz: float) -> str:
-    told = {Kind.NONE: "nothing", Kind.DAMPED: "brake", Kind.POSE: "hold"}[sim.kind]
+    doing = {Kind.NONE: "nothing", Kind.DAMPED: "brake", Kind.POSE: "hold"}[sim.kind]
     return (
         f"{sim.tally.seconds:6.1f} s  {sim.doing:8}  height {sim.robot.qpos[2]:.2f} m  "
         f"speed {sim.speed_m_s:.2f} m/s  walked {sim.tally.walked_m:5.1f} m  "
-        f"states {states_hz:3.0f} Hz  commands {commands_hz:3.0f} Hz ({told})"
+        f"states {states_hz:3.0f} Hz  commands {commands_hz:3.0f} Hz ({doing})"
     )

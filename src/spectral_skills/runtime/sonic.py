@@ -194,8 +194,8 @@ def write_reference(folder: Path, rows: Tensor) -> None:
     order = [g1.LINKS.index(link) for link in links]
     numbers = [1 + g1.ISAACLAB_TO_MUJOCO[i - 1] if i else 0 for i in order]
     listed = " ".join(str(number) for number in numbers)
-    told = f"Metadata for: {folder.name}\n\nBody part indexes:\n[{listed}]\n\n"
-    write_file(folder / "metadata.txt", f"{told}Total timesteps: {count}\n")
+    header = f"Metadata for: {folder.name}\n\nBody part indexes:\n[{listed}]\n\n"
+    write_file(folder / "metadata.txt", f"{header}Total timesteps: {count}\n")
     seconds = count / FPS
     info = f"{folder.name}: {count} frames at {FPS} Hz, {seconds:.1f} s\n"
     write_file(folder / "info.txt", info)

@@ -28,8 +28,8 @@ def token_message(token: np.ndarray, step: int, topic: str = TOPIC) -> bytes:
         {"name": name, "dtype": names[array.dtype.str[1:]], "shape": array.shape}
         for name, array in arrays.items()
     ]
-    told = {"v": VERSION, "endian": "le", "count": 1, "fields": fields}
-    header = json.dumps(told).encode().ljust(HEADER_BYTES, b"\0")
+    about = {"v": VERSION, "endian": "le", "count": 1, "fields": fields}
+    header = json.dumps(about).encode().ljust(HEADER_BYTES, b"\0")
     assert len(header) == HEADER_BYTES
     data = b"".join(array.tobytes() for array in arrays.values())
     return topic.encode() + header + data
