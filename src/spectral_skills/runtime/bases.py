@@ -1,7 +1,7 @@
-"""The bases of a bundle, made to repeat for ever, and skills of a corpus to compare with.
+"""The bases of a bundle, made to repeat for ever, and a sample of a corpus's skills.
 
-A clip is cut where it returns to an earlier pose. Its last frames are blended into those
-before that pose, and its skills are encoded as if it continued there.
+A clip is cut where it returns to an earlier pose. Its last frames are blended into
+those before that pose, and its skills are encoded as if it continued there.
 """
 
 from collections.abc import Iterator, Sequence

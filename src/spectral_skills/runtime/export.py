@@ -1,7 +1,7 @@
 """`spectral export`: turns trained models into a bundle that runs without torch.
 
-A bundle is put in place only if every graph agrees with its model on the observations of
-simulated robots that execute two of its bases.
+A bundle is put in place only if every graph agrees with its model on what simulated
+robots observe that execute two of its bases.
 """
 
 from collections.abc import Iterator, Sequence
