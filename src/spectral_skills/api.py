@@ -276,7 +276,7 @@ def runner(models: Models, device: str | None = None, records: Path | None = Non
     from spectral_skills.control.batch import Runner
 
     where = best_device(device or "cpu")
-    parts = models.controller, models.skill_encoder, models.directions
+    parts = models.controller, models.encoder, models.directions
     return Runner(*parts, where, records, hashes=models.hashes)
 
 
@@ -314,8 +314,10 @@ def evaluate(
     `tracking` measures how well the models track a corpus, or the named `set` of it,
     and returns results with the outcome of every clip (an `Evaluation`). `readout`
     measures skill models (`skill`, a list of folders) and returns two lists of results.
-    All other tables return findings. The experiments on composition and `chaining` keep
-    their runs under `out`, so that an interrupted one continues.
+    All other tables return findings: those on planning (`interfaces`, `fsq`,
+    `language`, `pairs`), those on composition (`dose`, `ladder`, ...) and `chaining`.
+    The last two kinds keep their runs under `out`, so that an interrupted experiment
+    continues. Options are those of the experiment; models to compare with are `Models`.
     """
     from importlib import import_module
 
@@ -325,9 +327,17 @@ def evaluate(
     models = models or load(device=where)
     if table == "tracking":
         return _tracking(models, open_corpus(corpus), where, **options)
-    experiment = import_module(f"spectral_skills.experiments.{table}").experiment
+    if table in ("interfaces", "fsq", "language", "pairs"):
+        return _planning(table, models, open_corpus(corpus), where, **options)
     records = None if out is None else Path(out) / "records"
-    return experiment(runner(models, where, records), **options)
+
+    def as_runner(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: as_runner(one) for name, one in value.items()}
+        return runner(value, where, records) if isinstance(value, Models) else value
+
+    experiment = import_module(f"spectral_skills.experiments.{table}").experiment
+    return experiment(as_runner(models), **as_runner(options))
 
 
 def _tracking(models: Models, clips: "Corpus", device: str, set: str = "all"):
@@ -342,6 +352,27 @@ def _tracking(models: Models, clips: "Corpus", device: str, set: str = "all"):
         clips, note = clips.select(chosen.indices), chosen.note
     found = tracking.evaluate(models, tracking.Course(clips, device))
     return replace(found, note=note)
+
+
+def _planning(
+    table: str,
+    models: Models,
+    clips: "Corpus",
+    device: str,
+    episodes: int = 20,
+    steps: int = 2000,
+    seed: int = 0,
+    **options: Any,
+):
+    from spectral_skills.experiments import language, planning
+    from spectral_skills.planner.model import check_text
+    from spectral_skills.planner.text import text_encoder
+
+    words = text_encoder()
+    check_text(models.skill_planner, words)
+    stage = planning.Stage(clips, words, device, episodes, steps, seed)
+    room = language if table in ("language", "pairs") else planning
+    return getattr(room, table)(stage, models, **options)
 
 
 def _readout(

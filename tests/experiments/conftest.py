@@ -1,8 +1,9 @@
 """A stage of two motions."""
 
 import pytest
+from obliging import Letters
 
-from spectral_skills.experiments.stage import Stage
+from spectral_skills.experiments.planning import Stage
 from spectral_skills.motion.synthetic.generate import clip
 
 STAND, WALK = 383, 472
@@ -19,4 +20,4 @@ def two_motions(make_corpus, tmp_path_factory):
 @pytest.fixture(scope="session")
 def stage(two_motions) -> Stage:
     """Two robots for each motion, 60 steps."""
-    return Stage(two_motions, episodes=2, steps=60)
+    return Stage(two_motions, Letters(), episodes=2, steps=60)

@@ -76,6 +76,11 @@ def actor() -> Models:
     return Models.load()
 
 
+def with_planner(planner: Planner) -> Models:
+    """The released controller with another planner."""
+    return replace(actor(), planner=planner)
+
+
 @cache
 def stance() -> Tensor:
     """(64,) skill of standing still."""

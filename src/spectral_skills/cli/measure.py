@@ -10,7 +10,6 @@ from spectral_skills import api
 from spectral_skills.cli.arguments import (
     BASE,
     EMBEDDED,
-    RECORDS,
     check_file,
     finish,
 )
@@ -132,8 +131,6 @@ def evaluate_composition(
         fsq: Of pass_rates: a controller of FSQ tokens and its skill model, on which
             PCA and ridge directions are tried as well.
     """
-    from importlib import import_module
-
     if release is not None:
         check_file(release, ".safetensors")
     for option, value, owner in (
@@ -143,18 +140,17 @@ def evaluate_composition(
     ):
         if value is not None and experiment != owner:
             raise ValueError(f"--{option} is for {owner}")
-    room = "spectral_skills.experiments"
-    loaded = Models.at(models, api.best_device(device))
-    lab = api.runner(loaded, device, out / RECORDS)
-    run = import_module(f"{room}.{experiment}").experiment
-    given: dict = {} if seeds is None else {"seeds": tuple(seeds)}
+    where = api.best_device(device)
+    loaded = Models.at(models, where)
+    options: dict = {} if seeds is None else {"seeds": tuple(seeds)}
     if bases is not None:
-        given["bases"] = tuple(bases)
+        options["bases"] = tuple(bases)
     if fsq is not None:
-        given["tokens"] = _token_lab(*fsq, device, out)
-    finish(run(lab, **given), models.controller, out, record)
+        options["tokens"] = _fsq(*fsq, where)
+    found = api.evaluate(experiment, loaded, out=out, device=where, **options)
+    finish(found, models.controller, out, record)
     if release is not None:
-        _attach(lab.directions, out, release)
+        _attach(loaded.known_directions, out, release)
 
 
 def evaluate_chaining(
@@ -178,13 +174,14 @@ def evaluate_chaining(
         fsq: A controller of FSQ tokens and its skill model, to compare with.
         explicit: A controller of poses, to compare with.
     """
-    from spectral_skills.experiments.chaining import experiment
+    from spectral_skills.tracking.policy import Controller
 
-    loaded = Models.at(models, api.best_device(device))
-    lab = api.runner(loaded, device, out / RECORDS)
-    others = {} if fsq is None else {"FSQ": _token_lab(*fsq, device, out)}
-    poses = None if explicit is None else _explicit(explicit, device, out)
-    found = experiment(lab, tuple(seeds or ()), others=others, explicit=poses)
+    where = api.best_device(device)
+    options: dict = {} if fsq is None else {"others": {"FSQ": _fsq(*fsq, where)}}
+    if explicit is not None:
+        options["explicit"] = Models(Controller.load(explicit, where))
+    options |= {"seeds": tuple(seeds or ()), "device": where, "out": out}
+    found = api.evaluate("chaining", Models.at(models, where), **options)
     finish(found, models.controller, out, record)
 
 
@@ -222,44 +219,23 @@ def evaluate_planning(
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
-    from spectral_skills.experiments import instructions, pairs, planning
-    from spectral_skills.experiments.stage import Stage
-    from spectral_skills.planner.model import check_text
-    from spectral_skills.planner.text import text_encoder
-
     if explicit is not None and experiment != "interfaces":
         raise ValueError("--explicit is for interfaces")
+    if poses is None and experiment == "fsq":
+        raise ValueError("fsq needs a planner of poses too: --poses DIR")
     where = api.best_device(device)
-    clips = api.open_corpus(corpus)
-    encoder = text_encoder()
     paths = models.controller, models.skill
     knobs = models.directions if experiment == "pairs" else None
-    actor = Models.load(*paths, knobs, models.planner, where, plans="skill")
-    found = actor.skill_planner
-    other = None
-    if poses is not None:
-        other = Models.load(*paths, None, poses, where, plans="pose").planner
-    check_text(found, encoder)
-    stage = Stage(clips, where, episodes, steps, seed)
-    name = actor.hashes["planner"]
-    if experiment == "interfaces":
-        third = None
-        if explicit is not None:
-            tracker = explicit[0], models.skill
-            third = Models.load(*tracker, None, explicit[1], where, plans="pose")
-            third = third, third.skill_planner
-        rest = (actor, found), other, third
-        result = planning.interfaces(stage, encoder, *rest, run=name)
-    elif experiment == "fsq":
-        if other is None:
-            raise ValueError("fsq needs a planner of poses too: --poses DIR")
-        result = planning.fsq(stage, encoder, actor, found, other, run=name)
-    elif experiment == "language":
-        result = instructions.experiment(stage, encoder, actor, found, run=name)
-    else:
-        rest = actor, found, actor.known_directions
-        result = pairs.experiment(stage, encoder, *rest, run=name)
-    finish(result, models.controller, out, record)
+    loaded = Models.load(*paths, knobs, models.planner, where, plans="skill")
+    options: dict = {"episodes": episodes, "steps": steps, "seed": seed}
+    if poses is not None and experiment in ("interfaces", "fsq"):
+        options["poses"] = Models.load(*paths, None, poses, where, plans="pose")
+    if explicit is not None:
+        paths = explicit[0], models.skill, None, explicit[1]
+        options["explicit"] = Models.load(*paths, where, plans="pose")
+    place = {"corpus": corpus, "device": where}
+    found = api.evaluate(experiment, loaded, **place, **options)
+    finish(found, models.controller, out, record)
 
 
 def evaluate_readout(
@@ -412,23 +388,13 @@ def report_tracking(*, run: Path, label: str, record: Path) -> None:
     publish(results, record)
 
 
-def _token_lab(controller: Path, skill: Path, device: str | None, out: Path):
-    """A lab of FSQ tokens; they have no directions."""
-    loaded = Models.load(controller, skill, device=api.best_device(device))
-    lab = api.runner(loaded, device, out / RECORDS)
-    if (kind := lab.encoder.config.bottleneck.kind) != "fsq":
+def _fsq(controller: Path, skill: Path, device: str) -> Models:
+    """Load a controller of FSQ tokens; there are no directions of tokens."""
+    loaded = Models.load(controller, skill, device=device)
+    kind = loaded.skill_encoder.config.bottleneck.kind
+    if kind != "fsq":
         raise ValueError(f"{skill}: its skills are {kind}; --fsq wants those of fsq")
-    return lab
-
-
-def _explicit(controller: Path, device: str | None, out: Path):
-    """A tracker of poses, with records under OUT."""
-    from spectral_skills.control.batch import Runner
-    from spectral_skills.tracking.policy import Controller
-
-    where = api.best_device(device)
-    models = Controller.load(controller, where), None, None
-    return Runner(*models, where, out / RECORDS)
+    return loaded
 
 
 def _attach(directions, out: Path, release: Path) -> None:

@@ -1,128 +1,169 @@
 """The paper's two tables of planners: which commands a planner should plan.
 
-A row is one route at one replanning interval: 20 episodes of every motion.
+A row is one route at one replanning interval: 20 episodes of every described motion.
+As in the paper, episodes begin on the reference, robots sense with noise, and nothing
+ends an episode but a fall or its last step. Success and errors are those of the frames
+that the reference has; after it, only a fall counts.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
 
-from spectral_skills.experiments.findings import Chart, Findings, Series
-from spectral_skills.experiments.stage import Score, Stage
+from spectral_skills.control import metrics
+from spectral_skills.control.rollout import Rollout, fallen
+from spectral_skills.control.run import ReferenceSource, SkillSource, Tracker, run
+from spectral_skills.experiments.findings import (
+    Chart,
+    Draft,
+    Findings,
+    MeasuredWith,
+    Series,
+)
 from spectral_skills.models import Models
-from spectral_skills.planner.model import Planner
-from spectral_skills.planner.routes import Route, longest
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.physics.base import Physics, simulate
+from spectral_skills.planner.motions import described
+from spectral_skills.planner.routes import PlannedSource, Route, longest
 from spectral_skills.planner.text import TextEncoder, TextStates
-from spectral_skills.results import Result, hardware
+from spectral_skills.tracking.randomization import RandomizationConfig
+from spectral_skills.tracking.references import References
 
+EPISODES, STEPS = 20, 2000
 EVERY = (1, 10, 21, 30)
-"""Steps after which is planned anew."""
+"""Numbers of steps between plans."""
+FALLEN_M = 0.35
+"""Height of the pelvis below which a robot has fallen: no described motion is."""
 _ROUTES: dict[Route, str] = {
     "skills": "Skills (z to z)",
     "re-encode": "Re-encode (o to z)",
     "explicit": "Explicit (o to o)",
 }
-_METRICS: tuple[str, ...] = ("mpjpe_local_mm", "mpjpe_global_mm", "success_rate")
-_PAPER = {
-    "Skill tracker: oracle": ("17.19", "51.7", "1.000"),
-    "Skills (z to z), N=1": ("50.76", "", "0.843"),
-    "Skills (z to z), N=10": ("42.83", "230.2", "0.911"),
-    "Skills (z to z), N=30": ("38.41", "251.2", "0.914"),
-    "Re-encode (o to z), N=1": ("41.64", "", "0.945"),
-    "Re-encode (o to z), N=10": ("60.19", "425.1", "0.771"),
-    "Re-encode (o to z), N=21": ("88.64", "796.8", "0.546"),
-    "Explicit tracker: oracle": ("17.64", "", "1.000"),
-    "Explicit (o to o), N=10": ("116.46", "704.9", "0.525"),
-    "Explicit (o to o), N=30": ("117.42", "707.1", "0.516"),
-    "FSQ tracker: oracle": ("20.47", "90.5", ""),
-    "FSQ latent, temporal ensembling": ("45.49", "220.5", "0.904"),
-    "FSQ latent, no ensembling": ("52.30", "246.5", "0.877"),
-    "FSQ re-encode": ("44.75", "252.0", "0.902"),
-}
-"""Its tables tab:planner-interface (and, of N = 1, the text) and app-fsq-planner."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """A line of a table."""
+class EpisodeScores:
+    """Scores of the episodes of a row."""
 
-    name: str
-    score: Score
+    success: np.ndarray
+    """(n,) whether the thresholds were kept as long as there was a reference."""
+    local_mm: np.ndarray
+    """(n,) mean over the frames before a fall."""
+    global_mm: np.ndarray
+    fell: np.ndarray
+    """(n,) whether the robot fell, at any time."""
+    refused: int = 0
+    """Number of plans that were not finite."""
 
 
-class Table:
-    """Scores of rows, as results."""
+class Stage:
+    """The described motions of a corpus, with robots for some episodes of each."""
 
-    def __init__(self, title: str, stage: Stage, encoder: TextEncoder, run: str):
-        self.title, self.stage, self.encoder, self.run = title, stage, encoder, run
-        self.command = f"spectral evaluate planning {title}"
-        self.rows: list[Row] = []
+    def __init__(
+        self,
+        corpus: Corpus,
+        words: TextEncoder,
+        device: str = "cpu",
+        episodes: int = EPISODES,
+        steps: int = STEPS,
+        seed: int = 0,
+        motions: Sequence[str] | None = None,
+    ):
+        """`motions` are names of some of the described clips; all by default."""
+        if episodes < 1 or steps < 2:
+            raise ValueError(f"{episodes} episodes of {steps} steps: nothing to run")
+        clips = described(corpus)
+        self.clips = clips if motions is None else clips.select(motions)
+        self.corpus, self.words, self.names = corpus, words, self.clips.names
+        self.device, self.steps, self.seed = torch.device(device), steps, seed
+        self.episodes = episodes
+        self.references = References.build(self.clips.to(self.device))
+        numbers = torch.arange(len(self.clips), device=self.device)
+        self.motion = numbers.repeat_interleave(episodes)
+        """(n,) motion of each robot."""
+        self._physics: Physics | None = None
 
-    def text(self, planner: Planner) -> TextStates:
-        """For every robot one of the sentences that its motion was learned with."""
-        return self.stage.text(self.encoder, sentences(planner, self.stage))
+    def of(self, motions: Sequence[str], episodes: int, steps: int) -> "Stage":
+        """Another stage of the same corpus; a motion may be named several times."""
+        rest = str(self.device), episodes, steps, self.seed, motions
+        return Stage(self.corpus, self.words, *rest)
 
-    def add(self, name: str, score: Score) -> None:
-        """Take in a row."""
-        self.rows.append(Row(name, score))
+    def text(self, sentences: Sequence[Sequence[str]]) -> TextStates:
+        """A sentence for each robot: those of its motion in turn."""
+        chosen = [own[i % len(own)] for own in sentences for i in range(self.episodes)]
+        return self.words.encode(chosen).to(self.device)
 
-    def cell(
-        self, row: str, metric: str, value: float, unit: str, n: int, goal: str = ""
-    ) -> Result:
-        """A number of this table, beside the paper's or a goal."""
-        paper = dict(zip(_METRICS, _PAPER.get(row, ("", "", "")), strict=True))
-        return Result(
-            *(f"Planning: {self.title}", row, metric, float(value), unit, n),
-            seed=self.stage.seed,
-            run=self.run[:8],
-            paper=goal or paper.get(metric, ""),
-            command=self.command,
-            hardware=hardware(str(self.stage.device)),
+    def reference(self, models: Models) -> ReferenceSource:
+        """The motions themselves as a source of commands."""
+        names = [self.names[i] for i in self.motion.tolist()]
+        command = models.controller.config.command
+        return ReferenceSource(
+            *(self.references, self.motion, models.encoder),
+            command=command,
+            names=names,
         )
 
-    def results(self) -> list[Result]:
-        """All cells."""
-        return [cell for row in self.rows for cell in self._cells(row)]
+    def oracle(self, models: Models) -> EpisodeScores:
+        """Score the reference itself in place of a planner."""
+        tracker = Tracker(models.controller)
+        return self.score(self.execute(tracker, self.reference(models)))
 
-    def _cells(self, row: Row) -> Iterator[Result]:
-        score, n = row.score, len(row.score.success)
-        errors = score.local_mm, score.global_mm
-        for metric, values in zip(_METRICS, errors, strict=False):
-            # Where all fell at once there is no error to tell.
-            if np.isfinite(values).any():
-                yield self.cell(row.name, metric, float(np.nanmean(values)), "mm", n)
-        yield self.cell(row.name, _METRICS[2], score.success.mean(), "", n)
-        yield self.cell(row.name, "fall_free_share", 1 - score.fell.mean(), "", n)
-        if score.refused:
-            yield self.cell(row.name, "plans_refused", score.refused, "", n)
+    def source(
+        self, models: Models, text: TextStates, every: int, **options
+    ) -> tuple[Tracker, PlannedSource]:
+        """A planner as a source of commands, with the tracker that it senses by."""
+        tracker = Tracker(models.controller)
+        parts = models.skill_planner, tracker, text, every, models.encoder
+        return tracker, PlannedSource(*parts, seed=self.seed, **options)
 
-    def by_motion(self, names: Sequence[str]) -> Chart:
-        """Success of some rows, motion by motion."""
-        shape = len(self.stage.names), self.stage.episodes
-        series = []
-        for row in self.rows:
-            if row.name in names:
-                share = row.score.success.reshape(shape).mean(axis=1)
-                at = tuple(float(i) for i in range(1, shape[0] + 1))
-                series.append(
-                    Series(row.name, at, tuple(share.tolist()), self.stage.names)
-                )
-        return Chart(
-            "Success of each motion",
-            "bar",
-            "motion",
-            "share of the episodes",
-            tuple(series),
-            "In the order in which the motions were learned.",
-        )
+    def planned(
+        self, models: Models, text: TextStates, every: int, **options
+    ) -> EpisodeScores:
+        """Score a planner that plans every so many steps."""
+        track = self.reference(models).track
+        tracker, source = self.source(models, text, every, track=track, **options)
+        return self.score(self.execute(tracker, source), int(source.refused))
+
+    def execute(
+        self, tracker: Tracker, source: SkillSource, label: str = "episodes"
+    ) -> Rollout:
+        """Run all robots from the first frames of their motions."""
+        if self._physics is None:
+            self._physics = simulate(self.device, len(self.motion))
+        begin = self.references.at(self.motion, torch.zeros_like(self.motion))
+        cuda = [self.device] if self.device.type == "cuda" else []
+        bar = tqdm(total=self.steps, desc=label, unit=" steps", disable=None)
+        with torch.random.fork_rng(devices=cuda), bar:
+            torch.manual_seed(self.seed)
+            return run(
+                *(self._physics, tracker, source, (begin.rows, begin.qvel), self.steps),
+                noise=RandomizationConfig(),
+                poses_only=True,
+                bar=bar,
+            )
+
+    def score(self, rollout: Rollout, refused: int = 0) -> EpisodeScores:
+        """Score every episode of a record."""
+        found = metrics.episodes(rollout)
+        errors = found.upright_local_mm, found.upright_global_mm
+        down = fell(rollout.robot).cpu().numpy()
+        return EpisodeScores(found.success, *errors, down, refused)
+
+
+def fell(rows: Tensor) -> Tensor:
+    """(n,) which robots of rows (T, n, 36) were ever down; a broken one was."""
+    return fallen(rows, FALLEN_M).any(dim=0)
 
 
 def sentences(
-    planner: Planner, stage: Stage, held_out: bool = False
+    models: Models, stage: Stage, held_out: bool = False
 ) -> list[tuple[str, ...]]:
-    """What a planner has learned to call the motions of a stage, or has not."""
-    known = {motion.name: motion for motion in planner.config.about.motions}
+    """The learned sentences of each motion of a stage, or the held-out ones."""
+    known = {m.name: m for m in models.skill_planner.config.about.motions}
     missing = [name for name in stage.names if name not in known]
     if missing:
         raise ValueError(
@@ -136,94 +177,107 @@ def sentences(
     return found
 
 
+class ScoreTable:
+    """Rows of scores on a stage, and the findings that they become."""
+
+    def __init__(self, name: str, stage: Stage, models: Models):
+        self.stage, self.rows = stage, dict[str, EpisodeScores]()
+        measured = MeasuredWith.of(models, str(stage.device), "planner")
+        begun = Draft.begin(name, measured, stage.corpus.hash)
+        self.report = replace(begun, table=f"Planning: {name}", seed=stage.seed)
+
+    def add(self, row: str, scores: EpisodeScores) -> None:
+        """Add a row; where all robots fell at once it has no errors."""
+        self.rows[row], n = scores, len(scores.success)
+        for metric, values in (
+            ("mpjpe_local_mm", scores.local_mm),
+            ("mpjpe_global_mm", scores.global_mm),
+        ):
+            if np.isfinite(values).any():
+                self.report.add(row, metric, np.nanmean(values), "mm", n)
+        self.report.add(row, "success_rate", scores.success.mean(), n=n)
+        self.report.add(row, "fall_free_share", 1 - scores.fell.mean(), n=n)
+        if scores.refused:
+            self.report.add(row, "plans_refused", scores.refused, n=n)
+
+    def by_motion(self, rows: Sequence[str]) -> None:
+        """Add a chart of the success of some rows, motion by motion."""
+        names = self.stage.names
+        shape, at = (len(names), self.stage.episodes), range(1, len(names) + 1)
+        series = [
+            Series.of(row, at, scores.success.reshape(shape).mean(axis=1), names)
+            for row, scores in self.rows.items()
+            if row in rows
+        ]
+        labels = "Success of each motion", "bar", "motion", "share of the episodes"
+        note = "In the order in which the motions were learned."
+        self.report.charts.append(Chart(*labels, tuple(series), note))
+
+
 def interfaces(
     stage: Stage,
-    encoder: TextEncoder,
-    skills: tuple[Models, Planner],
-    poses: Planner | None,
-    explicit: tuple[Models, Planner] | None,
+    models: Models,
+    poses: Models | None = None,
+    explicit: Models | None = None,
     every: Sequence[int] = EVERY,
-    run: str = "",
 ) -> Findings:
-    """Table tab:planner-interface: skills, poses that are encoded again, poses."""
-    table = Table("interfaces", stage, encoder, run)
-    actor, planner = skills
-    table.add("Skill tracker: oracle", stage.oracle(actor))
-    _planned(table, "skills", actor, planner, every)
+    """Table tab:planner-interface: skills, poses that are encoded again, poses.
+
+    `poses` are the same models with a planner of poses, `explicit` a controller of
+    poses with its planner.
+    """
+    table = ScoreTable("interfaces", stage, models)
+    table.add("Skill tracker: oracle", stage.oracle(models))
+    _add_route(table, "skills", models, every)
     if poses is not None:
-        assert actor.encoder is not None
-        _planned(table, "re-encode", actor, poses, every)
+        _add_route(table, "re-encode", poses, every)
     if explicit is not None:
-        table.add("Explicit tracker: oracle", stage.oracle(explicit[0]))
-        _planned(table, "explicit", *explicit, every)
+        table.add("Explicit tracker: oracle", stage.oracle(explicit))
+        _add_route(table, "explicit", explicit, every)
+    table.report.chart("interval", _by_interval(table))
     shown = [f"{_ROUTES[route]}, N=10" for route in ("skills", "re-encode")]
-    return Findings(
-        "interfaces",
-        "What a planner should plan",
-        tuple(table.results()),
-        (_by_interval(table), table.by_motion(shown)),
-        note="Errors are means over the frames before a fall, of all episodes.",
-    )
+    table.by_motion(shown)
+    return table.report.findings()
 
 
-def _planned(
-    table: Table, route: Route, actor: Models, planner: Planner, every: Sequence[int]
+def _add_route(
+    table: ScoreTable, route: Route, models: Models, every: Sequence[int]
 ) -> None:
-    text = table.text(planner)
-    limit = longest(route, actor.encoder)
+    """Add a row for every interval, and for poses the same with odometry."""
+    stage = table.stage
+    text = stage.text(sentences(models, stage))
+    limit = longest(route, models.encoder)
     for odometry in (False, True)[: 1 + (route != "skills")]:
-        told = f"{_ROUTES[route]}{', odometry' if odometry else ''}"
+        label = f"{_ROUTES[route]}{', odometry' if odometry else ''}"
         for steps in every:
-            # A plan that is followed for a step needs none.
+            # A plan that is followed for one step needs no odometry.
             if 1 + odometry <= steps <= limit:
-                score = table.stage.planned(
-                    actor, planner, text, steps, odometry=odometry
-                )
-                table.add(f"{told}, N={steps}", score)
+                scores = stage.planned(models, text, steps, odometry=odometry)
+                table.add(f"{label}, N={steps}", scores)
 
 
-def _by_interval(table: Table) -> Chart:
+def _by_interval(table: ScoreTable) -> list[Series]:
     """Success over the replanning interval, a line for each route."""
     series = []
-    odometry = [f"{told}, odometry" for told in _ROUTES.values()]
-    for told in (*_ROUTES.values(), *odometry):
-        ours = [row for row in table.rows if row.name.startswith(f"{told}, N=")]
-        x = [float(row.name.rpartition("=")[2]) for row in ours]
-        y = [float(row.score.success.mean()) for row in ours]
-        if ours:
-            series.append(Series(told, tuple(x), tuple(y)))
-    return Chart(
-        "Success over the replanning interval",
-        "line",
-        "control steps between plans",
-        "share of the episodes",
-        tuple(series),
-        "The longer a plan is followed, the more it matters what was planned.",
-    )
+    odometry = [f"{label}, odometry" for label in _ROUTES.values()]
+    for label in (*_ROUTES.values(), *odometry):
+        own = {r: s for r, s in table.rows.items() if r.startswith(f"{label}, N=")}
+        steps = [float(row.rpartition("=")[2]) for row in own]
+        if own:
+            shares = [scores.success.mean() for scores in own.values()]
+            series.append(Series.of(label, steps, shares))
+    return series
 
 
-def fsq(
-    stage: Stage,
-    encoder: TextEncoder,
-    actor: Models,
-    latent: Planner,
-    poses: Planner,
-    every: int = 10,
-    run: str = "",
-) -> Findings:
+def fsq(stage: Stage, models: Models, poses: Models, every: int = 10) -> Findings:
     """Table app-fsq-planner: an FSQ tracker that holds a skill for ten steps."""
-    table = Table("fsq", stage, encoder, run)
-    table.add("FSQ tracker: oracle", stage.oracle(actor))
-    text = table.text(latent)
-    for told, ensemble in (("temporal", True), ("no", False)):
-        score = stage.planned(actor, latent, text, every, ensemble)
-        table.add(f"FSQ latent, {told} ensembling", score)
-    again = stage.planned(actor, poses, table.text(poses), every)
-    table.add("FSQ re-encode", again)
-    shown = [row.name for row in table.rows if "oracle" not in row.name]
-    return Findings(
-        "fsq",
-        "Planning tokens of an FSQ tracker",
-        tuple(table.results()),
-        (table.by_motion(shown),),
-    )
+    table = ScoreTable("fsq", stage, models)
+    table.add("FSQ tracker: oracle", stage.oracle(models))
+    text = stage.text(sentences(models, stage))
+    for label, ensemble in (("temporal", True), ("no", False)):
+        scores = stage.planned(models, text, every, ensemble=ensemble)
+        table.add(f"FSQ latent, {label} ensembling", scores)
+    text = stage.text(sentences(poses, stage))
+    table.add("FSQ re-encode", stage.planned(poses, text, every))
+    table.by_motion([row for row in table.rows if "oracle" not in row])
+    return table.report.findings()

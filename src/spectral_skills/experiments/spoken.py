@@ -9,7 +9,7 @@ import torch
 from spectral_skills.control.rollout import QVEL_SIZE, Rollout, fell_at
 from spectral_skills.control.run import SkillSource, SteeredSource, Tracker, run
 from spectral_skills.control.schedules import RAMP_STEPS, Knob, schedule
-from spectral_skills.experiments.stage import FALLEN_M
+from spectral_skills.experiments.planning import FALLEN_M
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic import bases

@@ -4,17 +4,19 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from obliging import Letters, Obliging, actor
+from obliging import Letters, Obliging, actor, with_planner
 from rehearsed import Rehearsed, motions
 
-from spectral_skills.experiments import instructions as module
-from spectral_skills.experiments.instructions import (
+from spectral_skills.experiments import language as module
+from spectral_skills.experiments.language import (
     PERIOD,
     Recogniser,
-    experiment,
+    add_changes,
     instructions,
+    language,
 )
-from spectral_skills.experiments.planning import Table
+from spectral_skills.experiments.planning import ScoreTable, Stage
+from spectral_skills.results import Result
 
 SETTLED = 20
 
@@ -28,9 +30,7 @@ def quick(monkeypatch):
 
 @pytest.fixture(scope="module")
 def recognise(stage) -> Recogniser:
-    encoder = actor().encoder
-    assert encoder is not None
-    return Recogniser(encoder, stage)
+    return Recogniser(actor(), stage)
 
 
 def test_the_motions_themselves_are_recognised(stage, recognise):
@@ -55,7 +55,7 @@ def test_most_of_what_a_robot_does_decides(stage, recognise):
 def test_robots_begin_with_their_own_motion_then_any_comes(stage):
     place = stage.of(stage.names, 20, 5 * PERIOD + 17)
     said = [m.sentences for m in motions(stage)]
-    asked, texts = instructions(place, Letters(), said)
+    asked, texts = instructions(place, said)
     assert list(texts) == [0, 200, 400, 600, 800]
     assert len(asked) == 5 and torch.equal(asked[0], place.motion)
     for motion, text in zip(asked, texts.values(), strict=True):
@@ -72,7 +72,7 @@ def test_robots_begin_with_their_own_motion_then_any_comes(stage):
         assert len(heard) > 2, "in several words"
     assert set(asked[1].tolist()) == {0, 1}
     assert not torch.equal(asked[1], asked[2])
-    again, _ = instructions(place, Letters(), said)
+    again, _ = instructions(place, said)
     assert all(torch.equal(a, b) for a, b in zip(asked, again, strict=True))
 
 
@@ -84,7 +84,7 @@ def test_learned_words_are_told_from_others(stage, quick):
     """First learned sentences, then only those that were not; then words change."""
     place = stage.of(stage.names, 1, 80)
     planner = Rehearsed(place, 30)
-    found = experiment(place, Letters(), actor(), planner)
+    found = language(place, with_planner(planner))
     learned, others, changing = planner.words[:3], planner.words[3:6], planner.words[6:]
     known = set(planner.config.about.sentences)
     assert all(set(plan) <= known for plan in (*learned, *changing))
@@ -104,13 +104,19 @@ def test_learned_words_are_told_from_others(stage, quick):
     assert bars.series[0].marks == stage.names
 
 
+def changes(place: Stage) -> list[Result]:
+    """Cells of changing words, by a planner that always lets robots stand."""
+    models = with_planner(Obliging(motions(place)))
+    table = ScoreTable("language", place, models)
+    add_changes(table, models, 30)
+    return table.report.results
+
+
 def test_who_does_something_else_has_not_done_as_told(stage, quick):
     """A planner that always lets robots stand: it does what half of them are told."""
     place = stage.of(stage.names, 2, 80)
-    planner = Obliging(motions(stage))
-    table = Table("language", place, Letters(), "")
-    results = module.changes(table, actor(), planner, 30)
-    asked, _ = instructions(place, Letters(), [m.sentences for m in motions(stage)])
+    results = changes(place)
+    asked, _ = instructions(place, [m.sentences for m in motions(stage)])
     told = {r.metric: r for r in results}
     stand = torch.stack(asked) == 0
     # Robots that begin to walk do so for a moment, and are stopped.
@@ -125,7 +131,7 @@ def test_robots_have_time_to_change_and_those_that_fell_are_not_asked(
     monkeypatch.setattr(module, "PERIOD", 40)
     monkeypatch.setattr(module, "SETTLED", 28)
     place = stage.of(stage.names, 2, 80)
-    asked, _ = instructions(place, Letters(), [m.sentences for m in motions(stage)])
+    asked, _ = instructions(place, [m.sentences for m in motions(stage)])
     clips = torch.stack([torch.tensor(stage.clips.qpos(m)[:81]) for m in (0, 1)], 1)
     late = torch.arange(81) % 40 >= 28
     rows = torch.empty(81, 4, 36)
@@ -136,8 +142,7 @@ def test_robots_have_time_to_change_and_those_that_fell_are_not_asked(
     rows[50:, 3, 2] = 0.1
     done = SimpleNamespace(robot=rows)
     monkeypatch.setattr(place, "execute", lambda *_: done)
-    table = Table("language", place, Letters(), "")
-    results = module.changes(table, actor(), Obliging(motions(stage)), 30)
+    results = changes(place)
     told = {r.metric: (r.value, r.n) for r in results}
     assert told == {"changes": (4, 4), "falls": (1, 4), "done as told": (1.0, 7)}
 
@@ -145,4 +150,4 @@ def test_robots_have_time_to_change_and_those_that_fell_are_not_asked(
 def test_a_run_without_a_change_is_refused(stage):
     place = stage.of(stage.names, 1, 2 * PERIOD - 1)
     with pytest.raises(ValueError, match="399 steps .* at least 400"):
-        experiment(place, Letters(), actor(), Rehearsed(place, 30))
+        language(place, with_planner(Rehearsed(place, 30)))

@@ -3,27 +3,32 @@
 import numpy as np
 import pytest
 import torch
-from obliging import Letters, actor
+from obliging import Letters, actor, with_planner
 from rehearsed import Broken, Rehearsed, Stuck, motions
 
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.experiments.stage import FALLEN_M, Score, Stage, fell
+from spectral_skills.experiments.planning import (
+    FALLEN_M,
+    EpisodeScores,
+    Stage,
+    fell,
+)
 from spectral_skills.robot import g1
 
 EVERY = 10
 
 
 @pytest.fixture(scope="module")
-def oracle(stage) -> Score:
+def oracle(stage) -> EpisodeScores:
     return stage.oracle(actor())
 
 
-def planned(stage: Stage, planner: Rehearsed) -> Score:
-    text = stage.text(Letters(), [m.sentences for m in motions(stage)])
-    return stage.planned(actor(), planner, text, EVERY)
+def planned(stage: Stage, planner: Rehearsed) -> EpisodeScores:
+    text = stage.text([m.sentences for m in motions(stage)])
+    return stage.planned(with_planner(planner), text, EVERY)
 
 
-def same(one: Score, other: Score) -> np.ndarray:
+def same(one: EpisodeScores, other: EpisodeScores) -> np.ndarray:
     """(n,) which robots did the same."""
     return (one.local_mm == other.local_mm) & (one.global_mm == other.global_mm)
 
@@ -43,8 +48,8 @@ def test_a_planner_that_knows_the_motions_scores_like_the_reference(stage, oracl
 
 def test_robots_do_what_they_are_told(stage, oracle):
     """Each the motion of its own sentence: sentences exchanged, far off."""
-    text = stage.text(Letters(), [m.sentences for m in motions(stage)[::-1]])
-    found = stage.planned(actor(), Rehearsed(stage, EVERY), text, EVERY)
+    text = stage.text([m.sentences for m in motions(stage)[::-1]])
+    found = stage.planned(with_planner(Rehearsed(stage, EVERY)), text, EVERY)
     assert (found.local_mm[2:] > 2 * oracle.local_mm[2:]).all()
 
 
@@ -61,7 +66,7 @@ def test_nonsense_is_not_followed_but_counted(stage):
 def test_sentences_of_a_motion_are_told_in_turn(stage):
     """Two robots for each motion; with one sentence both are told the same."""
     letters = Letters()
-    text = stage.text(letters, [("a", "b b", "c"), ("d",)])
+    text = stage.text([("a", "b b", "c"), ("d",)])
     expected = letters.encode(["a", "b b", "d", "d"])
     assert torch.equal(text.states, expected.states)
     assert torch.equal(text.mask, expected.mask)

@@ -6,15 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from obliging import Letters, actor, directions
+from obliging import Letters, directions, with_planner
 from rehearsed import Rehearsed
 
 from spectral_skills.control.schedules import full_amplitude
-from spectral_skills.experiments import pairs as module
-from spectral_skills.experiments import unseen
-from spectral_skills.experiments.pairs import EPISODES, SAID, STEPS, Pair, found_pairs
-from spectral_skills.experiments.planning import Table
-from spectral_skills.experiments.stage import Stage
+from spectral_skills.experiments import language, unseen
+from spectral_skills.experiments.language import PAIR_EPISODES as EPISODES
+from spectral_skills.experiments.language import PAIR_STEPS as STEPS
+from spectral_skills.experiments.language import (
+    SAID,
+    SpokenPair,
+    amplitudes,
+    judge_pair,
+    pairs,
+    spoken_pairs,
+)
+from spectral_skills.experiments.planning import Stage
+from spectral_skills.experiments.unseen import PairVerdict
 from spectral_skills.robot import g1
 from spectral_skills.spectral.catalogue import Choice
 
@@ -25,7 +33,9 @@ def _named(**motions: str) -> Any:
     """A stage of motions with names and sentences alone."""
     said = [[sentence] for sentence in motions.values()]
     return SimpleNamespace(
-        names=tuple(motions), clips=SimpleNamespace(sentences=lambda: said)
+        names=tuple(motions),
+        clips=SimpleNamespace(sentences=lambda: said),
+        words=Letters(),
     )
 
 
@@ -33,7 +43,7 @@ def test_pairs_are_of_learned_bases_and_of_what_can_be_said():
     """Two of these motions are bases: one while walking forward, one alone."""
     motions = {"forward_0001": "walk", "forward+high_0002": "walk, stepping high"}
     motions |= {"bow_0003_mirror": "bow", "bow+reach_0004": "bow and reach"}
-    found = found_pairs(_named(**motions), Letters(), directions())
+    found = spoken_pairs(_named(**motions), directions())
     assert [pair.factors for pair in found] == [
         *(("high", added) for added in ("turn", "arc", "crouch", "raise", "spread")),
         *(("high", added) for added in ("reach", "reach_up")),
@@ -52,26 +62,26 @@ def test_pairs_are_of_learned_bases_and_of_what_can_be_said():
 
 def test_a_motion_alone_comes_before_one_while_walking():
     stage = _named(**{"forward+high_0002": "walk", "high_0005": "march"})
-    found = found_pairs(stage, Letters(), directions())
+    found = spoken_pairs(stage, directions())
     assert {pair.motion for pair in found} == {"high_0005"}
 
 
 def test_what_was_measured_on_the_base_is_asked():
     """The arm can be raised on a walk; where it made a jog fall, it is not."""
     stage = _named(jog_0001="jog ahead")
-    pairs = {p.factors[1]: p for p in found_pairs(stage, Letters(), directions())}
-    assert pairs["raise"].choice is not None and pairs["reach"].choice is None
+    found = {p.factors[1]: p for p in spoken_pairs(stage, directions())}
+    assert found["raise"].choice is not None and found["reach"].choice is None
     walked = directions().measured[0]
     fell = {**walked, "base": "jog", "safe": [-0.5, 0.5]}
     known = replace(directions(), measured=(walked, fell))
-    pairs = {p.factors[1]: p for p in found_pairs(stage, Letters(), known)}
-    assert pairs["raise"].choice is None
+    found = {p.factors[1]: p for p in spoken_pairs(stage, known)}
+    assert found["raise"].choice is None
 
 
 def test_without_a_base_there_is_nothing_to_try():
     stage = _named(forward_0001="walk", stand_0002="stand")
     with pytest.raises(ValueError, match="no pair has a base"):
-        found_pairs(stage, Letters(), directions())
+        spoken_pairs(stage, directions())
 
 
 def test_what_is_said_has_a_rule():
@@ -87,11 +97,11 @@ def _choice(direction: int, amplitude: float) -> Choice:
 def test_only_the_first_half_of_the_robots_is_steered():
     """By its own pair's direction and amplitude, from step 40 on, risen at 65."""
     tried = [
-        Pair(("bow", "raise"), "bow_0003", _choice(4, -1.5)),
-        Pair(("bow", "reach"), "bow_0003", None),
-        Pair(("bow", "spread"), "bow_0003", _choice(0, 2.0)),
+        SpokenPair(("bow", "raise"), "bow_0003", _choice(4, -1.5)),
+        SpokenPair(("bow", "reach"), "bow_0003", None),
+        SpokenPair(("bow", "spread"), "bow_0003", _choice(0, 2.0)),
     ]
-    found = module._amplitudes(tried, directions())
+    found = amplitudes(tried, directions())
     assert found.shape == (STEPS, 2 * 3 * EPISODES, len(directions()))
     robots = found.reshape(STEPS, 2, 3, EPISODES, -1)
     assert not robots[:, 1].any() and not robots[:, 0, 1].any()
@@ -101,46 +111,38 @@ def test_only_the_first_half_of_the_robots_is_steered():
     assert (last[:, 0] == 2.0).all() and np.count_nonzero(last) == EPISODES
 
 
-@pytest.fixture
-def table(stage) -> Table:
-    return Table("pairs", stage, Letters(), "")
-
-
 def _still() -> np.ndarray:
     return np.tile(g1.DEFAULT_QPOS, (STEPS + 1, EPISODES, 1))
 
 
-def _judged(table: Table, added: np.ndarray, fallen: bool = False) -> dict[str, float]:
-    """Cells of a bow whose right shoulder is moved in each episode."""
-    pair = Pair(("bow", "raise"), "bow_0003", _choice(0, 2.0))
+def _judged(added: np.ndarray, fallen: bool = False) -> PairVerdict:
+    """The verdict on a bow whose right shoulder is moved in each episode."""
+    pair = SpokenPair(("bow", "raise"), "bow_0003", _choice(0, 2.0))
     steered = _still()
     steered[..., ARM] += added
-    cells = module._cells(table, pair, steered, _still(), fallen)
-    assert {cell.row for cell in cells} == {"bow: raise the right arm"}
-    return {cell.metric: cell.value for cell in cells}
+    return judge_pair(pair, steered, _still(), fallen)
 
 
-def test_pairs_are_judged_by_the_rules_of_composition(table):
+def test_pairs_are_judged_by_the_rules_of_composition():
     """Least change: 0.4 rad, the mean of the episodes."""
-    found = _judged(table, np.array([-0.9, -0.1, -0.5]))
-    assert found["share of the least change"] == pytest.approx(0.5 / 0.4, rel=1e-4)
-    assert found["success"] == found["base goes on"] == 1 and found["amplitude"] == 2
-    found = _judged(table, np.array([-0.9, -0.1, -0.1]))
-    assert found["share of the least change"] == pytest.approx(1.1 / 1.2, rel=1e-4)
-    assert found["success"] == 0 and found["base goes on"] == 1
+    found = _judged(np.array([-0.9, -0.1, -0.5]))
+    assert found.share == pytest.approx(0.5 / 0.4, rel=1e-4)
+    assert found.success and found.goes_on
+    found = _judged(np.array([-0.9, -0.1, -0.1]))
+    assert found.share == pytest.approx(1.1 / 1.2, rel=1e-4)
+    assert not found.success and found.goes_on
     # What comes before and after full amplitude does not count.
     late = np.where(np.arange(STEPS + 1) < STEPS - 65, 0.0, -3.0)[:, None]
-    assert _judged(table, late)["share of the least change"] == 0
+    assert _judged(late).share == 0
 
 
-def test_a_fall_fails(table):
+def test_a_fall_fails():
     for added, fallen in (
         (np.full(3, -0.9), True),
         (np.array([-0.9, 0, np.nan]), False),
     ):
-        found = _judged(table, added, fallen)
-        assert found["success"] == found["share of the least change"] == 0
-        assert found["base goes on"] == 0
+        found = _judged(added, fallen)
+        assert not found.success and not found.goes_on and found.share == 0
 
 
 @pytest.fixture(scope="module")
@@ -148,18 +150,18 @@ def bowing(two_motions, make_corpus, tmp_path_factory) -> Stage:
     """A stage whose standing robot passes for one that bows."""
     clips = [replace(two_motions.clip(0), name="bow_0001"), two_motions.clip(1)]
     corpus = make_corpus(tmp_path_factory.mktemp("bowing") / "corpus", clips)
-    return Stage(corpus, episodes=1, steps=2)
+    return Stage(corpus, Letters(), episodes=1, steps=2)
 
 
 def test_pairs_are_run_beside_their_bases(bowing, monkeypatch):
     """One that the catalogue offers nothing for does not succeed."""
-    monkeypatch.setattr(module, "STEPS", 190)
-    monkeypatch.setattr(module, "EPISODES", 1)
+    monkeypatch.setattr(language, "PAIR_STEPS", 190)
+    monkeypatch.setattr(language, "PAIR_EPISODES", 1)
     tried = (("bow", "raise"), ("bow", "reach"), ("jog", "raise"), ("bow", "wave"))
     monkeypatch.setattr(unseen, "PAIRS", tried)
     planner = Rehearsed(bowing, 30)
-    words = actor(), planner, directions()
-    found = module.experiment(bowing, Letters(), *words, run="r")
+    models = replace(with_planner(planner), directions=directions())
+    found = pairs(bowing, models)
     told = {(r.row, r.metric): r.value for r in found.results}
     raised, reached = "bow: raise the right arm", f"bow: {SAID['reach']}"
     assert {row for row, _ in told} == {"all pairs", raised, reached}
@@ -177,5 +179,6 @@ def test_pairs_are_run_beside_their_bases(bowing, monkeypatch):
 
 def test_directions_of_another_encoder_are_refused(bowing):
     other = replace(directions(), encoder="another")
+    models = replace(with_planner(Rehearsed(bowing, 30)), directions=other)
     with pytest.raises(ValueError, match="another"):
-        module.experiment(bowing, Letters(), actor(), Rehearsed(bowing, 30), other)
+        pairs(bowing, models)
