@@ -25,8 +25,8 @@ _INTRODUCTION = """\
 
 Every number was measured with the command given below its table; beside it is the
 paper's number or our goal. All pages are generated from results.jsonl, to which
-`spectral corpus check`, `evaluate` and `report` and the programs in benchmarks/ add with
-`--record docs/results.jsonl`.
+`spectral corpus check`, `evaluate` and `report` and the programs in benchmarks/ add
+with `--record docs/results.jsonl`.
 """
 
 
