@@ -18,8 +18,7 @@ from spectral_skills.planner.matching import KnownSentences
 from spectral_skills.planner.model import Planner, check_text
 from spectral_skills.planner.routes import PlannedSource
 from spectral_skills.planner.text import TextEncoder, clean
-from spectral_skills.planner.understand import Interpreter, duration_s
-from spectral_skills.spectral.catalogue import Choice
+from spectral_skills.planner.understand import Instruction, Interpreter, duration_s
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.workers import one_torch_thread
 
@@ -30,29 +29,15 @@ MOST_S = 120.0
 
 
 @dataclass(frozen=True)
-class SpokenStep:
-    """A step of a run: what was said, and what the planner was given."""
+class SpokenStep(Instruction):
+    """A step of a run: an instruction, what the planner is given, and when."""
 
-    sentence: str
-    """What was said."""
-    given: str
+    given: str = ""
     """Sentence that the planner reads: one that it has learned."""
-    motion: str
-    """Name of that sentence's motion."""
-    nearest: str
-    """Learned sentence that is nearest to what was said."""
-    cosine: float
-    knobs: tuple[Choice, ...]
-    begin: int
+    begin: int = 0
     """First control step."""
-    end: int
+    end: int = 0
     """First control step after it."""
-    why: str = ""
-    """Why it was not understood; empty if it was."""
-
-    @property
-    def understood(self) -> bool:
-        return not self.why
 
 
 @dataclass(frozen=True)
@@ -157,7 +142,7 @@ def spoken_steps(
     total_s = 0.0
     for one in Interpreter(known, encoder, directions).interpret(text):
         # The planner reads what it has learned: `wave` alone could be either hand.
-        motion, given = one.motion, one.known
+        motion, given = one.motion, one.nearest
         if not one.understood:
             motion, given = known.standing()
         lasts_s = one.seconds or seconds or duration_s(takes_s[motion])
@@ -166,9 +151,8 @@ def spoken_steps(
             raise ValueError(f"that takes longer than {MOST_S:g} s; say it in parts")
         count = max(2, round(lasts_s * FPS / hold)) * hold
         begin = found[-1].end if found else 0
-        nearest, span = (one.known, one.cosine, one.knobs), (begin, begin + count)
-        step = SpokenStep(one.sentence, given, motion, *nearest, *span, one.why_not)
-        found.append(step)
+        given = {"motion": motion, "given": given, "begin": begin, "end": begin + count}
+        found.append(SpokenStep(**vars(one) | given))
     return tuple(found)
 
 

@@ -70,12 +70,12 @@ class Listener:
             takes_s = self._bundle.manifest.takes_s.get(one.motion, LONGEST_S)
             seconds = one.seconds or (None if last else duration_s(takes_s))
             knobs = tuple((knob.direction, knob.amplitude) for knob in one.knobs)
-            name = one.known if self.plans else one.motion
+            name = one.nearest if self.plans else one.motion
             added = "".join(f", {knob.label}" for knob in one.knobs)
-            message = f"{one.sentence!r} as {one.known!r} ({one.cosine:.2f}){added}"
+            message = f"{one.sentence!r} as {one.nearest!r} ({one.cosine:.2f}){added}"
             return Cue(name, seconds, planned=self.plans, knobs=knobs), message
         if self.plans or is_negated(one.sentence):
-            message = f"{one.sentence!r} was not understood: {one.why_not}"
+            message = f"{one.sentence!r} was not understood: {one.why}"
             return Cue(REST, one.seconds or SHORTEST_S), message
         # Without a planner, the base with the nearest description is played.
         match = self._known.nearest(one.sentence)

@@ -66,19 +66,19 @@ class Instruction:
     sentence: str
     """What was typed, without what was understood separately."""
     motion: str
-    """Name of the nearest motion."""
-    known: str
-    """Sentence of that motion that the planner has learned."""
+    """Name of the motion to execute."""
+    nearest: str
+    """Known sentence that is nearest to what was typed."""
     cosine: float
     knobs: tuple[Choice, ...] = ()
     seconds: float | None = None
     """Duration, if the text says how long."""
-    why_not: str = ""
+    why: str = ""
     """Why it was not understood; empty if it was."""
 
     @property
     def understood(self) -> bool:
-        return not self.why_not
+        return not self.why
 
 
 class _Refusal(Exception):  # noqa: N818
@@ -132,7 +132,7 @@ class Interpreter:
             return self._at_once(clause, several)
         if known.is_near(clause, match):
             return [_accepted(clause, match)]
-        if before and (knob := self._knob(clause, before.known)):
+        if before and (knob := self._knob(clause, before.nearest)):
             return [replace(before, knobs=(*before.knobs, knob), seconds=None)]
         raise _Refusal(match)
 
@@ -256,4 +256,4 @@ def _accepted(sentence: str, match: Match) -> Instruction:
 
 
 def _refused(sentence: str, refusal: _Refusal) -> Instruction:
-    return replace(_accepted(sentence, refusal.match), why_not=refusal.why)
+    return replace(_accepted(sentence, refusal.match), why=refusal.why)
