@@ -1,6 +1,6 @@
-"""Write docs/reference.md from the code: all verbs, options and public names.
+"""Write docs/reference.md and the tree in CONTRIBUTING.md from the code.
 
-`python docs/make_reference.py` rewrites the page; a test compares it with the code.
+`python docs/make_reference.py` rewrites both; a test compares them with the code.
 """
 
 import ast
@@ -13,7 +13,10 @@ from pathlib import Path
 import spectral_skills as ss
 from spectral_skills.cli.main import GROUPS
 
-PAGE = Path(__file__).parent / "reference.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+BEGIN, END = "<!-- tree -->\n", "<!-- end of tree -->"
 INTRODUCTION = """\
 # Reference
 
@@ -92,5 +95,37 @@ def python(name: str) -> str:
     return f"### ss.{name}\n\n    ss.{name}{signature}\n\n{text}\n"
 
 
+def contributing() -> str:
+    """Return CONTRIBUTING.md with the tree of today's files."""
+    before, _, rest = CONTRIBUTING.read_text().partition(BEGIN)
+    return before + BEGIN + tree() + END + rest.partition(END)[2]
+
+
+def tree() -> str:
+    """Return one line for every module: its name and what it is."""
+    package = ROOT / "src" / "spectral_skills"
+    lines = ["    src/spectral_skills/"]
+    for folder in (package, *sorted(p for p in package.rglob("*") if p.is_dir())):
+        modules = [p for p in sorted(folder.glob("*.py")) if p.read_text()]
+        if not modules:
+            continue
+        if folder != package:
+            lines.append(f"      {folder.relative_to(package)}/")
+        for path in modules:
+            indent = 6 if folder == package else 8
+            lines.append(f"{' ' * indent}{path.stem:20s}{_summary(path)}")
+    return "\n".join(lines) + "\n"
+
+
+def _summary(path: Path) -> str:
+    """Return the first sentence of a module's docstring."""
+    text = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
+    first = re.split(r"(?<=[.!?])\s", text)[0].rstrip(".")
+    if len(first) > 95:
+        first = re.split(r"[,;:(][^,;:(]*$", first[:95])[0].rstrip()
+    return first
+
+
 if __name__ == "__main__":
     PAGE.write_text(page())
+    CONTRIBUTING.write_text(contributing())

@@ -107,6 +107,7 @@ def test_the_reference_is_generated_from_the_code():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.PAGE.read_text() == module.page()
+    assert module.CONTRIBUTING.read_text() == module.contributing()
 
 
 CLAIMS = tomllib.loads((ROOT / "docs" / "claims.toml").read_text())["claim"]

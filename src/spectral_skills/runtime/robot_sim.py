@@ -1,4 +1,8 @@
-"""What stands around a robot that is being started: a gantry, and an operator."""
+"""A simulated G1 that speaks the real one's protocol, in a process of its own.
+
+It hangs in a gantry until an operator starts the program that drives it, as a real G1
+would. Its motors follow the last command that arrived, even if the sender is gone.
+"""
 
 import dataclasses
 import signal
@@ -101,32 +105,27 @@ class Operator:
             gantry.height_m = gantry.HANGING_M + share * way
 
 
-# A simulated G1 that speaks the real one's protocol, in a process of its own.
-#
-# It hangs in a gantry until an operator starts the program that drives it, as a real G1
-# would; its motors go by the last command that arrived, whatever becomes of the sender.
-
 PERIOD_S = g1.PHYSICS_DT_S
 MODE_MACHINE = 5
-"""What a G1 with 29 motors calls itself."""
+"""Machine type that a G1 with 29 motors reports."""
 FALLEN_M, FALLEN_RAD = 0.45, 0.8
 WALKING_M_S = 0.15
 _STRIDE_M = 0.2
 _BEHIND_S = 0.01
-"""Later than this, time stands still instead: steps in a burst would go without new
-commands."""
+"""Delay from which simulated time stands still: a burst of steps to catch up would run
+without new commands."""
 
 
 class Kind(IntEnum):
-    """What the last command wanted."""
+    """Kind of the last command."""
 
     NONE = 0
     DAMPED = 1
     POSE = 2
 
 
-class Moment(NamedTuple):
-    """What was recorded of one step."""
+class SimStep(NamedTuple):
+    """The record of one step."""
 
     time_s: float
     qpos: np.ndarray
@@ -182,7 +181,7 @@ class RobotSim:
         self.order: Order | None = None
         self.kind, self.keys = Kind.NONE, 0
         self.tally, self._record = Tally(), record
-        self.moments: list[Moment] = []
+        self.moments: list[SimStep] = []
         self._trail: deque[np.ndarray] = deque(maxlen=round(1 / PERIOD_S))
         """Where it was in the last second."""
         self._place: np.ndarray | None = None
@@ -238,7 +237,7 @@ class RobotSim:
         tally.seconds, tally.states = robot.time_s, tally.states + 1
         self._trail.append(qpos[:2])
         if self._record:
-            self.moments.append(Moment(robot.time_s, qpos, self.kind, self.keys))
+            self.moments.append(SimStep(robot.time_s, qpos, self.kind, self.keys))
         if self.gantry.height_m is None and self.kind is Kind.POSE:
             if self._place is None:
                 self._place = qpos[:2]
