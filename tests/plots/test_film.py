@@ -39,6 +39,7 @@ def _record(frames: int, broken_from: int | None = None) -> Rollout:
 def test_what_counts_is_drawn():
     """As many rows as the clip has, and a broken robot stays where it was."""
     robot, reference = paired_rows(_record(20, broken_from=7), 0)
+    assert reference is not None
     assert len(robot) == len(reference) == 20
     assert np.isfinite(robot).all()
     assert (robot[7:] == robot[6]).all()

@@ -167,7 +167,7 @@ def results(checks: list[Check]) -> list[Result]:
         for group in ("walk", "run"):
             if group in other.summary:
                 rows[f"{group}, {other.label}"] = other.summary[group]
-    traced = {"run": first.corpus.hash, "command": command}
+    traced: dict = {"run": first.corpus.hash, "command": command}
     found = []
     for name, row in rows.items():
         for field, (metric, unit, factor, digits) in RECORDED.items():

@@ -191,7 +191,7 @@ def _bars(axes: Axes, series: list[Series]) -> None:
         # Counted in bars from the middle of those that share a place.
         shift = [sum(there[x][:number]) - (sum(there[x]) - 1) / 2 for x in one.x]
         x = np.array(one.x) + width * np.array(shift)
-        look = {"color": colour, "hatch": _HATCHES[turn], "edgecolor": "none"}
+        look: dict = {"color": colour, "hatch": _HATCHES[turn], "edgecolor": "none"}
         axes.bar(x, one.y, 0.92 * width, label=one.name if one.x else None, **look)
         points = zip(x.tolist(), one.y, one.marks, strict=True)
         falls += [(at, y) for at, y, mark in points if mark == FALL]

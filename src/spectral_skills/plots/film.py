@@ -127,7 +127,8 @@ def _smooth(values: np.ndarray, sigma: float) -> np.ndarray:
 def captioned(picture: np.ndarray, title: str, caption: str) -> np.ndarray:
     """A picture with two lines in its upper left corner."""
     image = Image.fromarray(picture)
-    draw, size = ImageDraw.Draw(image), max(6, round(0.031 * max(image.size)))
+    draw = ImageDraw.Draw(image)
+    size = max(6, round(0.031 * image.width), min(13, image.width // 24))
     for line, (text, weight) in enumerate(((title, "bold"), (caption, "normal"))):
         face = findfont(FontProperties(family="DejaVu Sans", weight=weight))
         place = 0.8 * size, size * (0.7 + 1.45 * line)

@@ -165,7 +165,7 @@ def kinds_picture(outcomes: Sequence[ClipOutcome]) -> Figure:
                 share = 100 * kinds[kind].count(end) / len(kinds[kind])
                 axes.barh(y, share, 0.72, left, color=colour)
                 if share >= 7:
-                    look = {"ha": "center", "va": "center", "color": "white"}
+                    look: dict = {"ha": "center", "va": "center", "color": "white"}
                     count = str(kinds[kind].count(end))
                     axes.text(left + share / 2, y, count, size=9.5, **look)
                 left += share

@@ -91,7 +91,7 @@ def write(
 ) -> None:
     """Write a whole page; with `facts` it also has a table of contents."""
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    settings = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    settings: dict = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     environment = jinja2.Environment(loader=loader, **settings)
     environment.filters["number"] = number
     given = {"sections": sections, "opening": opening, "facts": facts}

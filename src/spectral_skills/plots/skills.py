@@ -109,7 +109,8 @@ def _by_kind(places: np.ndarray, kinds: list[str]) -> tuple[Series, ...]:
             marks[int(around.argmax())] = name
         role = "behind" if name == OTHER else ""
         label = f"{name}  {len(own):,}"
-        found.append(Series.of(label, *own.T, marks, role))
+        x, y = own.T
+        found.append(Series.of(label, x, y, marks, role))
     return tuple(found)
 
 
@@ -197,7 +198,7 @@ def _gains(axes: Axes, directions: Directions, chosen, ranks) -> None:
     gains, bottom = directions.gains[chosen], np.zeros(len(chosen))
     for group, colour in _LIMB_COLOURS.items():
         share = directions.group_shares[chosen, directions.groups.index(group)]
-        look = {"color": colour, "label": group.replace("_", " ")}
+        look: dict = {"color": colour, "label": group.replace("_", " ")}
         axes.bar(ranks, share * gains, 0.82, bottom, **look)
         bottom += share * gains
     single = directions.single_limb[chosen]

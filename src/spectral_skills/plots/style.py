@@ -19,6 +19,8 @@ INK, MUTED, RULE, GREY = "#1c2733", "#66727f", "#dfe4ea", "#b4bdc7"
 LEFT, RIGHT = "#0072B2", "#D55E00"
 COLOURS = (LEFT, RIGHT, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 NAMED = {"blue": LEFT, "orange": RIGHT, "green": COLOURS[2], "ink": INK, "muted": MUTED}
+Place = tuple[float, float, float, float]
+"""Left, bottom, width and height in a figure."""
 LEGEND: dict = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
 
 
@@ -74,9 +76,9 @@ def spread(wanted: Sequence[float], low: float, high: float, room: float) -> lis
     return [max(value, low + room * i) if i else value for i, value in enumerate(y)]
 
 
-def panel(figure: Figure, place: Sequence[float], picture: np.ndarray, label: str):
+def panel(figure: Figure, place: Place, picture: np.ndarray, label: str) -> None:
     """Put a picture in its place, with a few words in its upper left corner."""
-    axes = figure.add_axes(tuple(place))
+    axes = figure.add_axes(place)
     axes.imshow(picture, aspect="auto", interpolation="lanczos")
     axes.set_axis_off()
     where = axes.transAxes
