@@ -199,3 +199,29 @@ def test_seeds_that_stand_give_mean_and_deviation():
     assert value == pytest.approx(np.sqrt(2.0))
     assert found["support, seed 1"] == (3, "windows", 1, "102", 1)
     assert "support, seed 2" not in found
+
+
+def test_the_note_names_the_bases_where_a_direction_fails():
+    """A jog whose arm rises by less than 0.3 rad, a backward walk that turns right."""
+
+    def run(arm: float, turn: float, *distances: float) -> dict:
+        shoulder, yaw = (0.0, arm, arm, arm), (0.0, 0.0, turn, turn)
+        columns = zip(ladder.STEERED, shoulder, yaw, distances, strict=True)
+        return {
+            stage: ladder.StageResult(
+                {"right shoulder pitch": s, "yaw rate": y, "distance": d}, 0
+            )
+            for stage, s, y, d in columns
+        }
+
+    found = ladder.failures(
+        {
+            "jog": run(-0.26, 9.0, 1, 2, 3, 4),
+            "backward walk": run(-1.0, -3.0, 1, 2, 2, 3),
+        }
+    )
+    assert found == (
+        " The distance rises with every direction on: jog."
+        " The arm rises by less than people notice on: jog."
+        " The turn has the wrong sign on: backward walk."
+    )

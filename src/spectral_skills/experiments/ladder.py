@@ -22,7 +22,7 @@ from spectral_skills.experiments.neighbours import (
     trail,
 )
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.spectral.catalogue import strongest
+from spectral_skills.spectral.catalogue import NOTICED, strongest
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.support import (
     ATTRIBUTES,
@@ -151,19 +151,48 @@ def experiment(
     add_headings(report, {name: plain for name, (plain, _) in runs_of.items()})
     for name, pair in runs_of.items():
         add_charts(report, _NOUNS.get(name, name), *pair, near)
-    pairs = [(f, b, f, a) for f, _ in both for a, b in pairwise(STEERED)]
-    rises = [_above(*one) for one in pairs if one[1] in one[0]]
-    pairs = [(f, s, u, s) for f, u in both for s in [*STEERED][1:]]
-    above = [_above(*one) for one in pairs if one[1] in one[0] and one[3] in one[2]]
+    rises = [r > 0 for f, _ in both for r in step_changes(f, "distance").values()]
+    pairs = [(f, u, s) for f, u in both for s in [*STEERED][1:] if s in f and s in u]
+    above = [_distance(f, s) > _distance(u, s) for f, u, s in pairs]
+    by_base = {_NOUNS.get(n, n): f for n, (f, _) in zip(bases, both, strict=True)}
     return report.findings(
         **{"rises": sum(rises), "added": len(rises), "above": sum(above)},
         **{"stages": len(above), "windows": len(near.windows.values)},
-        clearance=turned[2].direction,
+        **{"clearance": turned[2].direction, "where": failures(by_base)},
     )
 
 
-def _above(one: Found, stage: str, other: Found, before: str) -> bool:
-    return one[stage].values["distance"] > other[before].values["distance"]
+def _distance(found: Found, stage: str) -> float:
+    return found[stage].values["distance"]
+
+
+def step_changes(found: Found, name: str) -> dict[str, float]:
+    """Change of a measure from each stage to the next that the run stood through."""
+    pairs = [(a, b) for a, b in pairwise(STEERED) if b in found]
+    return {b: found[b].values[name] - found[a].values[name] for a, b in pairs}
+
+
+def failures(by_base: Mapping[str, Found]) -> str:
+    """Sentences on the bases where the distance always rises, and on those where a
+    direction does not do what it is for."""
+    rising, low, wrong = [], [], []
+    for base, found in by_base.items():
+        away = step_changes(found, "distance")
+        if len(away) == len(AMPLITUDES) and min(away.values()) > 0:
+            rising.append(base)
+        raised = step_changes(found, "right shoulder pitch").get("+ right arm", -np.inf)
+        if raised > -NOTICED["right_shoulder_pitch"]:
+            low.append(base)
+        if step_changes(found, "yaw rate").get("+ turn", np.inf) <= 0:
+            wrong.append(base)
+    return "".join(
+        f" {what}: {', '.join(names) or 'no base'}."
+        for what, names in (
+            ("The distance rises with every direction on", rising),
+            ("The arm rises by less than people notice on", low),
+            ("The turn has the wrong sign on", wrong),
+        )
+    )
 
 
 def add_stage(
