@@ -31,7 +31,7 @@ def test_rows_with_the_same_metrics_become_a_wide_table(tmp_path):
     assert text == pages(load(tmp_path / "r.jsonl"), "r")["r/other.md"]
     assert "|  | n | one (m) | two (m) | three (m) |" in text
     assert "| b | 7 | 1.5 | 2 | 3 |" in text
-    assert "Measured with `spectral x`." in text
+    assert "Measured with `spectral x`; seed 0." in text
     assert "| a: time | 2 s | under 3 | 1 |" in text
     assert "[Other](r/other.md): 2 tables" in (tmp_path / "r.md").read_text()
 

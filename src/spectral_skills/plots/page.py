@@ -172,9 +172,8 @@ def _numbers(findings: Findings) -> list[Part]:
         for block in blocks(own):
             table = Table.of(block)
             parts.append({"kind": "table", "table": table, "name": findings.title})
-        seeds = ", ".join(str(seed) for seed in sorted({r.seed for r in own}))
         measured = measured_with(own).replace("`", "")
-        parts.append(text(f"Measured with {measured}; seed {seeds}.", "small"))
+        parts.append(text(f"Measured with {measured}.", "small"))
     return parts if names else [*parts, text("No numbers.")]
 
 

@@ -131,9 +131,12 @@ def blocks(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def measured_with(results: Iterable[Result]) -> str:
-    """Commands and machines behind some results."""
-    pairs = dict.fromkeys((r.command, r.hardware) for r in results)
-    return ", ".join(f"`{command}` {place}".strip() for command, place in pairs)
+    """Commands, machines, models and seeds behind some results."""
+    results = list(results)
+    sources = dict.fromkeys((r.command, r.hardware, r.models) for r in results)
+    runs = [f"`{c}` {h}{f' ({m})' if m else ''}".strip() for c, h, m in sources]
+    seeds = sorted({r.seed for r in results})
+    return f"{', '.join(runs)}; seed {', '.join(map(str, seeds))}"
 
 
 def show(results: Sequence[Result]) -> None:
