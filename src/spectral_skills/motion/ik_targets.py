@@ -5,7 +5,7 @@ the free joints. The root's three rotations are treated as joints that turn abou
 world axes through the pelvis.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,30 +186,26 @@ class Targets:
                 known = ", ".join(g1.LINKS)
                 raise ValueError(f"no link {target.link!r}; there are {known}")
 
-        def fitted(value: float | Tensor, size: int, what: str) -> Tensor:
-            tensor = torch.as_tensor(value, dtype=like.dtype, device=like.device)
-            try:
-                return tensor.broadcast_to(*shape, size).reshape(-1, size)
-            except RuntimeError:
-                raise ValueError(
-                    f"{what} is {tuple(tensor.shape)}, "
-                    f"must fit {(*shape, size)}: frames and components"
-                ) from None
-
-        def stacked(goals: list[tuple[Tensor, str]], size: int) -> Tensor:
-            fit = [fitted(goal, size, what) for goal, what in goals]
-            none = like.new_zeros(shape.numel(), 0, size)
-            return torch.stack(fit, dim=1) if fit else none
+        def stacked(values: Iterable[tuple[float | Tensor | None, str]], size: int):
+            fit = [like.new_zeros(shape.numel(), 0, size)]
+            for value, what in values:
+                tensor = torch.as_tensor(value, dtype=like.dtype, device=like.device)
+                try:
+                    row = tensor.broadcast_to(*shape, size).reshape(-1, 1, size)
+                except RuntimeError:
+                    raise ValueError(
+                        f"{what} is {tuple(tensor.shape)}, "
+                        f"must fit {(*shape, size)}: frames and components"
+                    ) from None
+                fit.append(row)
+            return torch.cat(fit, dim=1)
 
         def links(targets: list[LinkTarget]) -> Tensor:
             found = [g1.LINKS.index(target.link) for target in targets]
             return torch.tensor(found, dtype=torch.long, device=like.device)
 
-        self._jacobians, self._mass, self._count = (
-            jacobians,
-            mass is not None,
-            len(targets),
-        )
+        self._jacobians, self._mass = jacobians, mass is not None
+        self._count = len(targets)
         self._placed = [i for i, t in enumerate(targets) if t.position is not None]
         self._turned = [i for i, t in enumerate(targets) if t.quaternion is not None]
         if not (self._placed or self._turned or mass):
@@ -218,18 +214,18 @@ class Targets:
         turned = [targets[i] for i in self._turned]
         places = [(t.position, f"position of {t.link}") for t in placed]
         turns = [(t.quaternion, f"quaternion of {t.link}") for t in turned]
-        weights = [t.position_weight for t in placed]
-        weights += [t.orientation_weight for t in turned]
-        names = [what for _, what in (*places, *turns)]
+        weights = [
+            (t.position_weight, f"weight of position of {t.link}") for t in placed
+        ]
+        weights += [
+            (t.orientation_weight, f"weight of quaternion of {t.link}") for t in turned
+        ]
         if mass is not None:
             places.append((mass.position, "position of the mass"))
-            weights.append(mass.weight)
-            names.append("the mass")
+            weights.append((mass.weight, "weight of the mass"))
         self._positions = stacked(places, 3)
         self._quaternions = rotation.normalize(stacked(turns, 4))
-        squared = stacked(
-            [(w, f"weight of {n}") for w, n in zip(weights, names, strict=True)], 3
-        )
+        squared = stacked(weights, 3)
         if bool((squared < 0).any()):
             raise ValueError("weights of targets must not be negative")
         self._weights = squared.sqrt()
