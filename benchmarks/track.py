@@ -32,12 +32,16 @@ from spectral_skills.results import Result
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
+from spectral_skills.tracking.experience import (
+    Environment,
+    ReplayBatch,
+    captured,
+    precision,
+)
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 from spectral_skills.tracking.references import References
-from spectral_skills.tracking.replay import ReplayBatch, captured
-from spectral_skills.tracking.rollouts import Environment, precision
 from spectral_skills.tracking.sac import SACConfig, SACLearner
 from spectral_skills.tracking.start import TrackConfig
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-Planes = Sequence[Any]
+Planes = Sequence[Any] | np.ndarray
 """Components of quaternions (w, x, y, z) or of vectors (x, y, z)."""
 
 

@@ -6,8 +6,7 @@ import pytest
 from spectral_skills.experiments.token_directions import describe, principal, ridge
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.robot import g1
-from spectral_skills.skill.codes import SkillBank
-from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
+from spectral_skills.skill.encoder import EncoderConfig, SkillBank, SkillEncoder
 
 
 def test_principal_components_are_the_axes_of_the_spread():

@@ -15,7 +15,7 @@ from spectral_skills.experiments.spoken import Spoken, SpokenStep, speak, spoken
 from spectral_skills.models import Models
 from spectral_skills.planner import text as language
 from spectral_skills.plots import runs
-from spectral_skills.skill.codes import load_stream
+from spectral_skills.skill.encoder import load_stream
 
 
 def steps(text: str, **more) -> tuple[SpokenStep, ...]:

@@ -14,7 +14,7 @@ from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.spoken import Spoken, SpokenStep
 from spectral_skills.plots import film, runs, style
 from spectral_skills.robot import g1
-from spectral_skills.skill.codes import load_stream
+from spectral_skills.skill.encoder import load_stream
 from spectral_skills.spectral.catalogue import Choice
 
 pytestmark = pytest.mark.usefixtures("coarse_pictures")

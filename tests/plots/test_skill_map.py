@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from spectral_skills.motion.kinds import KINDS
 from spectral_skills.plots import skills, style
 from spectral_skills.plots.skills import _by_kind, draw_map
-from spectral_skills.skill.codes import SkillBank
+from spectral_skills.skill.encoder import SkillBank
 from spectral_skills.skill.tsne import pca, place, tsne
 
 

@@ -8,7 +8,7 @@ import torch
 from spectral_skills import rotation
 from spectral_skills.robot import g1
 from spectral_skills.runtime.bases import BLEND, blended, find, looped, moved
-from spectral_skills.skill.codes import encode_rows
+from spectral_skills.skill.encoder import encode_rows
 
 
 def circling(frames: int, period: int | None = 40) -> torch.Tensor:

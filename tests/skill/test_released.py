@@ -8,7 +8,7 @@ from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinds import kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.robot import g1
-from spectral_skills.skill.codes import SkillBank, encode_rows
+from spectral_skills.skill.encoder import SkillBank, encode_rows
 from spectral_skills.skill.model import PRETRAINED, SkillModel
 from spectral_skills.spectral.direction_file import Directions
 

@@ -12,18 +12,18 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from spectral_skills.skill.bottleneck import BottleneckConfig
+from spectral_skills.tracking import experience as rollouts_module
 from spectral_skills.tracking import learner as equations
-from spectral_skills.tracking import rollouts as rollouts_module
-from spectral_skills.tracking.networks import CommandConfig
-from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
-from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
-from spectral_skills.tracking.rollouts import (
+from spectral_skills.tracking.experience import (
     Transitions,
     chunks,
     log_prob,
     minibatches,
 )
+from spectral_skills.tracking.networks import CommandConfig
+from spectral_skills.tracking.observations import Observation
+from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
+from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 
 SMALL = ControllerConfig(
     hidden=(32, 32),

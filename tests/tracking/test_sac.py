@@ -11,7 +11,8 @@ from reach import Reach
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import AffineTransform, TanhTransform
 
-from spectral_skills.tracking import replay as launcher
+from spectral_skills.tracking import experience as launcher
+from spectral_skills.tracking.experience import Launcher, Replay
 from spectral_skills.tracking.learner import squash
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import Observation
@@ -22,7 +23,6 @@ from spectral_skills.tracking.policy import (
     project,
     value_range,
 )
-from spectral_skills.tracking.replay import Launcher, Replay
 from spectral_skills.tracking.sac import SACConfig, SACLearner
 
 BOUNDED = ControllerConfig(

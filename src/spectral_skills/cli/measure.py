@@ -288,7 +288,7 @@ def skills_encode(
         out: File to write (.npz).
     """
     from spectral_skills.motion.corpus import FPS
-    from spectral_skills.skill.codes import SkillStream, encode_rows, save_stream
+    from spectral_skills.skill.encoder import SkillStream, encode_rows, save_stream
     from spectral_skills.skill.model import SkillModel
 
     check_file(out, ".npz")
@@ -315,7 +315,7 @@ def skills_map(
         device: cpu or cuda; cuda where there is one.
     """
     from spectral_skills.plots.skills import draw_map
-    from spectral_skills.skill.codes import SkillBank
+    from spectral_skills.skill.encoder import SkillBank
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.support import leave_one_clip_out
 

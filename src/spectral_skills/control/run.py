@@ -20,8 +20,7 @@ from spectral_skills.control.rollout import QVEL_SIZE, Rollout
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.robot import g1
-from spectral_skills.skill.codes import encode_rows
-from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.skill.encoder import SkillEncoder, encode_rows
 from spectral_skills.tracking import observations, randomization
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import HISTORY, PROPRIO, Body

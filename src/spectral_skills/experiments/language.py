@@ -31,7 +31,7 @@ from spectral_skills.models import Models
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.planner.text import TextStates
 from spectral_skills.planner.understand import base_of, choose_knob
-from spectral_skills.skill.codes import encode_rows
+from spectral_skills.skill.encoder import encode_rows
 from spectral_skills.spectral.catalogue import Choice
 from spectral_skills.spectral.direction_file import Directions
 

@@ -13,8 +13,7 @@ from spectral_skills.experiments.findings import Draft, Role, Series
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinds import OTHER, kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
-from spectral_skills.skill.codes import SkillBank, encode_rows
-from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.skill.encoder import SkillBank, SkillEncoder, encode_rows
 from spectral_skills.skill.tsne import MOST_POINTS, tsne
 from spectral_skills.skill.tsne import place as place_on_map
 from spectral_skills.spectral.support import (

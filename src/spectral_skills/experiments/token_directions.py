@@ -11,8 +11,7 @@ import numpy as np
 
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import reference_poses
-from spectral_skills.skill.codes import SkillBank
-from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.skill.encoder import SkillBank, SkillEncoder
 from spectral_skills.spectral.attributes import NAMES, Attributes
 
 PENALTY = 1e-2

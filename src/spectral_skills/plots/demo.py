@@ -24,7 +24,7 @@ from spectral_skills.plots.coverage import draw_coverage
 from spectral_skills.plots.page import Part, Section, picture, text
 from spectral_skills.plots.skills import all_ranks, draw_map, draw_poses
 from spectral_skills.robot.render import backend
-from spectral_skills.skill.codes import SkillBank
+from spectral_skills.skill.encoder import SkillBank
 
 _DATA = tomllib.loads(Path(__file__).with_name("demo.toml").read_text())
 GRIDS, SHEETS, FOLLOWED = _DATA["grids"], _DATA["sheets"], _DATA["followed"]

@@ -21,7 +21,7 @@ from spectral_skills.experiments.steer import Composed
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.plots import film, style
 from spectral_skills.rotation import yaw
-from spectral_skills.skill.codes import SkillStream, save_stream
+from spectral_skills.skill.encoder import SkillStream, save_stream
 
 STEERED_FILM_S, SPOKEN_FILM_S = 10.0, 20.0
 """Length of a film; of a longer run it shows the beginning."""

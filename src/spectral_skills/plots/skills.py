@@ -17,7 +17,7 @@ from spectral_skills.motion.kinematics import Kinematics, sole_heights
 from spectral_skills.plots import charts, film, style
 from spectral_skills.plots.style import INK, LEFT, MUTED, RIGHT, RULE
 from spectral_skills.robot import g1
-from spectral_skills.skill.codes import SkillBank
+from spectral_skills.skill.encoder import SkillBank
 from spectral_skills.skill.tsne import MOST_POINTS, pca, tsne
 from spectral_skills.spectral.attributes import ATTRIBUTES
 from spectral_skills.spectral.direction_file import DETERMINED, SINGLE_LIMB, Directions

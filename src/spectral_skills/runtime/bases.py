@@ -20,8 +20,7 @@ from spectral_skills.control.bundle import BaseFacts
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic import bases as generated
 from spectral_skills.motion.synthetic.generate import embedded_corpus
-from spectral_skills.skill.codes import SkillBank, encode_rows
-from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.skill.encoder import SkillBank, SkillEncoder, encode_rows
 from spectral_skills.spectral.support import nearest
 
 BLEND = 15

@@ -41,8 +41,12 @@ def pretrain(
     data_hash = "+".join(corpus.hash for corpus in corpora)
     about = {"command": command, "hardware": hardware(device)}
     first = distributed.rank() == 0
-    changes = {"may_change": ("updates",), "amounts": ("patience",)}
-    with RunFolder(out, config, data_hash, about, writes=first, **changes) as run:
+    folder = RunFolder(
+        *(out, config, data_hash, about, first),
+        may_change=("updates",),
+        amounts=("patience",),
+    )
+    with folder as run:
         provenance = Provenance(KIND, command, config.seed, data_hash)
         job = Pretraining(config, corpora, where, run, provenance)
         if config.held_out == 0 and first:

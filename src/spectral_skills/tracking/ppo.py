@@ -20,16 +20,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from spectral_skills import config as configs
 from spectral_skills import distributed
-from spectral_skills.tracking.learner import (
-    ActorCritic,
-    clipped_objective,
-    divergence,
-    gae,
-    maybe_compiled,
-    next_rate,
-)
-from spectral_skills.tracking.policy import Controller, Critic
-from spectral_skills.tracking.rollouts import (
+from spectral_skills.tracking.experience import (
     Collector,
     Environment,
     Rollouts,
@@ -39,6 +30,15 @@ from spectral_skills.tracking.rollouts import (
     minibatches,
     precision,
 )
+from spectral_skills.tracking.learner import (
+    ActorCritic,
+    clipped_objective,
+    divergence,
+    gae,
+    maybe_compiled,
+    next_rate,
+)
+from spectral_skills.tracking.policy import Controller, Critic
 
 _SAMPLE = 65_536
 """Most transitions on which the change of the policy is measured."""

@@ -32,11 +32,16 @@ from torch.nn.utils import clip_grad_norm_
 
 from spectral_skills import config as configs
 from spectral_skills import distributed
+from spectral_skills.tracking.experience import (
+    Environment,
+    Launcher,
+    Replay,
+    ReplayBatch,
+    precision,
+)
 from spectral_skills.tracking.learner import ActorCritic, Inputs, maybe_compiled, squash
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, TwinCritic, project
-from spectral_skills.tracking.replay import Launcher, Replay, ReplayBatch
-from spectral_skills.tracking.rollouts import Environment, precision
 
 FIGURES = (
     *("value_loss", "value", "end_atoms", "critic_gradient_norm"),

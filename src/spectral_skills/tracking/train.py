@@ -20,6 +20,7 @@ from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.skill.model import place
 from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
+from spectral_skills.tracking.learner import ActorCritic
 from spectral_skills.tracking.policy import KIND, Controller, TwinCritic
 from spectral_skills.tracking.ppo import PPOLearner
 from spectral_skills.tracking.references import References
@@ -134,6 +135,7 @@ class TrackTraining:
                 config.env, command, physics, references, encoder, seed, compiled
             )
             actor, critic = self.controller, self.critic
+            self.learner: ActorCritic
             if isinstance(critic, TwinCritic):
                 self.learner = SACLearner(config.sac, actor, critic, where, compiled)
             else:

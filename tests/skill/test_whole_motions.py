@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from spectral_skills import rotation
 from spectral_skills.motion.clip import mirror_rows
 from spectral_skills.motion.windows import WindowConfig, WindowSampler
-from spectral_skills.skill import codes
-from spectral_skills.skill.codes import (
+from spectral_skills.skill import encoder as encoders
+from spectral_skills.skill.encoder import (
+    EncoderConfig,
     SkillBank,
+    SkillEncoder,
     SkillStream,
     encode_rows,
     load_stream,
     save_stream,
 )
-from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 
 LENGTHS = (70, 9, 33, 10, 41)
 """The second is one frame too short for a chunk of ten."""
@@ -77,7 +78,7 @@ def test_skills_do_not_change_under_yaw_and_shift(corpus, encoder, turn, x, y):
 
 def test_long_clips_are_encoded_in_parts(corpus, encoder, monkeypatch):
     whole = encode_rows(encoder, corpus.qpos(0))
-    monkeypatch.setattr(codes, "_BATCH", 7)
+    monkeypatch.setattr(encoders, "_AT_ONCE", 7)
     torch.testing.assert_close(encode_rows(encoder, corpus.qpos(0)), whole)
 
 
@@ -123,7 +124,7 @@ def test_other_files_are_refused(tmp_path):
     np.savez(path, allow_pickle=True, version=np.array(1), skills=np.array([{}, "x"]))
     with pytest.raises(ValueError, match="not a skill stream .*pickle"):
         load_stream(path)
-    np.savez(path, version=np.array(codes.VERSION + 1))
+    np.savez(path, version=np.array(encoders.STREAM_VERSION + 1))
     with pytest.raises(ValueError, match="walk.npz: version 2 is newer"):
         load_stream(path)
 
@@ -132,7 +133,7 @@ def test_other_files_are_refused(tmp_path):
 @pytest.mark.parametrize("every", [1, 5, 1000])
 def test_bank_holds_every_clip_at_even_times(corpus, sees, every, monkeypatch):
     """Skill by skill what the clips give alone; short clips have none."""
-    monkeypatch.setattr(codes, "_BATCH", 16)
+    monkeypatch.setattr(encoders, "_BANK_BATCH", 16)
     encoder = make_encoder(sees=sees)
     bank = SkillBank.build(encoder, corpus, every)
     skills, clips, times = [], [], []
