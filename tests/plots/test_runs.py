@@ -24,9 +24,7 @@ KNOB = Choice("s08", -2.0, "higher steps", "by s08, on walk at -2: apex +0.05", 
 
 
 def _told(sentence: str, begin: int, end: int, **more) -> SpokenStep:
-    given = dict(
-        given=sentence, motion="walk_1", nearest=sentence, cosine=0.9, knobs=()
-    )
+    given = dict(motion="walk_1", known=sentence, cosine=0.9)
     return SpokenStep(sentence, begin=begin, end=end, **{**given, **more})
 
 
@@ -48,7 +46,7 @@ def spoken() -> Spoken:
     )
     steps = (
         _told("walk", 0, 30, knobs=(KNOB,)),
-        _told("sing", 30, STEPS, cosine=0.2, why="the nearest is 'walk'"),
+        _told("sing", 30, STEPS, cosine=0.2, why_not="the nearest is 'walk'"),
     )
     return Spoken("walk, then sing", steps, record, None, 1, 3, 4.25, "the encoder")
 

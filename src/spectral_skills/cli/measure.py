@@ -3,8 +3,9 @@
 Each verb imports what it needs when it runs.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from spectral_skills import api
 from spectral_skills.cli.arguments import (
@@ -57,18 +58,14 @@ def evaluate_tracking(
             page (.md) and two pictures beside OUT too.
         device: cpu or cuda; cuda where there is one.
         out: File of results to write (.jsonl), one a line.
-        clips: Also write what became of each clip or window (.jsonl); of LAFAN1 by
+        clips: Also write the outcome of each clip or window (.jsonl); of LAFAN1 by
             default beside OUT.
         label: Name of the corpus in tables; the folder's by default.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
-    import json
     from dataclasses import replace
 
-    from spectral_skills.atomic import write_file
-    from spectral_skills.config import to_dict
-    from spectral_skills.experiments.tracking import save_outcomes
     from spectral_skills.plots import lafan1
     from spectral_skills.plots.tables import publish, show_tracking
 
@@ -80,8 +77,7 @@ def evaluate_tracking(
     found = api.evaluate("tracking", loaded, corpus=corpus, device=where, set=set)
     if found.note:
         print(found.note)
-    lines = [json.dumps(to_dict(result)) + "\n" for result in found.results]
-    write_file(out, "".join(lines))
+    _write_lines(out, found.results)
     if set in ("lafan1", "lafan1-windows"):
         clips = clips or out.with_name(f"{out.stem}_clips.jsonl")
         lafan1.show(found.results)
@@ -91,7 +87,7 @@ def evaluate_tracking(
         show_tracking(found.results)
     print(f"results   {out}")
     if clips is not None:
-        save_outcomes(clips, found.outcomes)
+        _write_lines(clips, found.outcomes)
         print(f"clips     {clips}")
     if record is not None:
         table = f"Tracking: {label or corpus.name}"
@@ -386,6 +382,16 @@ def report_tracking(*, run: Path, label: str, record: Path) -> None:
     results = tracking_results(run, label)
     show(results)
     publish(results, record)
+
+
+def _write_lines(path: Path, items: Sequence[Any]) -> None:
+    """Write dataclasses as JSON, one per line."""
+    import json
+
+    from spectral_skills.atomic import write_file
+    from spectral_skills.config import to_dict
+
+    write_file(path, "".join(json.dumps(to_dict(item)) + "\n" for item in items))
 
 
 def _fsq(controller: Path, skill: Path, device: str) -> Models:

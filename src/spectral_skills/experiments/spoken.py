@@ -30,10 +30,10 @@ MOST_S = 120.0
 
 @dataclass(frozen=True)
 class SpokenStep(Instruction):
-    """A step of a run: an instruction, what the planner is given, and when."""
+    """An instruction during a run; `motion` is the one that was planned."""
 
     given: str = ""
-    """Sentence that the planner reads: one that it has learned."""
+    """Learned sentence that the planner reads; to stand if nothing was understood."""
     begin: int = 0
     """First control step."""
     end: int = 0
@@ -66,10 +66,6 @@ class Spoken:
         """Whether any step was understood."""
         return any(step.understood for step in self.steps)
 
-    def step_at(self, frame: int) -> SpokenStep:
-        """The step that a row of the record belongs to."""
-        return next((s for s in self.steps if frame < s.end), self.steps[-1])
-
 
 def speak(
     models: Models,
@@ -85,22 +81,18 @@ def speak(
     as its motion takes. Without directions, and for a planner of poses, nothing is
     added to what is planned.
     """
-    planner = models.skill_planner
+    planner, hold = models.skill_planner, models.controller.config.command.hold
     directions = models.directions if planner.config.output == "skill" else None
     check_text(planner, encoder)
     if seconds is not None and not 0.0 < seconds <= MOST_S:
         raise ValueError(
             f"{seconds:g} s a step, must be above 0 and at most {MOST_S:g}"
         )
-    fingerprint = "" if models.encoder is None else models.encoder.fingerprint()
-    hold = models.controller.config.command.hold
     steps = spoken_steps(planner, encoder, directions, text, seconds, hold)
     tracker = Tracker(models.controller)
     given = {step.begin: encoder.encode([step.given]) for step in steps}
-    planned = PlannedSource(
-        *(planner, tracker, given.pop(0), every, models.encoder),
-        **{"seed": seed, "later": given},
-    )
+    parts = planner, tracker, given.pop(0), every, models.encoder
+    planned = PlannedSource(*parts, seed=seed, later=given)
     source: SkillSource = planned
     if directions is not None and any(step.knobs for step in steps):
         source = SteeredSource(source, directions.vectors, turned(steps, directions))
@@ -118,7 +110,7 @@ def speak(
         refused=int(planned.refused),
         plans=len(planned.took_s),
         plan_ms=1000 * float(np.median(planned.took_s)),
-        encoder=fingerprint,
+        encoder="" if models.encoder is None else models.encoder.fingerprint(),
     )
 
 
@@ -142,17 +134,17 @@ def spoken_steps(
     total_s = 0.0
     for one in Interpreter(known, encoder, directions).interpret(text):
         # The planner reads what it has learned: `wave` alone could be either hand.
-        motion, given = one.motion, one.nearest
+        motion, given = one.motion, one.known
         if not one.understood:
             motion, given = known.standing()
         lasts_s = one.seconds or seconds or duration_s(takes_s[motion])
         total_s += lasts_s
         if total_s > MOST_S:
             raise ValueError(f"that takes longer than {MOST_S:g} s; say it in parts")
-        count = max(2, round(lasts_s * FPS / hold)) * hold
         begin = found[-1].end if found else 0
-        given = {"motion": motion, "given": given, "begin": begin, "end": begin + count}
-        found.append(SpokenStep(**vars(one) | given))
+        end = begin + max(2, round(lasts_s * FPS / hold)) * hold
+        changes = {"motion": motion, "given": given, "begin": begin, "end": end}
+        found.append(SpokenStep(**vars(one) | changes))
     return tuple(found)
 
 

@@ -4,16 +4,13 @@ A `Course` is a list of episodes that robots follow with mean actions and nothin
 random. `probe_of` measures the same few episodes again and again during training.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
-from spectral_skills.atomic import write_file
 from spectral_skills.control import metrics
 from spectral_skills.control.batch import ROBOTS
 from spectral_skills.control.metrics import CAUSES, Episodes, Measure
@@ -284,11 +281,6 @@ def outcomes(
         )
         for i, kind in enumerate(kind_of)
     ]
-
-
-def save_outcomes(path: Path, outcomes: Sequence[ClipOutcome]) -> None:
-    """Write outcomes as JSON lines."""
-    write_file(path, "".join(json.dumps(asdict(o)) + "\n" for o in outcomes))
 
 
 def probe_of(
