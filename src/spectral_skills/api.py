@@ -313,7 +313,7 @@ def evaluate(
 
     `tracking` measures how well the models track a corpus, or the named `set` of it,
     and returns results with the outcome of every clip (an `Evaluation`). `readout`
-    measures skill models (`skill`, a list of folders) and returns two lists of results.
+    measures skill models (`skill`) on `corpora` and returns two lists of results.
     All other tables return findings: those on planning (`interfaces`, `fsq`,
     `language`, `pairs`), those on composition (`dose`, `ladder`, ...) and `chaining`.
     The last two kinds keep their runs under `out`, so that an interrupted experiment
@@ -323,7 +323,7 @@ def evaluate(
 
     where = best_device(device)
     if table == "readout":
-        return _readout(corpus=corpus, device=where, **options)
+        return _readout(device=where, **options)
     models = models or load(device=where)
     if table == "tracking":
         return _tracking(models, open_corpus(corpus), where, **options)
@@ -377,16 +377,15 @@ def _planning(
 
 def _readout(
     skill: Sequence[Folder],
-    corpus: Folder | Sequence[Folder],
     device: str,
+    corpora: Sequence[Folder] = ("embedded",),
     held_out: float = 4,
     seed: int = 0,
 ):
     from spectral_skills.experiments.skills import tables
 
-    folders = [corpus] if isinstance(corpus, Path | str) else corpus
-    corpora = [open_corpus(folder) for folder in folders]
-    return tables([Path(one) for one in skill], corpora, held_out, seed, device)
+    opened = [open_corpus(folder) for folder in corpora]
+    return tables([Path(one) for one in skill], opened, held_out, seed, device)
 
 
 def bundle() -> Path:

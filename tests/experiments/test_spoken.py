@@ -62,7 +62,7 @@ def test_what_is_far_is_not_guessed():
     assert [one.understood for one in found] == [True, False, True]
     far = found[1]
     assert (far.sentence, far.given) == ("fix my bicycle", "stand still")
-    assert far.motion == "stand_1" and far.cosine < 0.5 and "nearest" in far.why_not
+    assert far.motion == "stand_1" and far.cosine < 0.5 and "nearest" in far.why
     assert spans(found) == [(0, 150), (150, 300), (300, 400)]
     assert all(not one.understood for one in steps("..."))
 

@@ -24,7 +24,9 @@ KNOB = Choice("s08", -2.0, "higher steps", "by s08, on walk at -2: apex +0.05", 
 
 
 def _told(sentence: str, begin: int, end: int, **more) -> SpokenStep:
-    given = dict(motion="walk_1", known=sentence, cosine=0.9)
+    given = dict(
+        given=sentence, motion="walk_1", nearest=sentence, cosine=0.9, knobs=()
+    )
     return SpokenStep(sentence, begin=begin, end=end, **{**given, **more})
 
 
@@ -46,7 +48,7 @@ def spoken() -> Spoken:
     )
     steps = (
         _told("walk", 0, 30, knobs=(KNOB,)),
-        _told("sing", 30, STEPS, cosine=0.2, why_not="the nearest is 'walk'"),
+        _told("sing", 30, STEPS, cosine=0.2, why="the nearest is 'walk'"),
     )
     return Spoken("walk, then sing", steps, record, None, 1, 3, 4.25, "the encoder")
 

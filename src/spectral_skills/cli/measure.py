@@ -261,7 +261,7 @@ def evaluate_readout(
     from spectral_skills.plots.tables import publish, show
 
     options = {"held_out": held_out, "seed": seed, "device": device}
-    for results in api.evaluate("readout", skill=skill, corpus=corpus, **options):
+    for results in api.evaluate("readout", skill=skill, corpora=corpus, **options):
         show(results)
         if record is not None:
             publish(results, record)

@@ -19,7 +19,7 @@ from spectral_skills.models import Models
 from spectral_skills.results import Result, current_command, hardware, model_hashes
 
 if TYPE_CHECKING:
-    from spectral_skills.control.batch import Run, Runner
+    from spectral_skills.control.batch import Run
 
 RECORDS = "records"
 """Folder of the recorded runs, beside the findings."""
@@ -197,7 +197,7 @@ class Draft:
         )
 
     @classmethod
-    def begin(cls, experiment: str, runner: "Runner", corpus: str = "") -> "Draft":
+    def begin(cls, experiment: str, runner: Any, corpus: str = "") -> "Draft":
         """The builder of an experiment whose texts are in `texts.toml`."""
         return cls(experiment, _table("texts")[experiment]["title"], runner, corpus)
 

@@ -134,7 +134,7 @@ def spoken_steps(
     total_s = 0.0
     for one in Interpreter(known, encoder, directions).interpret(text):
         # The planner reads what it has learned: `wave` alone could be either hand.
-        motion, given = one.motion, one.known
+        motion, given = one.motion, one.nearest
         if not one.understood:
             motion, given = known.standing()
         lasts_s = one.seconds or seconds or duration_s(takes_s[motion])

@@ -6,6 +6,7 @@ random. `probe_of` measures the same few episodes again and again during trainin
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -264,23 +265,22 @@ def outcomes(
     def number(value: float) -> float | None:
         return float(value) if np.isfinite(value) else None
 
-    return [
-        ClipOutcome(
-            name=episodes.names[i],
-            kind=kind,
-            start=int(starts[i]),
-            frames=int(episodes.frames[i]) + 1,
-            success=bool(episodes.success[i]),
-            cause=CAUSES[episodes.cause[i]] if episodes.cause[i] >= 0 else "",
-            **{name: int(getattr(episodes, name)[i]) for name in _COUNTS},
-            **{
-                name: number(getattr(episodes, column)[i])
-                for name, column in _ERRORS.items()
-            },
-            setting=setting,
+    found = []
+    for i, kind in enumerate(kind_of):
+        values: dict[str, Any] = {n: int(getattr(episodes, n)[i]) for n in _COUNTS}
+        for name, column in _ERRORS.items():
+            values[name] = number(getattr(episodes, column)[i])
+        cause, frames = int(episodes.cause[i]), int(episodes.frames[i]) + 1
+        found.append(
+            ClipOutcome(
+                *(episodes.names[i], kind, int(starts[i]), frames),
+                success=bool(episodes.success[i]),
+                cause=CAUSES[cause] if cause >= 0 else "",
+                setting=setting,
+                **values,
+            )
         )
-        for i, kind in enumerate(kind_of)
-    ]
+    return found
 
 
 def probe_of(

@@ -123,7 +123,7 @@ def show_spoken(spoken: Spoken) -> None:
     for number, step in enumerate(spoken.steps):
         label = "" if number else "understood"
         span = f"{step.begin / spoken.fps:4.1f} to {step.end / spoken.fps:4.1f} s"
-        meaning = f"not understood: {step.why_not}; keeps standing"
+        meaning = f"not understood: {step.why}; keeps standing"
         if step.understood:
             knobs = "".join(f", {knob.label}" for knob in step.knobs)
             meaning = f"as {step.motion} ({step.cosine:.2f}){knobs}"
@@ -143,11 +143,10 @@ def spoken_json(spoken: Spoken) -> str:
         {
             "from_s": step.begin / spoken.fps,
             "to_s": step.end / spoken.fps,
-            "sentence": step.sentence,
-            "understood": step.understood,
-            "motion": step.motion,
-            "nearest": step.known,
-            "cosine": step.cosine,
+            **{
+                name: getattr(step, name)
+                for name in ("sentence", "understood", "motion", "nearest", "cosine")
+            },
             "knobs": [
                 {"direction": k.direction, "amplitude": k.amplitude, "does": k.effect}
                 for k in step.knobs
