@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 
 from spectral_skills.control.bundle import (
-    Base,
     BaseFacts,
     Bundle,
     Layout,
     Manifest,
-    Support,
+    PlayedBase,
+    SkillSupport,
     robot_facts,
 )
 from spectral_skills.robot import g1
@@ -68,7 +68,7 @@ def bundle(**lengths: int) -> MadeUp:
     for number, (name, steps) in enumerate(lengths.items()):
         skills = np.full((steps, WIDTH), float(number), np.float32)
         rows = np.tile(g1.DEFAULT_QPOS, (steps, 1)).astype(np.float32)
-        bases[name] = Base(name, "", skills, rows, (0, steps), 0.4)
+        bases[name] = PlayedBase(name, "", skills, rows, (0, steps), 0.4)
     manifest = Manifest(
         version=1,
         made_with="test",
@@ -85,5 +85,5 @@ def bundle(**lengths: int) -> MadeUp:
         takes_s={"walk": 3.0},
         files={},
     )
-    support = Support(np.zeros((1, WIDTH), np.float32), 1.0, 2.0)
+    support = SkillSupport(np.zeros((1, WIDTH), np.float32), 1.0, 2.0)
     return MadeUp(Path("made-up"), manifest, directions(), bases, support)

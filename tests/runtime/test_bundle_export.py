@@ -104,7 +104,7 @@ def test_a_bounded_controller_of_one_frame_is_its_graph(
         controller.proprio.update(5 + 3 * torch.randn(100, 93))
     path = tmp_path / "controller.onnx"
     path.write_bytes(graphs.controller_onnx(controller, order))
-    runtime = files.Controller(path, order)
+    runtime = files.OnnxController(path, order)
     width = controller.config.command.width
     history, command = 5 + 3 * torch.randn(20, 10, 93), torch.randn(20, width + 2)
     right = controller.act(history, command[:, :width], command[:, width:]).numpy()
@@ -163,7 +163,7 @@ def test_the_corpus_is_near_and_nonsense_is_far(bundle):
 def test_a_skill_of_the_corpus_is_at_no_distance():
     """Exactly, and one beside it as far as it is."""
     bank = np.random.default_rng(0).normal(size=(500, 64)).astype(np.float32)
-    support = files.Support(bank, 1.0, 2.0)
+    support = files.SkillSupport(bank, 1.0, 2.0)
     assert max(map(support.distance, bank)) == 0
     beside = bank[7] + np.float32(1e-3) * np.eye(64, dtype=np.float32)[0]
     assert support.distance(beside) == pytest.approx(1e-3, rel=1e-3)

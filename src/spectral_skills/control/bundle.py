@@ -107,7 +107,7 @@ class Manifest:
 
 
 @dataclass(frozen=True)
-class Base:
+class PlayedBase:
     """A motion as a stream of skills."""
 
     name: str
@@ -121,7 +121,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Support:
+class SkillSupport:
     """Skills of the corpus, and how far others are from them."""
 
     bank: np.ndarray
@@ -142,7 +142,7 @@ class Support:
         return np.square(self.bank).sum(axis=1)
 
 
-class Controller:
+class OnnxController:
     """History (10, 93) and command (d + 2,) to an action (29,), in MuJoCo order."""
 
     def __init__(self, path: Path, order: JointOrder):
@@ -160,7 +160,7 @@ class Controller:
         return action[g1.ISAACLAB_TO_MUJOCO] if self._isaaclab else action
 
 
-class Encoder:
+class OnnxEncoder:
     """Reference rows (k, 36) and where the robot is (7,) to a skill."""
 
     def __init__(self, path: Path):
@@ -174,7 +174,7 @@ class Encoder:
         return np.asarray(self._session.run(None, given)[0])[0]
 
 
-class Planner:
+class OnnxPlanner:
     """History (10, 93) and a learned sentence to a chunk of skills (30, d)."""
 
     def __init__(self, folder: Path, sentences: tuple[tuple[str, str], ...]):
@@ -211,8 +211,8 @@ class Bundle:
     folder: Path
     manifest: Manifest
     directions: Directions | None
-    bases: dict[str, Base]
-    support: Support
+    bases: dict[str, PlayedBase]
+    support: SkillSupport
 
     @classmethod
     def open(cls, folder: Path | str) -> "Bundle":
@@ -231,7 +231,7 @@ class Bundle:
             directions.check(manifest.encoder)
         arrays = _arrays(folder / BASES)
         bases = {
-            facts.name: Base(
+            facts.name: PlayedBase(
                 facts.name,
                 facts.text,
                 arrays[f"{facts.name}.skills"],
@@ -242,27 +242,29 @@ class Bundle:
             for facts in manifest.bases
         }
         bank = _arrays(folder / SUPPORT)["bank"].astype(np.float32)
-        support = Support(bank, manifest.typical, manifest.far)
+        support = SkillSupport(bank, manifest.typical, manifest.far)
         return cls(folder, manifest, directions, bases, support)
 
-    def base(self, name: str) -> Base:
+    def base(self, name: str) -> PlayedBase:
         """A base by its name."""
         if name not in self.bases:
             known = ", ".join(self.bases)
             raise ValueError(f"{self.folder}: no base {name!r}; there are {known}")
         return self.bases[name]
 
-    def controller(self) -> Controller:
-        return Controller(self.folder / CONTROLLER, self.manifest.layout.joint_order)
+    def controller(self) -> OnnxController:
+        return OnnxController(
+            self.folder / CONTROLLER, self.manifest.layout.joint_order
+        )
 
-    def encoder(self) -> Encoder:
-        return Encoder(self.folder / ENCODER)
+    def encoder(self) -> OnnxEncoder:
+        return OnnxEncoder(self.folder / ENCODER)
 
-    def planner(self) -> Planner | None:
+    def planner(self) -> OnnxPlanner | None:
         """The planner, if the bundle has one."""
         if PLANNER not in self.manifest.files:
             return None
-        return Planner(self.folder, self.manifest.sentences)
+        return OnnxPlanner(self.folder, self.manifest.sentences)
 
 
 def robot_facts(action_limit: float) -> RobotFacts:

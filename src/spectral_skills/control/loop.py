@@ -51,7 +51,7 @@ class State(StrEnum):
     STOPPED = "stopped"
 
 
-class Event(NamedTuple):
+class LoopEvent(NamedTuple):
     """A line of the log."""
 
     time_s: float
@@ -75,7 +75,7 @@ class ControlLoop(Session):
         by_hand: bool = False,
         ramp_s: float = RAMP_S,
         limits: Limits = LIMITS,
-        log: Callable[[Event], None] = lambda event: None,
+        log: Callable[[LoopEvent], None] = lambda event: None,
     ):
         """`begin` is called once the robot stands under control. With `by_hand` the
         operator starts, and holds the dead man's key as long as the robot may move."""
@@ -83,7 +83,7 @@ class ControlLoop(Session):
         self.state = State.RAMP
         self.fault: Fault | None = None
         """Reason of the stop."""
-        self.events: list[Event] = []
+        self.events: list[LoopEvent] = []
         self._begin, self._by_hand, self._ramp_s = begin, by_hand, ramp_s
         self._limits, self._log = limits, log
         self._gate = Gate(limits)
@@ -207,16 +207,16 @@ class ControlLoop(Session):
 
     def _enter(self, now: float, state: State, why: str) -> None:
         self.state, self._since = state, now
-        self._write(Event(now, state, why))
+        self._write(LoopEvent(now, state, why))
 
     def _note(self, now: float, message: str) -> None:
         """Log what is not a change of state, each kind at most once a second."""
         kind = message.split(":")[0]
         if now - self._logged.get(kind, -1.0e9) >= 1.0:
             self._logged[kind] = now
-            self._write(Event(now, self.state, message))
+            self._write(LoopEvent(now, self.state, message))
 
-    def _write(self, event: Event) -> None:
+    def _write(self, event: LoopEvent) -> None:
         self.events.append(event)
         self._log(event)
 

@@ -46,7 +46,7 @@ _AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True)
-class Errors:
+class FrameErrors:
     """Errors of every frame of every episode, (T + 1, n)."""
 
     local_mm: Tensor
@@ -62,7 +62,7 @@ class Errors:
     """Whether the torso is below `FALL_M`, wherever the reference is."""
 
 
-def errors(rollout: Rollout, rules: TerminationConfig | None = None) -> Errors:
+def errors(rollout: Rollout, rules: TerminationConfig | None = None) -> FrameErrors:
     """Compare every state with its frame."""
     if rollout.reference is None:
         raise ValueError("this rollout followed no reference: there is no error")
@@ -72,13 +72,15 @@ def errors(rollout: Rollout, rules: TerminationConfig | None = None) -> Errors:
     reference: Tensor = rollout.reference
     pairs = zip(rollout.robot.split(at_once), reference.split(at_once), strict=True)
     parts = [_compare(kinematics, robot, wanted, rules) for robot, wanted in pairs]
-    columns = [field.name for field in fields(Errors)]
-    return Errors(*(torch.cat([getattr(p, name) for p in parts]) for name in columns))
+    columns = [field.name for field in fields(FrameErrors)]
+    return FrameErrors(
+        *(torch.cat([getattr(p, name) for p in parts]) for name in columns)
+    )
 
 
 def _compare(
     kinematics: Kinematics, robot: Tensor, wanted: Tensor, rules: TerminationConfig
-) -> Errors:
+) -> FrameErrors:
     """Errors of rows (k, n, 36)."""
     shape = robot.shape[:2]
     robot, wanted = robot.flatten(0, 1), wanted.flatten(0, 1)
@@ -90,7 +92,7 @@ def _compare(
     causes = torch.cat((failed & ~broken, broken), dim=-1)
     low = (found.position[:, _TORSO, 2] < FALL_M) | broken[:, 0]
     stands = reference.position[:, 0, 2] >= FALL_M
-    return Errors(
+    return FrameErrors(
         local_mm=1000 * (difference - root).norm(dim=-1).mean(-1).view(shape),
         global_mm=1000 * difference.norm(dim=-1).mean(-1).view(shape),
         root_mm=1000 * root[:, 0].norm(dim=-1).view(shape),

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from spectral_skills.control.bundle import Base, Bundle, Planner
+from spectral_skills.control.bundle import Bundle, OnnxPlanner, PlayedBase
 
 AHEAD = 2
 """Number of steps before the end of a plan at which the next one is requested."""
@@ -32,7 +32,7 @@ class LivePlanner:
     runs that must repeat exactly.
     """
 
-    def __init__(self, planner: Planner, seed: int = 0, inline: bool = False):
+    def __init__(self, planner: OnnxPlanner, seed: int = 0, inline: bool = False):
         self._planner, self._random = planner, np.random.default_rng(seed)
         self._inline = inline
         self._answer: Plan | None = None
@@ -92,7 +92,7 @@ class StreamStep(NamedTuple):
     """(36,) reference pose, where there is one."""
 
 
-class Stream(Protocol):
+class SkillStream(Protocol):
     """A skill at every step."""
 
     name: str
@@ -110,7 +110,7 @@ class Stream(Protocol):
 class BaseStream:
     """A base from its first step, in a loop or once."""
 
-    def __init__(self, base: Base, loop: bool = True):
+    def __init__(self, base: PlayedBase, loop: bool = True):
         self.name, self.loop, self._base, self._at = base.name, loop, base, 0
 
     @property
@@ -147,7 +147,9 @@ class PlannedStream:
 
     over = False
 
-    def __init__(self, planner: LivePlanner, sentence: str, every: int, rest: Base):
+    def __init__(
+        self, planner: LivePlanner, sentence: str, every: int, rest: PlayedBase
+    ):
         self.name, self._planner, self._every = sentence, planner, every
         self._rest = BaseStream(rest)
         self._plan: Plan | None = None

@@ -65,7 +65,7 @@ class Decks:
 
 
 @dataclass(frozen=True)
-class Measures:
+class Readings:
     """Readings of a robot."""
 
     speed: float
@@ -88,7 +88,7 @@ class Meter:
         self._places: deque[np.ndarray] = deque(maxlen=_SPEED_STEPS + 1)
         self._headings: deque[float] = deque(maxlen=_SPEED_STEPS + 1)
 
-    def read(self, row: np.ndarray) -> Measures:
+    def read(self, row: np.ndarray) -> Readings:
         """Measures after one more control step."""
         angle = heading(row[3:7])
         if self._headings:  # Without jumps.
@@ -98,7 +98,7 @@ class Meter:
         self._headings.append(angle)
         seconds = max(len(self._places) - 1, 1) / g1.CONTROL_HZ
         away = float(np.linalg.norm(self._places[-1] - self._places[0]))
-        return Measures(
+        return Readings(
             speed=away / seconds,
             turning=math.degrees(angle - self._headings[0]) / seconds,
             heading=math.degrees(angle),
@@ -145,7 +145,7 @@ class Frame:
     """(36,) pose of the base at the robot's place and heading."""
     distance: float
     """Distance of the commanded skill to the corpus."""
-    measures: Measures
+    measures: Readings
     fallen: bool
 
     @property

@@ -18,7 +18,7 @@ from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.loop import (
     RAMP_S,
     ControlLoop,
-    Event,
+    LoopEvent,
     State,
     Timing,
     drive,
@@ -245,7 +245,7 @@ class _Log:
     def __init__(self, path: Path | None):
         self._file = None if path is None else path.open("a", buffering=1)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: LoopEvent) -> None:
         print(f"{event.state:8s}{event.message}", flush=True)
         if self._file is not None:
             self._file.write(json.dumps(event._asdict()) + "\n")

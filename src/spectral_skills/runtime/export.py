@@ -172,8 +172,8 @@ def _differences(
     text: TextStates | None,
 ) -> dict[str, float]:
     """Return the difference of each graph, as the runtime reads it."""
-    controller = bundle.Controller(folder / bundle.CONTROLLER, order)
-    encoder = bundle.Encoder(folder / bundle.ENCODER)
+    controller = bundle.OnnxController(folder / bundle.CONTROLLER, order)
+    encoder = bundle.OnnxEncoder(folder / bundle.ENCODER)
     largest = graphs.largest_difference
     senses = zip(seen.history, seen.command, strict=True)
     places = zip(seen.rows, seen.robot, strict=True)
@@ -192,7 +192,7 @@ def _planner_difference(
     planner: Planner, folder: Path, text: TextStates, histories: np.ndarray
 ) -> float:
     """Return the difference of plans, one sentence for each history."""
-    graph = bundle.Planner(folder, _sentences(planner))
+    graph = bundle.OnnxPlanner(folder, _sentences(planner))
     random, head = torch.Generator().manual_seed(0), planner.config.head
     spread = np.linspace(0, len(graph.sentences) - 1, len(histories)).astype(int)
     found = []
