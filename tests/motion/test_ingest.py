@@ -158,7 +158,7 @@ def test_a_killed_worker_is_explained(library, tmp_path, monkeypatch):
     from spectral_skills.motion import ingest as module
 
     monkeypatch.setattr(module, "read_at_corpus_rate", die)
-    with pytest.raises(ValueError, match="a working process was killed"):
+    with pytest.raises(ValueError, match="a worker process was killed"):
         ingest([library], tmp_path / "corpus", workers=2)
 
 
