@@ -129,7 +129,7 @@ def test_an_interrupted_run_keeps_what_it_has(places, tmp_path, monkeypatch, cap
     with monkeypatch.context() as patch:
         patch.setattr(PlanTrainer, "update", update)
         assert _spectral(*_plan(places, out)) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command continues" in capsys.readouterr().err
     state = json.loads((out / "checkpoint" / "state.json").read_text())
     assert state["update"] == 13
     assert _spectral(*_plan(places, out)) == 0
