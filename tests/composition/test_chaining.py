@@ -129,17 +129,18 @@ def test_a_sequence_needs_a_skill(lab):
 def test_a_small_experiment_tells_of_every_switch_and_model(lab):
     found = chaining.experiment(
         lab,
-        (0, 1),
+        (1,),
         others={"twin": lab},
         pool=("walk", "stand"),
         sequences=2,
         switches=(0, 10),
-        steps=60,
+        steps=30,
     )
     cells = {(r.row, r.metric): r for r in found.results}
     assert found.experiment == "chaining"
     assert cells["switch 10", "falls"].n == 2
-    assert [cells[f"switch 10, seed {s}", "falls"].n for s in (0, 1)] == [2, 2]
+    assert cells["switch 10, seed 1", "falls"].n == 2
+    assert cells["switch 10, seed 1", "falls"].seed == 1
     assert cells["switch 10", "acceleration in switches"].value > 1.0
     # A model against itself is never smoother.
     assert cells["twin, switch 10", "smoother with ours"].value == 0
