@@ -64,11 +64,11 @@ def test_a_film_lasts_as_long_as_the_rollout(tmp_path, monkeypatch):
 
 def test_pictures_show_time_and_error(monkeypatch, tmp_path):
     """Captions are drawn, and say how far the robot is from its reference."""
-    told = []
+    captions = []
     plain = film.captioned
 
     def captioned(picture: np.ndarray, title: str, text: str) -> np.ndarray:
-        told.append((title, text))
+        captions.append((title, text))
         drawn = plain(picture, title, text)
         assert (drawn != picture).any()
         return drawn
@@ -76,7 +76,7 @@ def test_pictures_show_time_and_error(monkeypatch, tmp_path):
     monkeypatch.setattr(film, "SIZE", (160, 112))
     monkeypatch.setattr(film, "captioned", captioned)
     write_film(_record(8, broken_from=6), tmp_path / "stand")
-    assert told == [
+    assert captions == [
         ("stand  0.00 s", "blue: reference   link error 0 mm   drift 100 mm"),
         ("stand  0.06 s", "blue: reference   link error 0 mm   drift 100 mm"),
         ("stand  0.12 s", "blue: reference   link error -   drift -"),

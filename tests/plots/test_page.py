@@ -79,8 +79,8 @@ def test_a_page_is_whole(tmp_path):
     assert text.startswith("<!doctype html>") and 'name="viewport"' in text
     assert "-0.5412<small>paper 0.90</small>" in text
     assert "Effect &amp; amplitude" in text and "Dose &lt;curve&gt;" in text
-    for told in ("A note.", "1234abcd", "a CPU", "seed 0", "@media print"):
-        assert told in text
+    for words in ("A note.", "1234abcd", "a CPU", "seed 0", "@media print"):
+        assert words in text
     assert read.linked == {"dose"} <= read.named
     assert read.headings[0] == 1 and max(np.diff(read.headings)) <= 1
     assert all(url.startswith("data:") for url in read.loaded)
@@ -95,8 +95,8 @@ def test_maps_and_trails_come_into_the_page(tmp_path):
     path = found.save(tmp_path)
     assert Findings.load(path) == found
     text, _ = _read(build([tmp_path], tmp_path / "out"))
-    for told in (">base<", ">+ turn<", "What to see."):
-        assert told in text
+    for words in (">base<", ">+ turn<", "What to see."):
+        assert words in text
     values = json.loads(path.read_text())
     for series in values["charts"][0]["series"]:
         del series["role"]
@@ -137,9 +137,11 @@ def test_what_cannot_be_read_is_told(tmp_path):
 
 def test_no_findings_at_all(tmp_path):
     """The folder, and what makes findings."""
-    with pytest.raises(ValueError, match="evaluate composition NAME --out DIR") as told:
+    with pytest.raises(
+        ValueError, match="evaluate composition NAME --out DIR"
+    ) as error:
         build([tmp_path / "nowhere"], tmp_path)
-    assert "nowhere" in str(told.value)
+    assert "nowhere" in str(error.value)
 
 
 def _record(folder: Path, name: str, rows: int, broken_from: int | None = None) -> None:
@@ -151,7 +153,7 @@ def _record(folder: Path, name: str, rows: int, broken_from: int | None = None) 
 
 @pytest.mark.usefixtures("coarse_pictures")
 def test_films_are_in_the_page_or_missed(tmp_path, monkeypatch):
-    """1 s of run is 10 pictures of 100 ms; a broken robot stays; gaps are told."""
+    """1 s of run is 10 pictures of 100 ms; a broken robot stays; gaps are reported."""
     monkeypatch.setattr(page, "FILM_SIZE", (48, 40))
     _record(tmp_path, "base.npz", 51)
     _record(tmp_path, "run.npz", 51, broken_from=30)
@@ -179,7 +181,7 @@ def test_films_are_in_the_page_or_missed(tmp_path, monkeypatch):
 
 
 def test_long_runs_are_played_faster(tmp_path, monkeypatch):
-    """12 s in 6: as many pictures as 6 s have, and twice the speed is told."""
+    """12 s in 6: as many pictures as 6 s have, and the caption says twice the speed."""
     blank = np.zeros((8, 8, 3), np.uint8)
     monkeypatch.setattr(
         film, "shots", lambda rows, frames, *_, **__: [blank] * len(frames)

@@ -1,4 +1,4 @@
-"""Runs of robots that were told what to do: numbers, pictures, films."""
+"""Runs of robots that follow typed text: numbers, pictures, films."""
 
 import json
 import math
@@ -80,8 +80,8 @@ def test_what_comes_after_a_fall_is_no_way(spoken):
     """Nor is there anything that is no number, where the simulation breaks."""
     spoken.rollout.robot[30:] = torch.nan
     fallen = replace(spoken, fell_at_s=30 / 50)
-    told = runs.spoken_json(fallen)
-    assert "NaN" not in told and json.loads(told)["fell_at_s"] == 0.6
+    text = runs.spoken_json(fallen)
+    assert "NaN" not in text and json.loads(text)["fell_at_s"] == 0.6
     travel_m, turn_deg = runs.moved(fallen)
     assert travel_m == pytest.approx(29 / 60) and turn_deg == pytest.approx(43.5)
 
@@ -105,8 +105,8 @@ def test_a_film_tells_what_is_told_now(spoken, monkeypatch):
     monkeypatch.setattr(film, "SIZE", (64, 48))
     captions = []
 
-    def captioned(picture: np.ndarray, title: str, told: str) -> np.ndarray:
-        captions.append((title, told))
+    def captioned(picture: np.ndarray, title: str, caption: str) -> np.ndarray:
+        captions.append((title, caption))
         return picture
 
     monkeypatch.setattr(film, "captioned", captioned)
