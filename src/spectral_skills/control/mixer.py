@@ -20,8 +20,8 @@ from spectral_skills.control.streams import (
     BaseStream,
     HeldStream,
     LivePlanner,
+    LiveStream,
     PlannedStream,
-    SkillStream,
     StreamStep,
 )
 from spectral_skills.robot import g1
@@ -194,8 +194,8 @@ class Mixer:
         self.loop = True
         """Whether a base starts again at its end, and the queue at its own."""
         self._knobs: tuple[tuple[str, float], ...] = ()
-        self._deck: SkillStream = BaseStream(bundle.base(REST))
-        self._other: SkillStream | None = None
+        self._deck: LiveStream = BaseStream(bundle.base(REST))
+        self._other: LiveStream | None = None
         self._fade = (0, 1)
         """Step and number of steps of the running cross-fade."""
         self._cue: Cue | None = None
@@ -203,7 +203,7 @@ class Mixer:
         """Number of steps until the queue goes on."""
 
     @property
-    def stream(self) -> SkillStream:
+    def stream(self) -> LiveStream:
         """The stream that is heard, or will be when a cross-fade is over."""
         return self._other or self._deck
 
@@ -333,7 +333,7 @@ class Mixer:
         self._knobs = cue.knobs
         self._send()
 
-    def _stream(self, cue: Cue) -> SkillStream:
+    def _stream(self, cue: Cue) -> LiveStream:
         if not cue.planned:
             once = bool(self.queue) and cue.seconds is None
             return BaseStream(self.bundle.base(cue.name), self.loop and not once)

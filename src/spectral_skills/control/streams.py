@@ -92,7 +92,7 @@ class StreamStep(NamedTuple):
     """(36,) reference pose, where there is one."""
 
 
-class SkillStream(Protocol):
+class LiveStream(Protocol):
     """A skill at every step."""
 
     name: str
