@@ -100,13 +100,12 @@ def evaluate(
 
 def window_rows(windows: Episodes, kind_of: Sequence[str]) -> Rows:
     """All windows, the complete ones, and those of every kind of motion."""
-    upright = windows.upright_local_mm, windows.upright_global_mm
     complete = windows.select(windows.success)
     wanted = ("success_rate", "mpjpe_local_mm", "mpjpe_global_mm", "root_drift_mm")
     found = {
         WINDOWS: [
             *_stood(windows, "complete"),
-            *_spread(*upright),
+            *_spread(windows, "upright_"),
             *failures(windows),
             *_broken(windows),
         ],
@@ -125,27 +124,25 @@ def whole_rows(clips: Episodes, kind_of: Sequence[str]) -> Rows:
     downs = np.array([kind == GET_UP for kind in kind_of])
     free, survived = clips.sank_at == 0, float(clips.survived.mean())
     total = clips.frames - clips.broken
-    every = clips.whole_local_mm, clips.whole_global_mm
-    afloat = clips.afloat_local_mm, clips.afloat_global_mm
     found = {
         _ENDED: [
             _count("success", clips.success),
             Measure("survived_steps", survived, "", len(clips.names)),
             *failures(clips),
-            *_weighted(complete.local_mm, complete.global_mm, complete.frames),
+            *_weighted(complete, "", complete.frames),
             _count("get_ups", clips.success[downs]),
             *metrics.steadiness(complete),
         ],
         _ALL: [
             _count("fall_free_relative", free),
             _count("fall_free_relative_without_get_ups", free[~downs]),
-            *_spread(*every),
-            *_weighted(*every, total),
+            *_spread(clips, "whole_"),
+            *_weighted(clips, "whole_", total),
             *_broken(clips),
         ],
-        _FREE: _weighted(*every, np.where(free, total, 0)),
-        _DOWN: _weighted(*every, np.where(downs, total, 0)),
-        _BEFORE: _weighted(*afloat, clips.afloat),
+        _FREE: _weighted(clips, "whole_", np.where(free, total, 0)),
+        _DOWN: _weighted(clips, "whole_", np.where(downs, total, 0)),
+        _BEFORE: _weighted(clips, "afloat_", clips.afloat),
     }
     for kind, some in by_kind(clips, kind_of).items():
         progress = Measure("progress", float(some.progress.mean()), "", len(some.names))
@@ -158,14 +155,14 @@ def first_rows(clips: Episodes) -> Rows:
     """The first 15 s of all clips."""
     complete = clips.select(clips.success)
     high, total = clips.low_at == 0, clips.frames - clips.broken
-    every = clips.whole_local_mm, clips.whole_global_mm
+    high_total = np.where(high, total, 0)
     return {
         _FIRST_ENDED: [
             _count("success", clips.success),
-            *_weighted(complete.local_mm, complete.global_mm, complete.frames),
+            *_weighted(complete, "", complete.frames),
         ],
-        _FIRST_ALL: _weighted(*every, total),
-        _HIGH: [_count("clips", high), *_weighted(*every, np.where(high, total, 0))],
+        _FIRST_ALL: _weighted(clips, "whole_", total),
+        _HIGH: [_count("clips", high), *_weighted(clips, "whole_", high_total)],
     }
 
 
@@ -188,28 +185,21 @@ def _stood(episodes: Episodes, success: str) -> list[Measure]:
     ]
 
 
-def _weighted(
-    local_mm: np.ndarray, global_mm: np.ndarray, frames: np.ndarray
-) -> list[Measure]:
+def _weighted(episodes: Episodes, kind: str, frames: np.ndarray) -> list[Measure]:
     """Mean errors over the frames of all n episodes that have any."""
-    some = frames > 0
-    if not some.any():
-        return []
-    return [
-        Measure(
-            f"mpjpe_{name}_mm",
-            float(np.average(values[some], weights=frames[some])),
-            "mm",
-            int(some.sum()),
-        )
-        for name, values in (("local", local_mm), ("global", global_mm))
-    ]
+    some, found = frames > 0, []
+    for name in ("local", "global") if some.any() else ():
+        values = getattr(episodes, f"{kind}{name}_mm")[some]
+        mean = float(np.average(values, weights=frames[some]))
+        found.append(Measure(f"mpjpe_{name}_mm", mean, "mm", len(values)))
+    return found
 
 
-def _spread(local_mm: np.ndarray, global_mm: np.ndarray) -> list[Measure]:
+def _spread(episodes: Episodes, kind: str) -> list[Measure]:
     """Mean and median errors over the n episodes that have one."""
     found = []
-    for name, values in (("local", local_mm), ("global", global_mm)):
+    for name in ("local", "global"):
+        values = getattr(episodes, f"{kind}{name}_mm")
         values = values[np.isfinite(values)]
         for by in (np.mean, np.median) if len(values) else ():
             label = f"mpjpe_{name}_{by.__name__}_mm"

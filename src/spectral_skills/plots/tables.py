@@ -154,7 +154,7 @@ def show(results: Sequence[Result]) -> None:
 def show_tracking(results: Sequence[Result]) -> None:
     """Print a line per kind of motion, and below it the other metrics of all clips."""
     table = Table.of(results)
-    columns = [column for column in table.columns if column[0] in _TRACKING]
+    columns = [c for metric in _TRACKING for c in table.columns if c[0] == metric]
     cells = [["", "n", *(_TRACKING[metric] for metric, _ in columns)]]
     for row in table.rows:
         n = max(result.n for result in row.cells.values())
