@@ -30,6 +30,7 @@ RANKS = {
     "runtime": 10,
     "desk": 11,
     "recipes": 12,
+    "cache": 0,
     "doctor": 13,
     "api": 14,
     "cli": 15,

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from spectral_skills import cache
 from spectral_skills.cli.robot import export as verb
 from spectral_skills.control import bundle as files
 from spectral_skills.control.bundle import Bundle
@@ -21,7 +22,7 @@ from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
 from spectral_skills.robot import g1
 from spectral_skills.runtime import export as module
-from spectral_skills.runtime import graphs, released
+from spectral_skills.runtime import graphs
 from spectral_skills.runtime.bases import RELEASED_FILE, CorpusBank
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import PRETRAINED, SkillModel
@@ -305,6 +306,6 @@ def test_models_that_do_not_match(tmp_path):
 
 def test_a_bundle_is_made_anew_when_its_code_changes():
     """Everything that exporting reaches counts, and nothing that it does not."""
-    names = {path.name for path in released.reachable("runtime/export.py")}
+    names = {path.name for path in cache.reachable("runtime/export.py")}
     assert {"graphs.py", "bases.py", "bundle.py", "g1.py", "encoder.py"} < names
     assert not {"page.py", "guard.py", "ppo.py"} & names

@@ -1,19 +1,17 @@
 """A corpus of generated motion, and the embedded one that is always there."""
 
-import fcntl
+import functools
 import math
-import os
-import sys
-import time
 from bisect import bisect
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import partial
 from importlib.metadata import version
 from itertools import accumulate, combinations
 from pathlib import Path
 
 import numpy as np
 
+from spectral_skills import cache as caches
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import FPS, HEADER
 from spectral_skills.motion.corpus_writer import CorpusWriter
@@ -23,9 +21,7 @@ from spectral_skills.workers import in_order, one_torch_thread
 
 SOURCE = "spectral-skills generator"
 LICENCE = "Apache-2.0"
-GENERATOR = 1
-"""Version of the generator. Raise it whenever its motions change: caches are named
-after it, and a test compares some clips with recorded numbers."""
+_SOURCE = "motion/synthetic/generate.py"
 _GOLDEN = 0.6180339887498949
 _HELD_POSES = frozenset(("raise", "spread", "reach", "reach_up"))
 
@@ -158,7 +154,7 @@ def _order(acts: list[Phrase], overlays: list[Phrase]) -> str:
     return f"{order}{comma} while {_joined(doing)}" if doing else order
 
 
-@cache
+@functools.cache
 def _body():
     from spectral_skills.motion.synthetic.body import Body
 
@@ -187,7 +183,8 @@ def synthesise(out: Path, config: SynthConfig, workers: int | None = None) -> No
     if config.seed < 0:
         raise ValueError(f"--seed {config.seed}: not negative")
     numbers = [str(number) for number in range(config.clips)]
-    writer = CorpusWriter(out, asdict(config) | {"generator": fingerprint()}, numbers)
+    origin = asdict(config) | {"generator": generator_hash()}
+    writer = CorpusWriter(out, origin, numbers)
     try:
         todo = [int(number) for number in numbers if number not in writer.done]
         made = in_order(partial(clip, seed=config.seed), todo, workers)
@@ -201,29 +198,16 @@ def synthesise(out: Path, config: SynthConfig, workers: int | None = None) -> No
         writer.close()
 
 
-def fingerprint() -> str:
-    """Name of what decides the motions: the generator and the robot's model."""
-    return f"{GENERATOR}-mjlab{version('mjlab')}"
+def generator_hash() -> str:
+    """Name everything that decides the motions: this code and the robot's model."""
+    return caches.code_hash(_SOURCE, about=f"mjlab {version('mjlab')}")
 
 
 def embedded_corpus() -> Path:
-    """Folder of the corpus that needs no download; made when first asked for.
-
-    It is kept in the folder that SPECTRAL_CACHE names, ~/.cache/spectral-skills by
-    default.
-    """
-    usual = Path.home() / ".cache" / "spectral-skills"
-    cache_folder = Path(os.environ.get("SPECTRAL_CACHE") or usual)
-    folder = cache_folder / f"embedded-{fingerprint()}"
-    if (folder / HEADER).exists():
-        return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".making").open("w") as lock:
-        message = f"making the embedded corpus in {folder}, once: about two minutes"
-        print(message, file=sys.stderr)
-        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever comes second waits
-        if not (folder / HEADER).exists():
-            start = time.perf_counter()
-            synthesise(folder, SynthConfig())
-            print(f"made in {time.perf_counter() - start:.0f} s", file=sys.stderr)
-    return folder
+    """Return the corpus that needs no download; it is made when first asked for."""
+    return caches.kept(
+        f"embedded-{generator_hash()}",
+        lambda folder: (folder / HEADER).exists(),
+        lambda folder: synthesise(folder, SynthConfig()),
+        "the embedded corpus (about two minutes)",
+    )
