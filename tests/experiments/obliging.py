@@ -49,7 +49,7 @@ def _vector(word: str) -> Tensor:
 
 
 class Obliging(Planner):
-    """Plans the skill of standing still, and keeps what it was told."""
+    """Plans the skill of standing still, and keeps the sentences that it read."""
 
     def __init__(self, motions: Sequence[Motion] = MOTIONS, broken_from: int = 10_000):
         head = HeadConfig(

@@ -19,7 +19,7 @@ def motions(stage: Stage) -> tuple[Motion, ...]:
 
 
 class Rehearsed(Obliging):
-    """Plans the skills of the motions that robots are told, from their first frames on.
+    """Plans the skills of the motions that robots should do, from their first frames.
 
     It is asked every so many steps; another sentence begins anew.
     """
@@ -31,13 +31,13 @@ class Rehearsed(Obliging):
         assert encoder is not None
         streams = [encode_clip(encoder, clip) for clip in clips]
         self.skills = ReplaySource(streams).skills
-        self.every, self.told, self.next = every, None, 0
+        self.every, self.text, self.next = every, None, 0
         self.words: list[list[str]] = []
-        """What each robot was told, plan by plan."""
+        """Sentence of each robot, plan by plan."""
 
     def plan(self, history, text, noise=None) -> Tensor:
-        if text is not self.told:
-            self.told, self.next = text, 0
+        if text is not self.text:
+            self.text, self.next = text, 0
         about = self.config.about.motions
         every = [(s, i) for i, m in enumerate(about) for s in m.sentences + m.held_out]
         near = pooled(Letters().encode([s for s, _ in every])) @ pooled(text).T

@@ -44,7 +44,7 @@ def _yaw(poses: Tensor) -> Tensor:
 
 
 def test_skills_of_joints_alone_do_not_move(sides):
-    """They go on with time, but tell nothing of where the robot is."""
+    """They change over time, but do not depend on where the robot is."""
     found = drift(_encoder(lambda poses: poses[:, 0, :29]), *sides, seed=0)
     assert found["way at 10 cm"] == found["way at 0.1 rad"] == found["way at both"] == 0
     assert found["R^2 of the offset"] < 0.02
@@ -75,7 +75,7 @@ def test_linear_skills_move_as_far_as_the_robot(sides):
     assert found["way at 0.1 rad"] == pytest.approx(0.1, abs=1e-4)
 
 
-def test_an_offset_that_is_told_is_read(sides):
+def test_an_offset_that_skills_contain_is_read(sides):
     """Two metres and a turn, mixed: all of it; two of three: two thirds."""
 
     def encode(poses: Tensor) -> Tensor:

@@ -47,13 +47,13 @@ def whole_and_first() -> tuple[Episodes, Episodes]:
     return metrics.episodes(record), metrics.episodes(record.first(31))
 
 
-def told(rows: lafan1.Rows) -> dict[str, dict[str, tuple[float, int]]]:
+def values(rows: lafan1.Rows) -> dict[str, dict[str, tuple[float, int]]]:
     return {row: {m.name: (m.value, m.n) for m in found} for row, found in rows.items()}
 
 
 def test_known_failures_of_whole_clips_give_known_counts():
     clips, _ = whole_and_first()
-    found = told(lafan1.whole_rows(clips, KINDS))
+    found = values(lafan1.whole_rows(clips, KINDS))
     ended = found["whole clips, terminating"]
     assert ended["success"] == (3, 6) and ended["get_ups"] == (1, 2)
     assert ended["failed_anchor_height"] == (1, 6)
@@ -100,7 +100,7 @@ def test_known_failures_of_whole_clips_give_known_counts():
 def test_known_failures_of_beginnings():
     """Clip 3 turns later; clip 4 is down with its reference, 5 was broken."""
     _, clips = whole_and_first()
-    found = told(lafan1.first_rows(clips))
+    found = values(lafan1.first_rows(clips))
     ended = found["first 15 s, terminating"]
     assert ended["success"] == (4, 6)
     assert ended["mpjpe_global_mm"] == (pytest.approx(10 / 4, rel=1e-3), 4)
@@ -115,7 +115,7 @@ def test_known_failures_of_beginnings():
 
 def test_windows_by_kind_and_in_all():
     windows, _ = whole_and_first()
-    found = told(lafan1.window_rows(windows, KINDS))
+    found = values(lafan1.window_rows(windows, KINDS))
     assert found["windows"]["complete"] == (3, 6)
     # A pelvis 0.3 m too low leaves the torso above 0.4 m.
     assert found["windows"]["fall_free"] == (5, 6)

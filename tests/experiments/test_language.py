@@ -67,7 +67,7 @@ def test_robots_begin_with_their_own_motion_then_any_comes(stage):
             fits = [
                 s for s, ok in zip(said[int(motion[robot])], same, strict=True) if ok
             ]
-            assert fits, "robots are told what they are asked for"
+            assert fits, "robots hear what they are asked for"
             heard.update(fits)
         assert len(heard) > 2, "in several words"
     assert set(asked[1].tolist()) == {0, 1}
@@ -76,11 +76,11 @@ def test_robots_begin_with_their_own_motion_then_any_comes(stage):
     assert all(torch.equal(a, b) for a, b in zip(asked, again, strict=True))
 
 
-def _told(findings) -> dict[tuple[str, str], float]:
+def _values(findings) -> dict[tuple[str, str], float]:
     return {(r.row, r.metric): r.value for r in findings.results}
 
 
-def test_learned_words_are_told_from_others(stage, quick):
+def test_learned_words_come_before_others(stage, quick):
     """First learned sentences, then only those that were not; then words change."""
     place = stage.of(stage.names, 1, 80)
     planner = Rehearsed(place, 30)
@@ -91,12 +91,12 @@ def test_learned_words_are_told_from_others(stage, quick):
     assert not any(set(plan) & known for plan in others)
     # Words that change are planned at once: at steps 0 and 30, then at 40 and 70.
     assert len(changing) == 4 and changing[0] == changing[1] != changing[2]
-    told = _told(found)
-    assert told["learned sentences", "success_rate"] == 1.0
-    assert told["other words", "points lost"] == 0.0
-    assert told["instructions that change", "falls"] == 0
-    assert told["instructions that change", "changes"] == 2
-    assert told["instructions that change", "done as told"] == 1.0
+    values = _values(found)
+    assert values["learned sentences", "success_rate"] == 1.0
+    assert values["other words", "points lost"] == 0.0
+    assert values["instructions that change", "falls"] == 0
+    assert values["instructions that change", "changes"] == 2
+    assert values["instructions that change", "done as told"] == 1.0
     goals = {r.metric: r.paper for r in found.results if r.paper}
     assert goals == {"points lost": "within 5", "falls": "0"}
     (bars,) = found.charts
@@ -112,16 +112,18 @@ def changes(place: Stage) -> list[Result]:
     return table.report.results
 
 
-def test_who_does_something_else_has_not_done_as_told(stage, quick):
-    """A planner that always lets robots stand: it does what half of them are told."""
+def test_who_does_something_else_has_not_done_as_values(stage, quick):
+    """A planner that always lets robots stand: half of them should."""
     place = stage.of(stage.names, 2, 80)
     results = changes(place)
     asked, _ = instructions(place, [m.sentences for m in motions(stage)])
-    told = {r.metric: r for r in results}
+    values = {r.metric: r for r in results}
     stand = torch.stack(asked) == 0
     # Robots that begin to walk do so for a moment, and are stopped.
-    assert told["done as told"].value == pytest.approx(float(stand.float().mean()), 0.3)
-    assert told["done as told"].value < 1 and told["done as told"].n == 8
+    assert values["done as told"].value == pytest.approx(
+        float(stand.float().mean()), 0.3
+    )
+    assert values["done as told"].value < 1 and values["done as told"].n == 8
 
 
 def test_robots_have_time_to_change_and_those_that_fell_are_not_asked(
@@ -143,8 +145,8 @@ def test_robots_have_time_to_change_and_those_that_fell_are_not_asked(
     done = SimpleNamespace(robot=rows)
     monkeypatch.setattr(place, "execute", lambda *_: done)
     results = changes(place)
-    told = {r.metric: (r.value, r.n) for r in results}
-    assert told == {"changes": (4, 4), "falls": (1, 4), "done as told": (1.0, 7)}
+    values = {r.metric: (r.value, r.n) for r in results}
+    assert values == {"changes": (4, 4), "falls": (1, 4), "done as told": (1.0, 7)}
 
 
 def test_a_run_without_a_change_is_refused(stage):

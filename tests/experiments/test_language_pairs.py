@@ -162,14 +162,14 @@ def test_pairs_are_run_beside_their_bases(bowing, monkeypatch):
     planner = Rehearsed(bowing, 30)
     models = replace(with_planner(planner), directions=directions())
     found = pairs(bowing, models)
-    told = {(r.row, r.metric): r.value for r in found.results}
+    values = {(r.row, r.metric): r.value for r in found.results}
     raised, reached = "bow: raise the right arm", f"bow: {SAID['reach']}"
-    assert {row for row, _ in told} == {"all pairs", raised, reached}
-    assert told[raised, "amplitude"] == 2 and told[reached, "amplitude"] == 0
-    assert told[reached, "success"] == 0
-    assert abs(told[reached, "share of the least change"]) < 0.3
-    assert told["all pairs", "met"] == 50 * told[raised, "success"]
-    assert told["all pairs", "falls"] == 0
+    assert {row for row, _ in values} == {"all pairs", raised, reached}
+    assert values[raised, "amplitude"] == 2 and values[reached, "amplitude"] == 0
+    assert values[reached, "success"] == 0
+    assert abs(values[reached, "share of the least change"]) < 0.3
+    assert values["all pairs", "met"] == 50 * values[raised, "success"]
+    assert values["all pairs", "falls"] == 0
     assert all(
         set(plan) <= set(planner.config.about.sentences[:2]) for plan in planner.words
     )

@@ -46,7 +46,7 @@ def test_a_planner_that_knows_the_motions_scores_like_the_reference(stage, oracl
     assert np.abs(found.local_mm - oracle.local_mm).max() < 8
 
 
-def test_robots_do_what_they_are_told(stage, oracle):
+def test_robots_obey_their_own_sentences(stage, oracle):
     """Each the motion of its own sentence: sentences exchanged, far off."""
     text = stage.text([m.sentences for m in motions(stage)[::-1]])
     found = stage.planned(with_planner(Rehearsed(stage, EVERY)), text, EVERY)
@@ -63,8 +63,8 @@ def test_nonsense_is_not_followed_but_counted(stage):
     assert same(found, whole).tolist() == [False, True, True, True]
 
 
-def test_sentences_of_a_motion_are_told_in_turn(stage):
-    """Two robots for each motion; with one sentence both are told the same."""
+def test_robots_get_the_sentences_of_their_motion_in_turn(stage):
+    """Two robots for each motion; with one sentence both get the same."""
     letters = Letters()
     text = stage.text([("a", "b b", "c"), ("d",)])
     expected = letters.encode(["a", "b b", "d", "d"])

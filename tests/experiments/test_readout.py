@@ -62,7 +62,7 @@ def test_linear_maps_of_a_pose_are_read_whole(sides):
     assert found["joints future"] < 0.999
 
 
-def test_the_future_is_read_from_what_tells_it(sides):
+def test_the_future_is_read_from_skills_that_contain_it(sides):
     """A skill that holds the last frame's root has most of the way there."""
 
     def encode(poses: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ def test_the_future_is_read_from_what_tells_it(sides):
     assert found["root future"] > found["joints future"]
 
 
-def test_noise_tells_nothing(sides):
+def test_nothing_is_read_from_noise(sides):
     """Skills that do not depend on the pose: zero, but for chance."""
     found = readout(_encoder(lambda poses: torch.randn(len(poses), 8)), *sides)
     # Held-out clips have other means, which costs more than nothing.
@@ -137,7 +137,7 @@ def test_what_hardly_moves_does_not_count():
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-3])
-def test_no_share_is_told_of_what_does_not_move(scale):
+def test_what_does_not_move_has_no_share(scale):
     """Whether nothing moves at all, or nothing that is scored on."""
     torch.manual_seed(0)
     x, still = torch.randn(300, 3), 2 + scale * torch.randn(300, 3)

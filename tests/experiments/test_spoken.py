@@ -30,8 +30,8 @@ def models(planner: Obliging) -> Models:
     return replace(actor(), planner=planner, directions=directions())
 
 
-def spans(told: tuple[SpokenStep, ...]) -> list[tuple[int, int]]:
-    return [(one.begin, one.end) for one in told]
+def spans(found: tuple[SpokenStep, ...]) -> list[tuple[int, int]]:
+    return [(one.begin, one.end) for one in found]
 
 
 def test_steps_follow_each_other_for_as_long_as_their_motions_take():
@@ -83,23 +83,23 @@ def test_standing_is_what_is_nearest_to_it():
 
 
 def test_what_nobody_could_mean_is_refused():
-    for text, seconds, told in (
+    for text, seconds, message in (
         ("  ", None, "there is no text"),
         ("walk " * 300, None, "at most 1000 are read"),
         ("walk forward", 0.0, "must be above 0"),
         ("walk forward", float("nan"), "must be above 0"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             run(text, seconds=seconds)
 
 
-def test_sentences_are_told_at_their_first_steps():
+def test_sentences_are_read_at_their_first_steps():
     """Plans are made every 20 steps and at once for a new sentence."""
     planner = Obliging()
     text = "walk forward for 1 s, then fix my bicycle for 0.6 s, then turn left for 1 s"
     found = run(text, planner, every=20)
-    told = ["walk forward"] * 3 + ["stand still"] * 2 + ["turn left"] * 3
-    assert planner.heard == told and found.plans == len(told)
+    expected = ["walk forward"] * 3 + ["stand still"] * 2 + ["turn left"] * 3
+    assert planner.heard == expected and found.plans == len(expected)
     assert found.rollout.steps == 130 and found.rollout.names == (text,)
     assert found.fell_at_s is None and found.refused == 0 and found.plan_ms > 0
 
@@ -146,19 +146,19 @@ def test_another_language_model_is_refused():
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """`told(words)`: the exit code of `spectral say` with these words."""
+def say(monkeypatch):
+    """`say(words)`: the exit code of `spectral say` with these words."""
     monkeypatch.setattr(Models, "at", lambda _: models(Obliging()))
     monkeypatch.setattr(language, "text_encoder", Letters)
 
-    def tell(*words: str) -> int:
+    def exit_code(*words: str) -> int:
         return tyro.cli(speech.say, args=words)
 
-    return tell
+    return exit_code
 
 
-def test_say_tells_what_was_understood(told, capsys):
-    code = told("walk forward for 1 s, then fix my bicycle for 1 s")
+def test_say_prints_what_was_understood(say, capsys):
+    code = say("walk forward for 1 s, then fix my bicycle for 1 s")
     lines = capsys.readouterr().out.splitlines()
     assert code == 0
     assert [line[:12].strip() for line in lines] == [
@@ -169,9 +169,9 @@ def test_say_tells_what_was_understood(told, capsys):
     assert "--out" in lines[-1]
 
 
-def test_say_nothing_that_is_understood(told, capsys):
+def test_say_nothing_that_is_understood(say, capsys):
     """The exit code is 2, and JSON is all that is printed."""
-    assert told("fix my bicycle", "--seconds", "0.5", "--json") == 2
+    assert say("fix my bicycle", "--seconds", "0.5", "--json") == 2
     found = json.loads(capsys.readouterr().out)
     (step,) = found["steps"]
     assert step["understood"] is False and step["to_s"] == 0.5
@@ -179,10 +179,10 @@ def test_say_nothing_that_is_understood(told, capsys):
 
 
 @pytest.mark.usefixtures("coarse_pictures")
-def test_say_writes_what_can_be_replayed(told, tmp_path, capsys, monkeypatch):
+def test_say_writes_what_can_be_replayed(say, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(runs, "SPOKEN_PANELS", 1)
     out = tmp_path / "run"
-    assert told("walk forward for 0.5 s", "--out", str(out), "--no-film") == 0
+    assert say("walk forward for 0.5 s", "--out", str(out), "--no-film") == 0
     assert sorted(path.name for path in out.iterdir()) == [
         *("run.npz", "run.png", "skills.npz")
     ]
@@ -192,4 +192,4 @@ def test_say_writes_what_can_be_replayed(told, tmp_path, capsys, monkeypatch):
     stream = load_stream(out / "skills.npz", encoder.fingerprint())
     assert stream.skills.shape == (25, 64) and stream.fps == 50
     with pytest.raises(ValueError, match="name a folder"):
-        told("walk forward", "--out", str(out / "run.png"))
+        say("walk forward", "--out", str(out / "run.png"))

@@ -67,14 +67,14 @@ def test_robots_on_their_references_score_everything(corpus, models):
         assert every[name].value == pytest.approx(0, abs=1e-3)
         assert every[name].unit == "mm" and every[name].table == "tracking"
     assert all(r.run == corpus.hash[:8] for r in found.results)
-    # Sorted by length when run, in the corpus's order when told.
+    # Sorted by length when run, in the corpus's order in the results.
     assert [o.name for o in found.outcomes] == list(NAMES)
     assert [o.frames for o in found.outcomes] == list(LENGTHS)
     jumps = {r.metric: r.n for r in found.results if r.row == "jump"}
     assert jumps["success_rate"] == 2
 
 
-def test_a_failure_is_told_for_its_clip_with_frame_and_cause(corpus, models):
+def test_a_failure_has_its_clip_frame_and_cause(corpus, models):
     def physics(count: int) -> Any:
         return Followers(count, corpus, drop="walk_c")
 
@@ -113,8 +113,8 @@ class Wobblers(Followers):
 
     def step(self) -> None:
         # Only a robot that was just put there is exactly on a row.
-        apart = (self.qpos[:, None] - self.rows).abs().amax(dim=-1)
-        least, row = apart.min(dim=1)
+        offset = (self.qpos[:, None] - self.rows).abs().amax(dim=-1)
+        least, row = offset.min(dim=1)
         self.at = self.following[torch.where(least == 0, row, self.at)]
         self.qpos.copy_(self.robot(self.at))
 
@@ -134,28 +134,30 @@ def slowly(corpus, robots: Wobblers) -> dict[str, dict]:
     found, row = {}, 0
     for clip, name in enumerate(corpus.names):
         frames = len(corpus.qpos(clip))
-        told = {"local": [], "global": [], "root": [], "cause": "", "failed_at": 0}
+        scores = {"local": [], "global": [], "root": [], "cause": "", "failed_at": 0}
         low = longest = 0
         for frame in range(1, frames):
             body, turned = links(robots.robot(row + frame).numpy())
             wanted, upright = links(corpus.qpos(clip)[frame])
-            apart = body - wanted
-            low = low + 1 if apart[0, 2] < -0.25 else 0
+            offset = body - wanted
+            low = low + 1 if offset[0, 2] < -0.25 else 0
             longest = max(longest, low)
             cosine = (np.trace(turned @ upright.T) - 1) / 2
             rules = {
-                "anchor_height": abs(apart[0, 2]) > 0.25,
+                "anchor_height": abs(offset[0, 2]) > 0.25,
                 "anchor_orientation": np.arccos(np.clip(cosine, -1, 1)) > 1,
-                "end_effector_height": (abs(apart[feet_and_hands, 2]) > 0.25).any(),
+                "end_effector_height": (abs(offset[feet_and_hands, 2]) > 0.25).any(),
             }
-            if not told["cause"] and any(rules.values()):
-                told["cause"] = next(rule for rule, broken in rules.items() if broken)
-                told["failed_at"] = frame
-            if not told["cause"]:
-                told["global"].append(np.linalg.norm(apart, axis=1).mean())
-                told["local"].append(np.linalg.norm(apart - apart[0], axis=1).mean())
-                told["root"].append(np.linalg.norm(apart[0]))
-        found[name] = told | {"fell": longest >= 25}
+            if not scores["cause"] and any(rules.values()):
+                scores["cause"] = next(rule for rule, broken in rules.items() if broken)
+                scores["failed_at"] = frame
+            if not scores["cause"]:
+                scores["global"].append(np.linalg.norm(offset, axis=1).mean())
+                scores["local"].append(
+                    np.linalg.norm(offset - offset[0], axis=1).mean()
+                )
+                scores["root"].append(np.linalg.norm(offset[0]))
+        found[name] = scores | {"fell": longest >= 25}
         row += frames
     return found
 
@@ -174,14 +176,17 @@ def test_every_number_is_that_of_a_slow_loop(corpus, models):
     assert causes == ["", "anchor_height", "", "anchor_orientation", "anchor_height"]
     assert [t["fell"] for t in truth.values()] == [False, False, False, False, True]
     for outcome in found.outcomes:
-        told = truth[outcome.name]
-        assert (outcome.cause, outcome.failed_at) == (told["cause"], told["failed_at"])
+        scores = truth[outcome.name]
+        assert (outcome.cause, outcome.failed_at) == (
+            scores["cause"],
+            scores["failed_at"],
+        )
         for name, value in (
             ("local", outcome.mpjpe_local_mm),
             ("global", outcome.mpjpe_global_mm),
             ("root", outcome.root_drift_mm),
         ):
-            assert value == pytest.approx(1000 * np.mean(told[name]), rel=1e-4)
+            assert value == pytest.approx(1000 * np.mean(scores[name]), rel=1e-4)
     members = {
         "all": NAMES,
         "walk": ("walk_a", "walk_c"),
@@ -189,11 +194,11 @@ def test_every_number_is_that_of_a_slow_loop(corpus, models):
         "boxing": ("box_punch_d",),
     }
     for row, names in members.items():
-        told = {r.metric: r.value for r in found.results if r.row == row}
+        scores = {r.metric: r.value for r in found.results if r.row == row}
         good = [truth[name] for name in names if not truth[name]["cause"]]
-        assert told["success_rate"] == len(good) / len(names)
+        assert scores["success_rate"] == len(good) / len(names)
         stood = np.mean([not truth[name]["fell"] for name in names])
-        assert told["fall_free_relative_share"] == stood
+        assert scores["fall_free_relative_share"] == stood
         for key, metric in (
             ("local", "mpjpe_local_mm"),
             ("global", "mpjpe_global_mm"),
@@ -201,10 +206,10 @@ def test_every_number_is_that_of_a_slow_loop(corpus, models):
         ):
             # Over frames, not over clips.
             every = [value for clip in good for value in clip[key]]
-            assert (metric in told) == bool(every)
+            assert (metric in scores) == bool(every)
             if every:
                 expected = 1000 * np.mean(every)
-                assert told[metric] == pytest.approx(expected, rel=1e-4)
+                assert scores[metric] == pytest.approx(expected, rel=1e-4)
 
 
 def test_windows_begin_at_their_frames(corpus, models):
