@@ -323,7 +323,11 @@ def evaluate(
 
     where = best_device(device)
     if table == "readout":
-        return _readout(device=where, **options)
+        from spectral_skills.experiments.skills import tables
+
+        folders = options.pop("corpora", ["embedded"])
+        corpora = [open_corpus(folder) for folder in folders]
+        return tables(corpora=corpora, device=where, **options)
     models = models or load(device=where)
     if table == "tracking":
         return _tracking(models, open_corpus(corpus), where, **options)
@@ -373,19 +377,6 @@ def _planning(
     stage = planning.Stage(clips, words, device, episodes, steps, seed)
     room = language if table in ("language", "pairs") else planning
     return getattr(room, table)(stage, models, **options)
-
-
-def _readout(
-    skill: Sequence[Folder],
-    device: str,
-    corpora: Sequence[Folder] = ("embedded",),
-    held_out: float = 4,
-    seed: int = 0,
-):
-    from spectral_skills.experiments.skills import tables
-
-    opened = [open_corpus(folder) for folder in corpora]
-    return tables([Path(one) for one in skill], opened, held_out, seed, device)
 
 
 def bundle() -> Path:

@@ -108,10 +108,10 @@ def evaluate_composition(
     release: Path | None = None,
     fsq: tuple[Path, Path] | None = None,
 ) -> None:
-    """Steer a frozen controller and measure what comes of it: the paper's experiments.
+    """Steer a frozen controller and measure the effects: the paper's experiments.
 
     Runs are kept in OUT/records: what is there is not run again, so an interrupted
-    experiment goes on. `spectral report OUT --out PAGE` makes a page of all findings.
+    experiment continues. `spectral report OUT --out PAGE` makes a page of all findings.
 
     Args:
         experiment: Which of the experiments.
@@ -196,10 +196,10 @@ def evaluate_planning(
     out: Path,
     record: Path | None = None,
 ) -> None:
-    """Measure what comes of plans: the paper's two tables, and words that change.
+    """Measure planners: the paper's two tables, other words and words that change.
 
     `interfaces` compares planned skills with planned poses, `fsq` does so for an FSQ
-    tracker, `language` tells words that were not learned and words that change, `pairs`
+    tracker, `language` tries words that were not learned and words that change, `pairs`
     adds what a second sentence asks for to what the first one plans.
 
     Args:
@@ -207,9 +207,9 @@ def evaluate_planning(
         poses: Planner of poses for the same controller (`spectral plan --output pose`).
         explicit: Of interfaces: a controller of poses and its planner.
         corpus: Folder of the corpus whose motions were learned.
-        episodes: For each motion.
-        steps: Of an episode, if the robot does not fall.
-        seed: Of noise in sensors and plans.
+        episodes: Number of episodes of each motion.
+        steps: Length of an episode, if the robot does not fall.
+        seed: Seed of the noise in sensors and plans.
         device: cpu or cuda; cuda where there is one.
         out: Folder for findings (.json).
         record: File of results to update (docs/results.jsonl); the page beside it

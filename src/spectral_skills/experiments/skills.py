@@ -205,18 +205,19 @@ def drift(
 
 
 def tables(
-    folders: Sequence[Path],
+    skill: Sequence[Path | str],
     corpora: Sequence[Corpus],
-    held_out: float,
-    seed: int,
-    device: str,
+    held_out: float = 4,
+    seed: int = 0,
+    device: str = "cpu",
     count: int = _WINDOWS,
 ) -> tuple[list[Result], list[Result]]:
-    """The tables of readout and drift, with a row for every skill model.
+    """The tables of readout and drift, with a row for every folder of a skill model.
 
     Cells that held-out clips cannot fill, such as the travel of clips that stand still,
     are omitted.
     """
+    folders = [Path(folder) for folder in skill]
     if not folders:
         raise ValueError("no skill model to evaluate")
     for folder in folders:
