@@ -126,4 +126,4 @@ def test_the_figure_is_written(make_corpus, tmp_path):
     coverage.draw_coverage(corpus, tmp_path / "c.png")
     with Image.open(tmp_path / "c.png") as image:
         image.load()
-        assert image.width == 1600 and image.height > 1400
+        assert image.width == 1600 and image.height > 1600

@@ -12,7 +12,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Polygon, Rectangle
 from matplotlib.ticker import MaxNLocator, MultipleLocator, NullLocator
 
 from spectral_skills import rotation
@@ -40,6 +40,9 @@ _STILL = 0.15
 _DATA = tomllib.loads(Path(__file__).with_name("corpus.toml").read_text())
 _MANY = LinearSegmentedColormap.from_list("many", ["#e6f1f7", "#5aa3cc", "#00466e"])
 _PATHS_EACH = 14
+_SHOWN_M = 2.3
+"""Length of a path along which footprints are drawn."""
+_FOOT = np.array([(0.13, 0.03), (0.13, -0.03), (-0.06, -0.025), (-0.06, 0.025)])
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,10 @@ class Measures:
     """Steps per second, one value for every two steps in a row."""
     clearance: np.ndarray
     """Greatest height of the sole's lowest point, m, one value per swing."""
+    feet: np.ndarray
+    """(T, 2, 3) x, y and yaw of the feet, m and rad."""
+    standing: np.ndarray
+    """(T, 2) whether each foot is on the floor."""
 
 
 def measures(qpos: np.ndarray, fps: float = FPS) -> Measures:
@@ -79,6 +86,7 @@ def measures(qpos: np.ndarray, fps: float = FPS) -> Measures:
     landings = np.sort([end for _, (_, end) in swings])
     pairs = (landings[2:] - landings[:-2]) / fps
     window = round(_STRIDE_S * fps)
+    foot_yaw = rotation.yaw(turn[:, :2]).numpy()[..., None]
     return Measures(
         forward=average(velocity[:, 0] * cosine + velocity[:, 1] * sine, window),
         sideways=average(velocity[:, 1] * cosine - velocity[:, 0] * sine, window),
@@ -88,6 +96,8 @@ def measures(qpos: np.ndarray, fps: float = FPS) -> Measures:
         hand_height=place[:, 2:4, 2] - place[:, 4:6, 2],
         cadence=2.0 / pairs[(pairs > 0) & (pairs < 2 * _STEP_S)],
         clearance=np.array([heights[a:b, foot].max() for foot, (a, b) in swings]),
+        feet=np.concatenate((place[:, :2, :2], foot_yaw), axis=-1),
+        standing=heights < _LIFTED_M,
     )
 
 
@@ -107,10 +117,13 @@ def _swings(heights: np.ndarray, fps: float) -> list[tuple[int, int]]:
 
 def seen_from_start(places: np.ndarray, qpos: np.ndarray) -> np.ndarray:
     """Places (..., 2) as the robot sees them in its first frame: ahead, left, m."""
-    first = torch.from_numpy(np.array(qpos[0, 3:7], dtype=float))
-    yaw = float(rotation.yaw(first))
+    yaw = _first_yaw(qpos)
     cosine, sine = np.cos(yaw), np.sin(yaw)
     return (places - qpos[0, :2]) @ np.array([[cosine, -sine], [sine, cosine]])
+
+
+def _first_yaw(qpos: np.ndarray) -> float:
+    return float(rotation.yaw(torch.from_numpy(np.array(qpos[0, 3:7], dtype=float))))
 
 
 def clips_with(names: list[str]) -> Counter[frozenset[str]]:
@@ -129,15 +142,16 @@ def draw_coverage(corpus: Corpus, path: str | Path) -> None:
     found = list(in_order(measures, clips, None))
     subtitle = f"{len(corpus):,} clips, {corpus.hours:.2f} h. Every number is measured "
     subtitle += "from the motions; only the table of pairs goes by their names."
-    figure = style.sheet(1560, "What the corpus covers", subtitle)
+    figure = style.sheet(2060, "What the corpus covers", subtitle)
     _histograms(figure, found)
     _pair_table(figure, corpus)
     _paths(figure, corpus)
+    _footprints(figure, corpus, found)
     style.save(figure, path)
 
 
 def _histograms(figure: Figure, found: list[Measures]) -> None:
-    room = {"left": 0.045, "right": 0.97, "top": 0.908, "bottom": 0.624}
+    room = {"left": 0.045, "right": 0.97, "top": 0.93, "bottom": 0.715}
     grid = figure.add_gridspec(2, 4, hspace=0.5, wspace=0.18, **room)
     for number, (name, look) in enumerate(_DATA["histograms"].items()):
         title, factor, low, high = look
@@ -181,7 +195,7 @@ def _bars(axes: Axes, values, edges: np.ndarray, colour: str, label: str = "") -
 def _pair_table(figure: Figure, corpus: Corpus) -> None:
     """Draw a triangle of counts: how many clips have both factors."""
     counts = clips_with(corpus.names)
-    axes = figure.add_axes((0.085, 0.083, 0.5, 0.475))
+    axes = figure.add_axes((0.085, 0.305, 0.5, 0.36))
     style.quiet(axes, "Which factors occur together: clips that have both", 13)
     axes.grid(False)
     most = max((counts[pair] for pair in PAIRS), default=1)
@@ -224,7 +238,7 @@ def _cell(axes: Axes, x: float, y: float, count: int, mark: str, most: int) -> N
 
 
 def _paths(figure: Figure, corpus: Corpus) -> None:
-    axes = figure.add_axes((0.655, 0.083, 0.315, 0.475))
+    axes = figure.add_axes((0.655, 0.305, 0.315, 0.36))
     style.quiet(axes, "Paths of the pelvis, seen from above (m)", 13)
     axes.grid(axis="x", color=RULE, linewidth=0.8)
     colours = dict(zip(TRAVELS, style.COLOURS, strict=True))
@@ -247,6 +261,44 @@ def _paths(figure: Figure, corpus: Corpus) -> None:
     axes.set_aspect("equal", adjustable="datalim")
     axes.legend(loc="upper left", **style.LEGEND)
     axes.set_xlabel("all start at the dot, facing up", color=MUTED, size=10)
+
+
+def _footprints(figure: Figure, corpus: Corpus, found: list[Measures]) -> None:
+    """Draw feet on the floor of one clip for each travel, all at one scale."""
+    room = {"left": 0.03, "right": 0.97, "top": 0.218, "bottom": 0.015, "wspace": 0.06}
+    grid = figure.add_gridspec(1, len(TRAVELS), **room)
+    title = "Footprints of one clip each, left and right; the line is the pelvis"
+    figure.text(0.03, 0.245, title, size=13, weight="bold", color=INK, va="center")
+    for number, travel in enumerate(TRAVELS):
+        axes = figure.add_subplot(grid[0, number])
+        axes.set_title(travel, loc="left", size=11.5, color=INK)
+        axes.set(aspect="equal", xticks=[], yticks=[])
+        axes.spines[:].set_color(RULE)
+        alone = [i for i, n in enumerate(corpus.names) if factors_of(n) == {travel}]
+        if alone:
+            _footprint(axes, np.array(corpus.qpos(alone[0]), float), found[alone[0]])
+
+
+def _footprint(axes: Axes, qpos: np.ndarray, found: Measures) -> None:
+    path = _upwards(seen_from_start(qpos[:, :2], qpos))
+    # The part that fits: until the path has left the panel.
+    far = np.abs(path - path[0]).max(axis=1) > _SHOWN_M
+    end = int(far.argmax()) if far.any() else len(path)
+    axes.plot(*path[:end].T, color=MUTED, linewidth=1.3, zorder=3)
+    for foot, colour in ((0, LEFT), (1, RIGHT)):
+        change = np.diff(np.concatenate(([0], found.standing[:end, foot], [0])))
+        first, last = np.flatnonzero(change > 0), np.flatnonzero(change < 0)
+        for frame in (first + last) // 2:
+            x, y, yaw = found.feet[frame, foot]
+            yaw -= _first_yaw(qpos)
+            turn = np.array([[np.cos(yaw), np.sin(yaw)], [-np.sin(yaw), np.cos(yaw)]])
+            outline = seen_from_start(np.array([x, y]), qpos) + _FOOT @ turn
+            look = {"facecolor": colour, "alpha": 0.55, "linewidth": 0}
+            axes.add_patch(Polygon(_upwards(outline), **look))
+    middle = 0.5 * (path[:end].min(axis=0) + path[:end].max(axis=0))
+    half = 0.5 * _SHOWN_M + 0.3
+    axes.set_xlim(middle[0] - 0.62 * half, middle[0] + 0.62 * half)
+    axes.set_ylim(middle[1] - half, middle[1] + half)
 
 
 def _upwards(places: np.ndarray) -> np.ndarray:

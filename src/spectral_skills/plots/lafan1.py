@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -31,6 +32,7 @@ _ENDS: dict[str, tuple[str, str]] = {
 }
 """Label and colour of how an episode ended: by nothing, by a rule of the paper's."""
 _HEADS = ["", "ours", "paper, 6.0 B", "paper, 27.0 B", "BFM-Zero", "n"]
+_SHARES = ("complete", "success", "fall_free_relative", "fall_free")
 _PROTOCOL = (
     f"Windows: {STARTS} of 10 s per clip, from frames drawn uniformly with seed "
     f"{SEED}, for the clip numbered i with `numpy.random.default_rng(({SEED}, i))`; "
@@ -70,7 +72,7 @@ def write(
         parts += [f"## {row.capitalize()}\n", markdown([_HEADS, *lines]), ""]
     parts += ["## By kind of motion\n", markdown(causes(results)), ""]
     for name, figure, title in (
-        ("kinds", kinds_picture(outcomes), "Outcomes by kind of motion"),
+        ("kinds", kinds_picture(results, outcomes), "Outcomes by kind of motion"),
         ("clips", clips_picture(outcomes), "Where along the clips robots fail"),
     ):
         path = out.with_name(f"{out.stem}_{name}.png")
@@ -142,8 +144,8 @@ def _sheet(height_px: int, title: str, subtitle: str, outcomes) -> Figure:
     return figure
 
 
-def kinds_picture(outcomes: Sequence[ClipOutcome]) -> Figure:
-    """How the episodes of every kind of motion ended."""
+def kinds_picture(results: Sequence[Result], outcomes: Sequence[ClipOutcome]) -> Figure:
+    """Our shares beside the paper's, and how episodes of every kind ended."""
     settings = {s: [o for o in outcomes if o.setting == s] for s in (WINDOWS, WHOLE)}
     settings = {setting: own for setting, own in settings.items() if own}
     counts = [
@@ -152,8 +154,9 @@ def kinds_picture(outcomes: Sequence[ClipOutcome]) -> Figure:
     ]
     figure = _sheet(560, "LAFAN1: how episodes end", "; ".join(counts), outcomes)
     room = {"left": 0.13, "right": 0.975, "top": 0.8, "bottom": 0.07, "wspace": 0.3}
-    grid = figure.add_gridspec(1, len(settings), **room)
-    for place, (setting, own) in enumerate(settings.items()):
+    grid = figure.add_gridspec(1, 1 + len(settings), **room)
+    _beside(style.quiet(figure.add_subplot(grid[0]), "beside the paper (%)"), results)
+    for place, (setting, own) in enumerate(settings.items(), start=1):
         axes = style.quiet(figure.add_subplot(grid[place]), f"{setting} (%)")
         kinds: dict[str, list[str]] = {}
         for outcome in own:
@@ -169,11 +172,35 @@ def kinds_picture(outcomes: Sequence[ClipOutcome]) -> Figure:
                     count = str(kinds[kind].count(end))
                     axes.text(left + share / 2, y, count, size=9.5, **look)
                 left += share
-        axes.set_yticks(range(len(order)), [f"{k} ({len(kinds[k])})" for k in order])
-        axes.set(xlim=(0, 100), ylim=(len(order) - 0.4, -0.6))
-        axes.grid(visible=False, axis="y")
-        axes.grid(axis="x", color=style.RULE, linewidth=0.8)
+        _percentages(axes, [f"{kind} ({len(kinds[kind])})" for kind in order])
     return figure
+
+
+def _beside(axes: Axes, results: Sequence[Result]) -> None:
+    """Shares of what ended well, ours and the paper's."""
+    found = _by_cell(results)
+    lines = [x for x in LINES if x.metric in _SHARES and (x.row, x.metric) in found]
+    for y, line in enumerate(lines):
+        ours = found[line.row, line.metric]
+        for value, colour, size in (
+            (line.few, style.MUTED, 7),
+            (line.many, style.INK, 7),
+            (f"{ours.value}", style.LEFT, 11),
+        ):
+            if value:
+                share = 100 * float(value) / ours.n
+                axes.plot(share, y, "o", color=colour, markersize=size, clip_on=False)
+    _percentages(axes, [f"{line.section},\n{line.label}" for line in lines])
+    key = "large: ours; small: paper, 6 B (grey) and 27 B (black)"
+    axes.text(0, -0.085, key, transform=axes.transAxes, size=9.5, color=style.MUTED)
+
+
+def _percentages(axes: Axes, names: list[str]) -> None:
+    """Percent along, lines from the top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set(xlim=(0, 100), ylim=(len(names) - 0.4, -0.6))
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color=style.RULE, linewidth=0.8)
 
 
 def clips_picture(outcomes: Sequence[ClipOutcome]) -> Figure:
