@@ -144,7 +144,7 @@ def test_init_files_are_empty():
         ("spectral_skills.control.simulated", ("torch",)),
         # Nor does what drives a robot, simulates one or shows one need torch.
         ("spectral_skills.runtime.drive", ("torch", "mujoco")),
-        ("spectral_skills.runtime.journey", ("torch",)),
+        ("spectral_skills.runtime.robot_sim", ("torch",)),
         ("spectral_skills.runtime.robot_sim", ("torch",)),
         ("spectral_skills.desk.page", ("torch",)),
     ],
@@ -157,3 +157,13 @@ def test_light_modules_import_nothing_heavy(module, heavy):
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert out.stdout.strip() == "[]", out.stdout + out.stderr
+
+
+def test_a_class_name_means_one_thing():
+    """No two modules define a public class of the same name."""
+    owners: dict[str, list[str]] = {}
+    for path in sources():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                owners.setdefault(node.name, []).append(own_name(path))
+    assert not {name: where for name, where in owners.items() if len(where) > 1}

@@ -6,8 +6,7 @@ import pytest
 
 from spectral_skills.control.schedules import RAMP_STEPS
 from spectral_skills.desk.engine import Engine
-from spectral_skills.desk.files import DeskFolder, Keeper, safe_stem
-from spectral_skills.desk.presets import Preset
+from spectral_skills.desk.files import DeskFolder, Keeper, Preset, safe_stem
 
 ARM = "right_arm_1"
 

@@ -20,7 +20,7 @@ import pytest
 
 from spectral_skills.motion.inverse_dynamics import derivatives, inverse_dynamics
 from spectral_skills.motion.synthetic import acts
-from spectral_skills.motion.synthetic.body import Body
+from spectral_skills.motion.synthetic.body import BodySolver
 from spectral_skills.motion.synthetic.sketch import Sketch
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
@@ -64,7 +64,7 @@ class Outcome:
 def stand() -> np.ndarray:
     sketch = Sketch(np.random.default_rng(0))
     sketch.now_s = SECONDS + 0.1
-    return Body().perform(sketch.score())
+    return BodySolver().perform(sketch.score())
 
 
 def squat() -> np.ndarray:
@@ -72,7 +72,7 @@ def squat() -> np.ndarray:
     sketch = Sketch(np.random.default_rng(1))
     while sketch.now_s < SECONDS + 0.1:
         acts.squat(sketch)
-    return Body().perform(sketch.score())
+    return BodySolver().perform(sketch.score())
 
 
 @cache
@@ -82,7 +82,7 @@ def walk(speed: float) -> np.ndarray:
     sketch.now_s, ramp_s = 0.7, 1.2
     sketch.walk(SECONDS - 2.2 - 2 * ramp_s, ramp_s, forward=speed)
     sketch.now_s = SECONDS + 0.1
-    return Body().perform(sketch.score())
+    return BodySolver().perform(sketch.score())
 
 
 def slowed(rows: np.ndarray, factor: float) -> np.ndarray:

@@ -11,7 +11,7 @@ from PIL import Image
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.plots import film
 from spectral_skills.plots.film import (
-    Motion,
+    Still,
     gif_bytes,
     paired_rows,
     webp_bytes,
@@ -132,7 +132,7 @@ def test_a_strip_has_a_row_per_motion(tmp_path):
     """Two motions make a picture about twice as tall as one."""
     rows, heights = np.tile(g1.DEFAULT_QPOS, (9, 1)), []
     for count in (1, 2):
-        motions = [Motion.spread(rows, 2, f"clip_{i}") for i in range(count)]
+        motions = [Still.spread(rows, 2, f"clip_{i}") for i in range(count)]
         film.strip(tmp_path / "grid.png", motions, tall_px=238, times=False)
         with Image.open(tmp_path / "grid.png") as image:
             heights.append(image.height)

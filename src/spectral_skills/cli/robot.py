@@ -198,7 +198,7 @@ def _simulate(
     from spectral_skills.control.loop import ControlLoop, State
     from spectral_skills.control.simulated import SimulatedRobot
     from spectral_skills.control.streams import LivePlanner
-    from spectral_skills.runtime.journey import simulate
+    from spectral_skills.runtime.robot_sim import simulate
 
     live = LivePlanner.of(bundle, inline=fast)
 

@@ -58,7 +58,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Entry:
+class DirectionEntry:
     """A direction on one base."""
 
     direction: str
@@ -99,7 +99,7 @@ class Entry:
                 reach[sign] = one.amplitude
         return reach[-1], reach[1]
 
-    def limited(self, most: float) -> "Entry":
+    def limited(self, most: float) -> "DirectionEntry":
         """The same entry with a smaller limit of the matched amplitude."""
         return replace(self, amplitude=min(self.amplitude, most))
 
@@ -173,7 +173,7 @@ def survey(
     base_name: str,
     names: Sequence[str] | None = None,
     seed: int | None = None,
-) -> list[Entry]:
+) -> list[DirectionEntry]:
     """Try all directions, or those of some names, on a base."""
     directions, base = runner.directions, runner.base(base_name)
     chosen = [directions.index(one) for one in names or directions.names]
@@ -192,7 +192,7 @@ def survey(
         found = effect(one, plain) if one.stands and plain.stands else None
         attempts[i].append(Attempt(float(amplitude), one, found))
     return [
-        Entry(
+        DirectionEntry(
             *(directions.names[i].split(" ")[0], directions.families[i]),
             *(float(directions.gains[i]), base_name, float(aims[i]), tuple(ones)),
         )
@@ -200,7 +200,9 @@ def survey(
     ]
 
 
-def choose(entries: Sequence[Entry], parts: Parts) -> tuple[Entry, int] | None:
+def choose(
+    entries: Sequence[DirectionEntry], parts: Parts
+) -> tuple[DirectionEntry, int] | None:
     """The entry and sign that serve a knob best at 2: of those that mainly change its
     measures, the one that changes them most. None where there is none."""
     effects = {
@@ -253,7 +255,7 @@ def experiment(
 
 
 def _add_outcomes(
-    report: Draft, base: str, entries: Sequence[Entry], most: float
+    report: Draft, base: str, entries: Sequence[DirectionEntry], most: float
 ) -> None:
     """How many spectral directions work, and what those of late rank do."""
     ours = [one.limited(most) for one in entries if one.family == "spectral"]
@@ -280,7 +282,7 @@ def _add_outcomes(
 
 
 def _add_falls(
-    report: Draft, base: str, entries: Sequence[Entry], seed: int | None = None
+    report: Draft, base: str, entries: Sequence[DirectionEntry], seed: int | None = None
 ) -> None:
     """Falls at the fixed amplitude, by family; the goal is none."""
     for kind, spectral in (("parts and targets", False), ("spectral", True)):
@@ -292,7 +294,9 @@ def _add_falls(
             report.add(row, f"falls at a={AMPLITUDE:g}", down, "runs", len(runs), seed)
 
 
-def _add_knobs(report: Draft, base_name: str, entries: Sequence[Entry]) -> list[str]:
+def _add_knobs(
+    report: Draft, base_name: str, entries: Sequence[DirectionEntry]
+) -> list[str]:
     """A row for each sign of each knob that a direction serves; gives the others."""
     runner, unserved = report.runner, []
     base = runner.base(base_name)
@@ -339,7 +343,7 @@ def _add_knob(
         report.add(row, metric, number, units, paper_value=printed)
 
 
-def _add_charts(report: Draft, base: str, entries: Sequence[Entry]) -> None:
+def _add_charts(report: Draft, base: str, entries: Sequence[DirectionEntry]) -> None:
     """The paper's chart of all spectral directions, and the strongest effects."""
     spectral = [one for one in entries if one.family == "spectral"]
     bars, bests = [], []

@@ -48,7 +48,7 @@ FSQ_PCA, FSQ_RIDGE = "FSQ PCA", "FSQ ridge"
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class Goal:
     """A change that a run is asked for."""
 
     name: str
@@ -66,12 +66,12 @@ class Target:
         return np.mean(shares, axis=0)
 
 
-TARGETS = tuple(Target(name, **how) for name, how in grid(NAME)["targets"].items())
+TARGETS = tuple(Goal(name, **how) for name, how in grid(NAME)["targets"].items())
 Vectors = dict[str, np.ndarray]
 """Directions by name, as long as an amplitude of 1."""
-Options = dict[Target, Vectors]
+Options = dict[Goal, Vectors]
 """Directions that a way of steering chooses from, for each target."""
-Chosen = dict[Target, tuple[str, np.ndarray]]
+Chosen = dict[Goal, tuple[str, np.ndarray]]
 """A named direction for each target."""
 
 
@@ -89,7 +89,7 @@ class Verdict:
         return not self.failure
 
 
-def judge(target: Target, run: Executed, plain: Executed) -> Verdict:
+def judge(target: Goal, run: Executed, plain: Executed) -> Verdict:
     """Judge a run by the paper's rule: it does not fall, makes at least half of the
     change, and keeps speed and heading near the base unless they are the target."""
     changes = dict(effect(run, plain).changes)
@@ -153,7 +153,7 @@ def ridge_options(described: Described, unit: float = 1.0) -> Options:
 class Trial:
     """A run that is asked for something."""
 
-    target: Target
+    target: Goal
     executed: Executed
     verdict: Verdict
     amplitude: float
@@ -170,12 +170,10 @@ class Trials:
         runs = [runner.plain(base, seed) for base in self.bases]
         self.plain = {o.run.base.name: o for o in runner.execute(runs, "bases")}
 
-    def judge(self, target: Target, executed: Executed) -> Verdict:
+    def judge(self, target: Goal, executed: Executed) -> Verdict:
         return judge(target, executed, self.plain[executed.run.base.name])
 
-    def _trials(
-        self, asked: list[tuple[Target, Run, float]], label: str
-    ) -> list[Trial]:
+    def _trials(self, asked: list[tuple[Goal, Run, float]], label: str) -> list[Trial]:
         executed = self.runner.execute([run for _, run, _ in asked], label)
         return [
             Trial(target, one, self.judge(target, one), amplitude)
@@ -212,7 +210,7 @@ class Trials:
         executed = self.runner.execute(runs, "candidates")
         by_name = dict(zip(every, executed, strict=True))
 
-        def rank(target: Target, name: str) -> tuple:
+        def rank(target: Goal, name: str) -> tuple:
             verdict = self.judge(target, by_name[name])
             return verdict.passes, verdict.failure != "fall", verdict.share
 

@@ -195,7 +195,7 @@ def clip_sheet(corpus: Corpus, index: int, path: Path) -> None:
     title = f"{entry.name}: {entry.text.splitlines()[0] if entry.text else ''}"
     facts = [f"{entry.length / FPS:.1f} s", entry.source, entry.licence]
     figure = style.sheet(1120, title, "  |  ".join(filter(None, facts)))
-    motion = film.Motion.spread(qpos, PANELS)
+    motion = film.Still.spread(qpos, PANELS)
     marks_s = time_s[motion.frames]
     film.row(figure, motion, [f"{t:.2f} s" for t in marks_s], (48, 84, 256))
     feet = sole_heights(Kinematics(g1.FEET)(torch.from_numpy(qpos).float())).numpy()

@@ -102,7 +102,7 @@ def _grids(corpus: Corpus, pictures: Path) -> dict[str, list[Part]]:
     bar = tqdm(GRIDS.items(), desc="drawing", unit="picture", disable=None)
     for number, (heading, wanted) in enumerate(bar):
         motions = [
-            film.Motion.spread(_active(corpus.qpos(i)), PANELS, _sentence(corpus, i))
+            film.Still.spread(_active(corpus.qpos(i)), PANELS, _sentence(corpus, i))
             for i in _examples(corpus, wanted)
         ]
         if motions:

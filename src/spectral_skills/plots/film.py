@@ -198,7 +198,7 @@ def _write_mp4(pictures: Sequence[np.ndarray], path: Path, fps: float) -> None:
 
 
 @dataclass(frozen=True)
-class Motion:
+class Still:
     """Rows to show at some frames, and a ghost to show with them."""
 
     rows: np.ndarray
@@ -207,7 +207,7 @@ class Motion:
     label: str = ""
 
     @classmethod
-    def spread(cls, rows: np.ndarray, panels: int, label: str = "") -> "Motion":
+    def spread(cls, rows: np.ndarray, panels: int, label: str = "") -> "Still":
         """A motion at times spread evenly from its first row to its last."""
         frames = np.linspace(0, len(rows) - 1, panels).round().astype(int)
         return cls(unbroken(rows), frames, label=label)
@@ -215,7 +215,7 @@ class Motion:
 
 def strip(
     path: str | Path,
-    motions: Sequence[Motion],
+    motions: Sequence[Still],
     title: str = "",
     subtitle: str = "",
     *,
@@ -247,7 +247,7 @@ def strip(
 
 def row(
     figure: Figure,
-    motion: Motion,
+    motion: Still,
     labels: Sequence[str],
     place_px: tuple[float, float, int],
     azimuth_deg: float | None = None,
@@ -328,4 +328,4 @@ def write_strip(record: Rollout, path: Path, index: int = 0, subtitle: str = "")
         lost = np.append(away_m, np.inf) > 1.5 * _NEAR_M
         last = max(int(np.argmax(lost)) - 1, 0)
     frames = np.linspace(0, last, PANELS).round().astype(int)
-    strip(path, [Motion(robot, frames, reference)], record.names[index], subtitle)
+    strip(path, [Still(robot, frames, reference)], record.names[index], subtitle)

@@ -93,7 +93,7 @@ def draw_pair(
 ) -> None:
     """Write a strip of a run below another, and a film of both."""
     paths = [("picture", out / "run.png")]
-    pair = [film.Motion.spread(one.rows, film.PANELS) for one in (other, run)]
+    pair = [film.Still.spread(one.rows, film.PANELS) for one in (other, run)]
     sight = film.sight_deg(other.rows[:1])
     subtitle = caption.replace("blue", "above")
     film.strip(paths[0][1], pair, title, subtitle, azimuth_deg=sight)
@@ -214,7 +214,7 @@ def strip_spoken(spoken: Spoken, path: Path) -> None:
     band: Callable[[Axes], None] = partial(_band, spoken)
     title = _short(spoken.text, 80)
     film.strip(
-        *(path, [film.Motion(rows, frames)], title, summary),
+        *(path, [film.Still(rows, frames)], title, summary),
         **{"azimuth_deg": sight, "band": band},
     )
 

@@ -151,7 +151,7 @@ def draw_poses(
         if (far := pose_amplitude(directions, index)) is not None:
             qpos = predicted_poses(directions, index, far)
             label = f"{directions.names[index]} +-{far:.1f}"
-            rows.append(film.Motion(qpos, np.arange(PANELS), label=label))
+            rows.append(film.Still(qpos, np.arange(PANELS), label=label))
     if not rows:
         raise ValueError(
             f"within an amplitude of {FARTHEST:g} no direction moves a joint by "

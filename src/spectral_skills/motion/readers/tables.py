@@ -39,12 +39,12 @@ _JOINT_SUFFIX = re.compile(r"(?:_joint|_dof|_pos)+$")
 _RATE_IN_NAME = re.compile(r"(?<![\d.])(\d{1,6}(?:\.\d+)?)[ _-]?(?:hz|fps)(?![a-z])")
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     header: tuple[str, ...]  # column names, lower case; empty when the file has none
     values: np.ndarray  # (rows, columns) float64
 
 
-def parse(data: bytes) -> Table:
+def parse(data: bytes) -> TextTable:
     """Read separated numbers with an optional header row."""
     try:
         text = data.decode("utf-8-sig")
@@ -75,7 +75,7 @@ def parse(data: bytes) -> Table:
     if header and len(header) != values.shape[1]:
         reason = f"{len(header)} column names over {values.shape[1]} columns"
         raise ClipError("columns", reason)
-    return Table(header, values)
+    return TextTable(header, values)
 
 
 def is_index(head: bytes) -> bool:

@@ -159,7 +159,7 @@ def turned(yaw: np.ndarray, pitch: np.ndarray, roll: np.ndarray) -> Tensor:
     return rotation.multiply(rotation.multiply(z, y), x)
 
 
-class Body:
+class BodySolver:
     """Solvers that many scores share."""
 
     def __init__(self):

@@ -156,9 +156,9 @@ def _order(acts: list[Phrase], overlays: list[Phrase]) -> str:
 
 @functools.cache
 def _body():
-    from spectral_skills.motion.synthetic.body import Body
+    from spectral_skills.motion.synthetic.body import BodySolver
 
-    return Body()
+    return BodySolver()
 
 
 def perform(piece: Piece) -> Clip:
