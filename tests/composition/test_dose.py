@@ -68,7 +68,10 @@ def _rule(direction: str, a: float) -> dict[str, float]:
 def test_doses_slopes_and_falls(tmp_path):
     lab = Puppets(_rule, records=tmp_path)
     arm, turn = dose.turn_up(
-        lab, "walk", {k: dose.KNOBS[k] for k in ("right_arm_1", "turn")}, (1, 1.5, 2, 4)
+        lab,
+        "walk",
+        {k: dose.DOSE_KNOBS[k] for k in ("right_arm_1", "turn")},
+        (1, 1.5, 2, 4),
     )
     assert arm.amplitudes.tolist() == [-4, -2, -1.5, -1, 1, 1.5, 2, 4]
     assert arm.stands.tolist() == [True] * 5 + [False, True, False]
@@ -88,7 +91,7 @@ def test_a_robot_that_falls_at_once_has_no_effect():
     base = lab.base("walk")
     run = lab.steered(base, lab.direction("right_arm_1", 4.0), "right_arm_1 a=+4")
     plain, fallen = lab.execute([lab.plain(base), run])
-    parts, late = dose.KNOBS["right_arm_1"], slice(FALL_STEP - 20, STEPS - 1)
+    parts, late = dose.DOSE_KNOBS["right_arm_1"], slice(FALL_STEP - 20, STEPS - 1)
     assert dose.until_fall(fallen, plain, late, parts) == 0.0
     assert dose.until_fall(fallen, plain, slice(65, STEPS - 1), parts) > 1.0
 
@@ -137,6 +140,6 @@ def test_findings_have_a_chart_a_base_and_mark_falls(tmp_path):
 
 def test_the_released_controller_turns_more_with_more():
     lab = Runner(*released())
-    (turn,) = dose.turn_up(lab, "walk", {"turn": dose.KNOBS["turn"]}, (2.0,))
+    (turn,) = dose.turn_up(lab, "walk", {"turn": dose.DOSE_KNOBS["turn"]}, (2.0,))
     slope, fit, n = turn.line()
     assert n == 2 and 15 < slope < 80 and fit > 0.8

@@ -10,8 +10,8 @@ from released import released
 from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import catalogue
 from spectral_skills.experiments.catalogue import (
-    KNOBS,
     MOST,
+    PAPER_KNOBS,
     brief,
     choose,
     matched,
@@ -65,7 +65,7 @@ def test_a_forearm_gives_the_name_where_nothing_else_does():
 
 
 def test_a_knob_is_served_by_what_mainly_changes_it_and_not_the_other_side():
-    arm, both = KNOBS["right arm raise"], KNOBS["both arms"]
+    arm, both = PAPER_KNOBS["right arm raise"], PAPER_KNOBS["both arms"]
     assert mainly(_effect(right_shoulder_pitch=-2, heading=1.9).changes, arm)
     assert not mainly(_effect(right_shoulder_pitch=-2, heading=2.1).changes, arm)
     slight = _effect(right_shoulder_pitch=-2, left_shoulder_pitch=-0.9)
@@ -116,13 +116,13 @@ def test_a_survey_tells_outcome_and_safe_range():
 
 def test_the_strongest_direction_that_keeps_the_rest_serves_a_knob():
     found = survey(Puppets(_rule), "walk", NAMES)
-    one, sign = choose(found, KNOBS["right arm raise"]) or (None, 0)
+    one, sign = choose(found, PAPER_KNOBS["right arm raise"]) or (None, 0)
     assert one and (one.direction, sign) == ("right_arm_1", -1)
-    one, sign = choose(found, KNOBS["turn"]) or (None, 0)
+    one, sign = choose(found, PAPER_KNOBS["turn"]) or (None, 0)
     assert one and (one.direction, sign) == ("s02", -1)
-    one, _ = choose(found, KNOBS["both arms"]) or (None, 0)
+    one, _ = choose(found, PAPER_KNOBS["both arms"]) or (None, 0)
     assert one and one.direction == "s01"
-    assert choose(found, KNOBS["high steps"]) is None
+    assert choose(found, PAPER_KNOBS["high steps"]) is None
 
 
 def test_findings_count_and_keep_the_entries(tmp_path):

@@ -16,7 +16,7 @@ NAME = "additivity"
 GOAL = 0.97
 """Smallest cosine that we call adding; the paper's worst is 0.976."""
 Combination = tuple[str, ...]
-KNOBS: dict[str, tuple[str, float]] = grid(NAME)["knobs"]
+ADDED_KNOBS: dict[str, tuple[str, float]] = grid(NAME)["knobs"]
 PAIRS: tuple[Combination, ...] = tuple(map(tuple, grid(NAME)["pairs"]))
 TRIPLES: tuple[Combination, ...] = tuple(map(tuple, grid(NAME)["triples"]))
 OVERLAP: dict[str, tuple[float, float]] = grid(NAME)["overlap"]
@@ -110,7 +110,9 @@ def _execute(
     alone = dict.fromkeys((name,) for names in combinations for name in names)
     runs: dict[Combination, Run] = {(): runner.plain(base, seed)}
     for names in (*alone, *combinations):
-        change = np.sum([runner.direction(*KNOBS[name]) for name in names], axis=0)
+        change = np.sum(
+            [runner.direction(*ADDED_KNOBS[name]) for name in names], axis=0
+        )
         runs[names] = runner.steered(base, change, " + ".join(names), seed=seed)
     executed = runner.execute(list(runs.values()), f"{NAME}, {base_name}")
     return dict(zip(runs, executed, strict=True))
@@ -188,7 +190,7 @@ def overlap(report: Draft, steps: int) -> None:
     row, runner = "walk: four directions in turn", report.runner
     base = runner.base("walk", steps)
     changes = {
-        name: curve[:, None] * runner.direction(*KNOBS[name])
+        name: curve[:, None] * runner.direction(*ADDED_KNOBS[name])
         for name, curve in overlap_curves(steps).items()
     }
     whole = np.sum(list(changes.values()), axis=0)

@@ -42,7 +42,7 @@ _LATE = 10
 _TURN_S = 4.0
 """Time over which the paper reports its turn."""
 _FILMED = ("right arm raise", "arms out", "high steps", "turn")
-KNOBS: dict[str, Parts] = grid(NAME)["knobs"]
+PAPER_KNOBS: dict[str, Parts] = grid(NAME)["knobs"]
 _LARGER = {"speed": 3.0}
 """Amplitudes of knobs that the paper does not report at 2."""
 
@@ -301,7 +301,7 @@ def _add_knobs(
     runner, unserved = report.runner, []
     base = runner.base(base_name)
     (plain,) = runner.execute([runner.plain(base)], base_name)
-    for title, parts in KNOBS.items():
+    for title, parts in PAPER_KNOBS.items():
         size = _LARGER.get(title, AMPLITUDE)
         if (served := choose(entries, parts)) is None:
             unserved.append(title)
@@ -326,7 +326,7 @@ def _add_knobs(
 def _add_knob(
     report: Draft, row: str, title: str, one: Executed, plain: Executed
 ) -> None:
-    parts = KNOBS[title]
+    parts = PAPER_KNOBS[title]
     found, steps = effect(one, plain), hold(plain.run.base)
     value, unit = found.along(parts), UNITS[next(iter(parts))]
     if unit == "deg":

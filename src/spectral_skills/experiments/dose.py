@@ -30,7 +30,7 @@ NAME = "dose"
 AMPLITUDES = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 LINEAR = 2.0
 BASES = ("walk", "stand", "squat")
-KNOBS: dict[str, Parts] = grid(NAME)["knobs"]
+DOSE_KNOBS: dict[str, Parts] = grid(NAME)["knobs"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def experiment(
     predicted.
     """
     report = Draft.begin(NAME, runner)
-    knobs = KNOBS | leg_knob(runner.directions)
+    knobs = DOSE_KNOBS | leg_knob(runner.directions)
     fits: list[float] = []
     for base in bases:
         doses = turn_up(runner, base, knobs, amplitudes)
