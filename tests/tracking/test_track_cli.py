@@ -176,7 +176,7 @@ def test_mistakes_get_one_line(places, tmp_path, capsys):
     score += ["--corpus", places["corpus"], "--skill"]
     for arguments, words in (
         (["track", "smokey"], "'smokey'; there are paper, base"),
-        ([*track, "--resume"], "no checkpoint to go on from"),
+        ([*track, "--resume"], "no checkpoint to continue from"),
         ([*track, "--skill", tmp_path], "no model here"),
         ([*track, "--init", places["skill"]], "a skill model, not a controller"),
         ([*track, "--minutes", "0"], "minutes is 0"),

@@ -11,17 +11,25 @@ NOTHING_USABLE = 2
 INTERRUPTED = 130
 EMBEDDED = Path("embedded")
 RECORDS = "records"
-"""Folder of the runs of experiments, under --out."""
+"""Folder under --out that keeps the runs of experiments."""
 
 
 def check_file(out: Path, suffix: str) -> None:
-    """Say so now if a result could not be written later."""
+    """Refuse a file that could not be written in the end."""
     if out.suffix != suffix:
         raise ValueError(f"{out}: name a file that ends in {suffix}")
     if out.is_dir():
         raise ValueError(f"{out}: a folder; name a file in it")
-    if (above := next(p for p in out.absolute().parents if p.exists())).is_file():
-        raise ValueError(f"{out}: {above} is a file, not a folder")
+    check_folder(out.parent)
+
+
+def check_folder(out: Path | None) -> None:
+    """Refuse a folder that could not be made in the end."""
+    if out is None:
+        return
+    whole = out.absolute()
+    if (above := next(p for p in (whole, *whole.parents) if p.exists())).is_file():
+        raise ValueError(f"{above}: a file; name a folder")
 
 
 def refuse_overlap(target: Path, other: Path) -> None:
@@ -32,7 +40,7 @@ def refuse_overlap(target: Path, other: Path) -> None:
 
 
 def check_training(corpus: list[Path], out: Path, release: Path | None) -> None:
-    """Refuse what a training verb could not read or write in the end."""
+    """Refuse folders that training could not read or write in the end."""
     from spectral_skills.artifact import refuse_foreign
 
     if not corpus:
@@ -43,8 +51,8 @@ def check_training(corpus: list[Path], out: Path, release: Path | None) -> None:
         refuse_foreign(release)
 
 
-def trained(train: Callable[[], Any], out: Path, release: Path | None) -> int:
-    """Train to the end or to an interrupt, and say where everything is."""
+def run_training(train: Callable[[], Any], out: Path, release: Path | None) -> int:
+    """Train to the end or to an interrupt, and print where everything is."""
     from spectral_skills import distributed
     from spectral_skills.artifact import load_provenance
 
@@ -66,7 +74,7 @@ def trained(train: Callable[[], Any], out: Path, release: Path | None) -> int:
 
 
 def finish(findings, controller: Path, out: Path, record: Path | None) -> None:
-    """Write findings, print their numbers and put them where results are kept."""
+    """Write findings, print their numbers and add them to the file `record`."""
     from dataclasses import replace
 
     from spectral_skills.artifact import load_provenance

@@ -14,7 +14,7 @@ from spectral_skills.cli.arguments import (
     check_file,
     check_training,
     refuse_overlap,
-    trained,
+    run_training,
 )
 from spectral_skills.models import RELEASED_TRACKER, Models, TrackerPaths
 
@@ -46,15 +46,15 @@ def pretrain(
         recipe: Name of a recipe.
         corpus: Folders of corpora; `embedded` is the one this package makes.
         out: Folder of the run: model, log, curves, checkpoint.
-        release: Also write what run time needs, without the predictor, here.
-        device: cpu or cuda; cuda where there is one.
+        release: Folder for a copy with only what run time needs: no predictor.
+        device: cpu or cuda; by default cuda, if there is a device.
     """
     check_training(corpus, out, release)
 
     def train():
         return api.pretrain(recipe, corpus, out, settings=config, device=device)
 
-    return trained(train, out, release)
+    return run_training(train, out, release)
 
 
 def directions(
@@ -77,7 +77,7 @@ def directions(
         out: File to write, such as directions.safetensors; pictures have its name.
         contexts: Recorded windows that responses are averaged over.
         seed: Seed of the choice of windows.
-        device: cpu or cuda; cuda where there is one.
+        device: cpu or cuda; by default cuda, if there is a device.
     """
     from spectral_skills.plots.skills import all_ranks, draw_poses, effect_table
 
@@ -125,21 +125,21 @@ def track(
             package.
         out: Folder of the run: model, log, curves, checkpoint.
         init: Controller whose weights a new run begins with; `base` comes with the
-            package. What its weights dictate is as it has it; where the recipe or an
-            option sets something else, the run is refused.
-        resume: Go on with the run at OUT, and refuse to begin a new one.
-        release: Also write what run time needs, without the critic, here.
-        device: cpu or cuda; cuda where there is one.
+            package. Settings that its weights fix are taken from it; a recipe or an
+            option that contradicts them is refused.
+        resume: Continue the run at OUT, and refuse to begin a new one.
+        release: Folder for a copy with only what run time needs: no critic.
+        device: cpu or cuda; by default cuda, if there is a device.
     """
     check_training(corpus, out, release)
     if resume and not (out / "checkpoint").exists():
-        raise ValueError(f"{out}: no checkpoint to go on from")
+        raise ValueError(f"{out}: no checkpoint to continue from")
 
     def train():
         options = {"init": init, "settings": config, "device": device}
         return api.track(recipe, corpus, skill, out, **options)
 
-    return trained(train, out, release)
+    return run_training(train, out, release)
 
 
 def adapt(
@@ -156,9 +156,9 @@ def adapt(
 ) -> None:
     """Move a controller to another skill space, without training it again.
 
-    A small network learns from a corpus what the old skill of every new one was, or of
-    every reference pose. It takes minutes on a CPU; `spectral track --init OUT` trains
-    the whole from there.
+    A small network learns from a corpus which old skill stands for each new one, or for
+    each reference pose. This takes minutes on a CPU; `spectral track --init OUT` trains
+    the result further.
 
     Args:
         controller: Controller; `base` is the one that comes with the package.
@@ -168,9 +168,9 @@ def adapt(
         corpus: Folder of the corpus to learn from, with its mirror image; `embedded`
             is the one this package makes.
         out: Folder for the controller.
-        release: Also write what run time needs, without the critic, here.
-        updates: Steps of learning.
-        device: cpu or cuda; cuda where there is one.
+        release: Folder for a copy with only what run time needs: no critic.
+        updates: Number of training steps.
+        device: cpu or cuda; by default cuda, if there is a device.
     """
     from spectral_skills.artifact import Provenance, load_provenance
     from spectral_skills.skill.model import SkillModel, place
@@ -206,7 +206,7 @@ def adapt(
     if math.isnan(found.explained):
         explained = "not measured: the held-out clips stand still"
     print(f"explained {explained}")
-    # The old critic may know the old commands alone: a new one must learn.
+    # The old critic knows only the old commands, so a new one must be trained.
     _save(found.controller, provenance, {}, out, release)
 
 
@@ -219,16 +219,16 @@ def average(
     out: Path,
     release: Path | None = None,
 ) -> None:
-    """Mix the weights of a controller and of one that was trained on from it.
+    """Average the weights of a controller and of one trained further from it.
 
-    What further training forgot may come back; measure before you use it.
+    Skills that further training forgot may come back; measure before you use it.
 
     Args:
         first: Controller; `base` is the one that comes with the package.
         second: Controller that began with the first.
-        share: Share of the second controller in the mean.
+        share: Weight of the second controller in the average, 0 to 1.
         out: Folder for the controller, with the second's critic if both have one.
-        release: Also write what run time needs, without the critic, here.
+        release: Folder for a copy with only what run time needs: no critic.
     """
     from spectral_skills.artifact import Provenance, load_provenance
     from spectral_skills.skill.model import place
@@ -251,7 +251,7 @@ def average(
 
 
 def _check_new(*folders: Path | None) -> None:
-    """Refuse folders that are there already."""
+    """Refuse folders that exist already."""
     for folder in folders:
         if folder is not None and folder.exists():
             raise ValueError(f"{folder}: there already; name a new folder")
@@ -264,8 +264,8 @@ def _save(
     out: Path,
     release: Path | None,
 ) -> None:
-    """Write a controller that was not trained, with its critic unless a part of it was
-    released without."""
+    """Write a controller that was computed instead of trained; a released one has no
+    critic."""
     if controller.config.released:
         controller.release(out, provenance)
     else:
@@ -289,21 +289,20 @@ def collect(
     """Let robots execute described motions, and keep rows to learn planning from.
 
     A row is what a robot has sensed, what its motion is called, and the thirty commands
-    that came next. Of the embedded corpus 28 motions are executed, of others every
-    clip that is described.
+    that came next. Robots execute 28 motions of the embedded corpus, or every clip of
+    another corpus that has a description.
 
     Args:
         corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: Folder for the rows.
-        robots: For each motion.
-        steps: Control steps of each robot.
+        robots: Number of robots for each motion.
+        steps: Number of control steps of each robot.
         seed: Seed of the noise and of the order of motions.
-        device: cpu or cuda; cuda where there is one.
+        device: cpu or cuda; by default cuda, if there is a device.
     """
     from spectral_skills.planner import collect as collecting
 
-    if out.exists():
-        raise ValueError(f"{out}: there already; name a new folder")
+    _check_new(out)
     clips = api.open_corpus(corpus)
     where = api.best_device(device)
     loaded = Models.at(models, where)
@@ -329,7 +328,7 @@ def plan(
     device: str | None = None,
     config: Any = None,
 ) -> int:
-    """Train a planner: from what a robot senses and a sentence to thirty commands.
+    """Train a planner, which turns a sentence and what a robot senses into commands.
 
     Recipes: paper, base, smoke. Every setting of a recipe is an option too, such as
     `--output pose` and `--updates 6000`: `spectral plan base --help`. A killed run
@@ -339,8 +338,8 @@ def plan(
         recipe: Name of a recipe.
         rows: Folder of `spectral collect`.
         out: Folder of the run: model, log, curves, checkpoint.
-        release: Also write what run time needs, in half the size, here.
-        device: cpu or cuda; cuda where there is one.
+        release: Folder for a copy with only what run time needs, half the size.
+        device: cpu or cuda; by default cuda, if there is a device.
     """
     from spectral_skills import recipes
     from spectral_skills.artifact import refuse_foreign
@@ -364,4 +363,4 @@ def plan(
             settings, examples, text_encoder(), out, where, command, draw_curves
         )
 
-    return trained(run, out, release)
+    return run_training(run, out, release)

@@ -68,7 +68,7 @@ EXTRAS = {
     **dict.fromkeys(("torch", "mujoco", "onnx", "matplotlib", "PIL", "jinja2"), ""),
     "cyclonedds": "[robot]",
 }
-"""The groups of dependencies that modules come with."""
+"""Groups of dependencies that install these modules."""
 COUNTS = ("--frames", "--robots", "--probe-every", "--checkpoint-every")
 """Options that take 200M, 1.5B or 2e9 for a number."""
 
@@ -159,7 +159,7 @@ def _command(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
 
 
 def _counted(arguments: list[str]) -> list[str]:
-    """Arguments with large numbers in full."""
+    """Return the arguments with counts such as 200M written out."""
     found = []
     for before, word in zip(["", *arguments], arguments, strict=False):
         option, equals, value = word.rpartition("=")

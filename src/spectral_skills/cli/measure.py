@@ -12,6 +12,7 @@ from spectral_skills.cli.arguments import (
     BASE,
     EMBEDDED,
     check_file,
+    check_folder,
     finish,
 )
 from spectral_skills.models import (
@@ -52,14 +53,14 @@ def evaluate_tracking(
 
     Args:
         corpus: Folder of the corpus; `embedded` is the one this package makes.
-        set: All clips, the paper's evaluation or capability set, or LAFAN1 as the
-            paper's two tables of it have it: 20 windows of 10 s of each of its 40
-            clips, whole clips, their first 15 s; or the windows alone. LAFAN1 makes a
-            page (.md) and two pictures beside OUT too.
-        device: cpu or cuda; cuda where there is one.
+        set: All clips; the paper's evaluation or capability set; LAFAN1 as in the
+            paper's two tables (20 windows of 10 s from each of its 40 clips, whole
+            clips, and their first 15 s), or those windows alone. LAFAN1 also gets a
+            page (.md) and two pictures beside OUT.
+        device: cpu or cuda; by default cuda, if there is a device.
         out: File of results to write (.jsonl), one a line.
-        clips: Also write the outcome of each clip or window (.jsonl); of LAFAN1 by
-            default beside OUT.
+        clips: File for the outcome of each clip or window (.jsonl); for LAFAN1 it is
+            beside OUT by default.
         label: Name of the corpus in tables; the folder's by default.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
@@ -116,15 +117,15 @@ def evaluate_composition(
     Args:
         experiment: Which of the experiments.
         seeds: Randomised repeats, for the experiments that have them.
-        bases: Of the catalogue: what is steered, `walk` by default; names are chosen
-            on the first.
-        device: cpu or cuda; cuda where there is one.
+        bases: For the catalogue: bases to steer, `walk` by default; directions are
+            named by their effects on the first.
+        device: cpu or cuda; by default cuda, if there is a device.
         out: Folder for findings (.json) and records.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
-        release: Of the catalogue: also write the directions with what was measured
-            of them here (.safetensors).
-        fsq: Of pass_rates: a controller of FSQ tokens and its skill model, on which
+        release: For the catalogue: file (.safetensors) for the directions with their
+            measured effects.
+        fsq: For pass_rates: a controller of FSQ tokens and its skill model, on which
             PCA and ridge directions are tried as well.
     """
     if release is not None:
@@ -163,7 +164,7 @@ def evaluate_chaining(
 
     Args:
         seeds: Randomised repeats.
-        device: cpu or cuda; cuda where there is one.
+        device: cpu or cuda; by default cuda, if there is a device.
         out: Folder for findings (.json) and records.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
@@ -205,12 +206,12 @@ def evaluate_planning(
     Args:
         experiment: Which of the tables.
         poses: Planner of poses for the same controller (`spectral plan --output pose`).
-        explicit: Of interfaces: a controller of poses and its planner.
+        explicit: For interfaces: a controller of poses and its planner.
         corpus: Folder of the corpus whose motions were learned.
         episodes: Number of episodes of each motion.
         steps: Length of an episode, if the robot does not fall.
         seed: Seed of the noise in sensors and plans.
-        device: cpu or cuda; cuda where there is one.
+        device: cpu or cuda; by default cuda, if there is a device.
         out: Folder for findings (.json).
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
@@ -245,16 +246,17 @@ def evaluate_readout(
 ) -> None:
     """Measure what a linear map reads from skills, and how far drift moves them.
 
-    Read are poses now and later and root motion. Drift is a robot that is 10 cm off,
-    0.1 rad off, or both; beside it stand the ways between skills of other times.
+    The map reads poses, now and later, and root motion. Drift is a robot that is 10 cm
+    off, 0.1 rad off, or both; it is compared with the distance between skills of
+    different times.
 
     Args:
         skill: Skill models, one row each; `base` comes with the package.
         corpus: Folders of corpora; `embedded` is the one this package makes.
-        held_out: Clips to score on, as in training: a share, or a number from 1 on;
-            with 0 those that were fitted on.
+        held_out: Clips to score on, as in training: a share below 1 or a number of
+            clips; 0 scores the clips that were fitted.
         seed: Seed of the split, as in training, and of the windows.
-        device: cpu or cuda; cuda where there is one.
+        device: cpu or cuda; by default cuda, if there is a device.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
@@ -302,13 +304,13 @@ def skills_map(
     out: Path = Path("skill_map.png"),
     device: str | None = None,
 ) -> None:
-    """Draw a corpus as the skill space sees it: one dot a clip, coloured by kind.
+    """Draw a corpus as the skill space sees it: a dot for each clip, coloured by kind.
 
     Args:
         skill: Skill model; `base` is the one that comes with the package.
         corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: Picture to write.
-        device: cpu or cuda; cuda where there is one.
+        device: cpu or cuda; by default cuda, if there is a device.
     """
     from spectral_skills.plots.skills import draw_map
     from spectral_skills.skill.encoder import SkillBank
@@ -340,15 +342,14 @@ def report(results: list[Path], /, *, out: Path, films: bool = True) -> None:
     """
     from spectral_skills.plots.page import findings_page
 
-    if out.is_file():
-        raise ValueError(f"{out}: a file; name a folder")
+    check_folder(out)
     print(f"page      {findings_page(results, out, films)}")
 
 
 def report_skill(
     *, run: Path, label: str, directions: Path | None = None, record: Path
 ) -> None:
-    """Put what a pretraining run reached into a file of results.
+    """Add what a pretraining run reached to a file of results.
 
     Args:
         run: Folder of the run.
@@ -368,7 +369,7 @@ def report_skill(
 
 
 def report_tracking(*, run: Path, label: str, record: Path) -> None:
-    """Put what a training run of a controller reached into a file of results.
+    """Add what a training run of a controller reached to a file of results.
 
     Args:
         run: Folder of the run.
@@ -399,12 +400,14 @@ def _fsq(controller: Path, skill: Path, device: str) -> Models:
     loaded = Models.load(controller, skill, device=device)
     kind = loaded.skill_encoder.config.bottleneck.kind
     if kind != "fsq":
-        raise ValueError(f"{skill}: its skills are {kind}; --fsq wants those of fsq")
+        raise ValueError(
+            f"{skill}: its skills are {kind}; --fsq needs fsq ones"
+        )
     return loaded
 
 
 def _attach(directions, out: Path, release: Path) -> None:
-    """Directions with the catalogue's entries."""
+    """Write directions with the catalogue's entries."""
     import json
     from dataclasses import replace
 

@@ -35,10 +35,10 @@ def ingest(
     Args:
         paths: Files and folders of motions.
         out: Folder of the corpus.
-        fps: Frame rate of the files, where they do not say or say it wrong.
+        fps: Frame rate of files that do not state it or state it wrongly.
         strict: Stop at the first file that is refused.
         pad_wrists: Take 23-joint clips and hold their wrists at zero.
-        workers: Reading processes; all cores by default.
+        workers: Number of processes; one per core by default.
     """
     from spectral_skills.motion.clip import ClipError
     from spectral_skills.motion.ingest import ingest as run
@@ -87,7 +87,7 @@ def synth(
         out: Folder of the corpus.
         clips: Number of clips instead of the recipe's.
         seed: Seed instead of the recipe's.
-        workers: Working processes; all cores by default.
+        workers: Number of processes; one per core by default.
     """
     import time
 
@@ -131,7 +131,7 @@ def corpus_list(
     Args:
         corpus: Folder of the corpus; by default the embedded one, made on first use.
         match: Only clips with this in their name or text.
-        limit: At most so many.
+        limit: Largest number of clips to list.
         notes: Also print what is remarkable about each clip.
     """
     from spectral_skills.plots.corpus import print_list
@@ -167,7 +167,7 @@ def corpus_check(
 
     Args:
         corpus: Folder of the corpus; by default the embedded one, made on first use.
-        against: Folder of another corpus, to show the same of it.
+        against: Folder of another corpus to compare it with.
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
         json: Print one JSON object, with every clip, instead of tables.

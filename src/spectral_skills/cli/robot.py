@@ -6,7 +6,7 @@ Each verb imports what it needs when it runs.
 from pathlib import Path
 from typing import Literal
 
-from spectral_skills.cli.arguments import check_file
+from spectral_skills.cli.arguments import check_file, check_folder
 from spectral_skills.models import RELEASED, ModelPaths, Models
 
 
@@ -19,20 +19,21 @@ def export(
     sonic: bool = False,
     out: Path,
 ) -> None:
-    """Write a bundle: all that drives a robot or the desk, without torch.
+    """Write a bundle: everything that drives a robot or the desk, without torch.
 
-    Models become ONNX graphs, and nothing is written unless each gives what its model
-    gives on what simulated robots observe: to 1e-5, of the largest number if above 1.
+    Models become ONNX graphs. Nothing is written unless every graph agrees with its
+    model on what simulated robots observe: to 1e-5, or to that part of the largest
+    number if it is above 1.
 
     Args:
         bases: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or names
             of clips; these eight by default. A bundle always has stand.
         corpus: Folder of the corpus that clips are taken from and distances are
             measured to; the embedded one by default.
-        isaaclab: Joints of the controller's graph in IsaacLab's order.
-        sonic: Write what SONIC's C++ runtime reads in place of a bundle: the policy,
+        isaaclab: Put the joints of the controller's graph in IsaacLab's order.
+        sonic: Write what SONIC's C++ runtime reads instead of a bundle: the policy,
             and bases as references and as tokens.
-        out: Folder for the bundle; one that is there is replaced.
+        out: Folder for the bundle; a bundle that is there is replaced.
     """
     from spectral_skills.control.mixer import REST
     from spectral_skills.motion.corpus import Corpus
@@ -94,19 +95,20 @@ def drive(
 ) -> int:
     """Drive a robot with a bundle: in MuJoCo here, or over DDS a simulated or real G1.
 
-    Begins as a robot does: to the default pose in 3 s, standing under control for 1 s,
-    then what is asked for. The exit code is 1 if the robot fell or was stopped.
+    A drive begins as on a real robot: it moves to the default pose in 3 s, stands under
+    control for 1 s, and then does what is asked for. The exit code is 1 if the robot
+    fell or was stopped.
 
     Args:
         bundle: Folder of `spectral export`; by default the released models.
         play: Bases of the bundle, one after the other.
-        each: How long each of several is played, s.
-        switch: Control steps of a cross-fade, 2 to 30.
+        each: Length for which each of several bases is played, s.
+        switch: Number of control steps of a cross-fade, 2 to 30.
         direction: Directions to add.
         amplitude: How much of each, in skill units.
         say: What to do, in words; the bundle needs a planner.
-        seconds: Length of the drive, with the start: 20 in simulation; over DDS until
-            the operator stops it. It ends with a damped stop.
+        seconds: Length of the drive with its start; by default 20 in simulation, and
+            over DDS until the operator stops it. It ends with a damped stop.
         noise: Noise of the simulated sensors; 1 is usual for a G1.
         fast: Do not keep to real time.
         track: Follow each base as a reference instead, and measure how well.
@@ -120,8 +122,7 @@ def drive(
     from spectral_skills.control.bundle import Bundle
     from spectral_skills.runtime.released import base_bundle
 
-    if out is not None and out.is_file():
-        raise ValueError(f"{out}: a file; name a folder")
+    check_folder(out)
     opened = Bundle.open(bundle or base_bundle())
     if track:
         return _track(opened, play or list(opened.bases), json)
@@ -144,13 +145,13 @@ def _program(
     amplitude: list[float] | None,
     say: str | None,
 ):
-    """What to play; refused now if it cannot be."""
+    """Return the program to play, or refuse one that the bundle cannot play."""
     from spectral_skills.control.mixer import Cue, Mixer, Program
     from spectral_skills.control.streams import LivePlanner
 
-    knobs = list(zip(direction or (), amplitude or (), strict=False))
     if len(direction or ()) != len(amplitude or ()):
         raise ValueError("give one --amplitude for each --direction")
+    knobs = zip(direction or (), amplitude or (), strict=True)
     if say is not None:
         if play:
             raise ValueError("--say or --play, not both")
@@ -165,7 +166,7 @@ def _program(
 
 
 def _said(bundle, text: str) -> list:
-    """Cues of a text; a sentence that the planner has learned needs no torch."""
+    """Return the cues of a text; one that the planner has learned needs no torch."""
     from spectral_skills.control.mixer import Cue
 
     manifest = bundle.manifest
@@ -324,7 +325,7 @@ def robot_sim(
     print(f"a G1 hangs in its gantry; drive it with `{command}`", flush=True)
     raise_priority(60)  # a robot does not wait for programs
     run(sim, seconds)
-    if out is not None and sim.moments:
+    if out is not None and sim.recorded:
         _write(out, sim.arrays())
     print(json.dumps(asdict(sim.tally)))
 

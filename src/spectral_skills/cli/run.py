@@ -12,6 +12,7 @@ from spectral_skills.cli.arguments import (
     EMBEDDED,
     NOTHING_USABLE,
     RECORDS,
+    check_folder,
 )
 from spectral_skills.models import (
     RELEASED,
@@ -41,18 +42,17 @@ def rollout(
         corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: Folder for the record (.npz), the film (.gif, .mp4) and a picture.
         film: Draw a film and a picture; both take longer than the simulation.
-        film_seconds: Film at most so much, from the beginning.
+        film_seconds: Longest film, from the beginning of the run.
     """
     from spectral_skills.control.metrics import CAUSES, episodes
     from spectral_skills.plots.film import write_film, write_strip
 
-    if out.is_file():
-        raise ValueError(f"{out}: a file; name a folder")
+    check_folder(out)
     if not film_seconds > 0:
         raise ValueError(f"--film-seconds is {film_seconds}, must be above 0")
-    loaded = Models.at(models)
+    loaded, folder = Models.at(models), api.corpus_folder(corpus)
     began = time.perf_counter()
-    record = api.follow(loaded, name, corpus)
+    record = api.follow(loaded, name, folder)
     took_s = time.perf_counter() - began
     done, lasted_s = episodes(record), record.steps / record.fps
     outcome = "tracked to the end"
@@ -109,15 +109,16 @@ def steer(
             name of a clip.
         direction: Names of directions, such as `"right arm"` or `s03`.
         amplitude: How much of each, in skill units; 2 is a lot.
-        at: When each is turned up, s; all at 0.8 by default.
-        until: When each is released, s; all 0.8 before the end by default.
+        at: Time at which each is turned up, s; 0.8 by default.
+        until: Time at which each is released, s; 0.8 before the end by default.
         seconds: Length of the run.
         corpus: Folder of the corpus that clips are taken from and distances are
             measured to.
-        seed: Seed of a robot with another friction, mass and start; nothing is random
+        seed: Seed of a robot with random friction, mass and start; nothing is random
             without it.
         take: File (.npz) that `spectral desk` recorded.
-        bundle: Folder of the bundle that the desk had; the released models by default.
+        bundle: With --take: folder of the bundle that the desk ran; by default the
+            released models.
         out: Folder for the record (.npz), the picture and the film.
         film: Draw a film too; it takes longer than the simulation.
         json: Print everything as JSON and nothing else.
@@ -125,8 +126,7 @@ def steer(
     from spectral_skills.experiments.steer import knobs
     from spectral_skills.plots import runs
 
-    if out.is_file():
-        raise ValueError(f"{out}: a file; name a folder")
+    check_folder(out)
     if take is not None:
         if direction or amplitude:
             raise ValueError("--take or --direction, not both")
@@ -196,19 +196,18 @@ def chain(
 ) -> None:
     """Play one skill after another, blended over each switch.
 
-    The same skills switched at once are run beside them.
+    For comparison, a second robot switches at once.
 
     Args:
         names: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or
             names of clips of the embedded corpus.
-        switch: Control steps of a switch.
+        switch: Number of control steps of a switch.
         out: Folder for the record (.npz), the picture and the film.
         film: Draw a film too; it takes longer than the simulation.
     """
     from spectral_skills.plots import runs
 
-    if out.is_file():
-        raise ValueError(f"{out}: a file; name a folder")
+    check_folder(out)
     records = out / RECORDS
     blended, hard = api.chain(Models.at(models), names, switch, records=records)
     runs.show_chain(blended, hard)
@@ -230,16 +229,15 @@ def say(
 ) -> int:
     """Let a standing robot do what a sentence says.
 
-    `spectral say "walk forward, then turn left and wave"`. What is far from everything
-    that the planner has learned is not guessed: the robot stands meanwhile. The exit
-    code is 2 if nothing was understood.
+    Example: `spectral say "walk forward, then turn left and wave"`. A part that is far
+    from everything that the planner has learned is not guessed: the robot stands
+    meanwhile. The exit code is 2 if nothing was understood.
 
     Args:
-        text: What to do; `then` is for one after the other, `for 3 seconds` for how
-            long.
-        seconds: Length of each step that does not tell its own; by default as long as
+        text: What to do; `then` begins the next step, `for 3 seconds` sets its length.
+        seconds: Length of each step that does not state its own; by default as long as
             its motion takes, 2 s to 6 s.
-        every: Control steps after which is planned anew.
+        every: Number of control steps between two plans.
         seed: Seed of the noise that plans start from.
         out: Folder for the record (.npz), the skills (.npz), the picture and the film.
         film: Draw a film too; it takes longer than the simulation.
@@ -247,8 +245,7 @@ def say(
     """
     from spectral_skills.plots import runs
 
-    if out is not None and out.is_file():
-        raise ValueError(f"{out}: a file; name a folder")
+    check_folder(out)
     loaded = Models.at(models)
     more = {"every": every, "seconds": seconds, "seed": seed}
     spoken = api.say(loaded, text, **more)
@@ -279,7 +276,7 @@ def desk(
         bundle: Folder of `spectral export`; without it, the released models.
         port: Port of the page; by default 8080 or the next free one.
         host: Address to open the page on. Whoever can reach it can use the desk, so
-            only this machine can by default; 0.0.0.0 is for everybody.
+            only this machine can by default; 0.0.0.0 opens it to the network.
         out: Folder for takes, films and presets.
     """
     import threading

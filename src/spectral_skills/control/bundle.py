@@ -1,6 +1,6 @@
-"""A bundle: one folder with all that a robot needs, read without torch.
+"""A bundle: one folder with everything that a robot needs, read without torch.
 
-Written by `spectral export`; `Bundle.open(folder)` is all a user needs:
+`spectral export` writes it. To run its controller:
 
     bundle = Bundle.open("runs/bundle")
     action = bundle.controller()(history, command)
@@ -25,7 +25,6 @@ MANIFEST, CONTROLLER, ENCODER = "bundle.json", "controller.onnx", "encoder.onnx"
 PLANNER, SENTENCES = "planner.onnx", "sentences.safetensors"
 DIRECTIONS, BASES = "directions.safetensors", "bases.safetensors"
 SUPPORT = "support.safetensors"
-PROPRIO_SIZE = 6 + 3 * g1.NUM_JOINTS
 JointOrder = Literal["mujoco", "isaaclab"]
 
 
@@ -43,65 +42,65 @@ class RobotFacts:
     limits_rad: tuple[tuple[float, float], ...]
     control_hz: int
     action_limit: float
-    """Actions beyond it count as it."""
+    """Largest magnitude of an action; actions are clipped to it."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What goes into the graphs."""
+    """Sizes and order of the inputs of the graphs."""
 
     history: int
-    """Frames, oldest first."""
+    """Number of frames, the oldest first."""
     proprio: tuple[tuple[str, int], ...]
     """Parts of a frame and their sizes."""
     skill: int
     phase: int
-    """Numbers of a command after its skill: sine and cosine of its age."""
+    """Number of values after the skill in a command: sine and cosine of its age."""
     hold: int
-    """Control steps that one command lasts."""
+    """Number of control steps that one command lasts."""
     window: tuple[int, int]
-    """First and last frame that the encoder sees, from now."""
+    """First and last frame that the encoder sees, counted from now."""
     joint_order: JointOrder
-    """Of the joints in the controller's graph."""
+    """Order of the joints in the controller's graph."""
 
 
 @dataclass(frozen=True)
 class BaseFacts:
-    """A base clip, as far as it is not arrays."""
+    """A base clip without its arrays."""
 
     name: str
     text: str
     loop: tuple[int, int]
     """Steps [begin, end) that may be repeated without a jump."""
     fall_m: float
-    """A root lower than this has fallen."""
+    """Height of the root below which the robot has fallen."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """bundle.json."""
+    """The content of bundle.json."""
 
     version: int
     made_with: str
     robot: RobotFacts
     layout: Layout
     controller: str
-    """Hash of its weights."""
+    """Hash of the controller's weights."""
     encoder: str
-    """Fingerprint."""
+    """Fingerprint of the encoder."""
     planner: str
-    """Hash of its weights, or nothing."""
+    """Hash of the planner's weights; empty without a planner."""
     bases: tuple[BaseFacts, ...]
     typical: float
     """Median distance of the corpus's skills to the bank of other clips."""
     far: float
-    """Its 99th percentile."""
+    """The 99th percentile of that distance."""
     plan_every: int
-    """Steps after which is planned anew."""
+    """Number of control steps between two plans."""
     sentences: tuple[tuple[str, str], ...]
-    """Motion and sentence of all that the planner has learned."""
+    """Every motion and sentence that the planner has learned."""
     takes_s: dict[str, float]
-    """How long motions take."""
+    """Duration of each motion."""
     files: dict[str, str]
     """Hash of every other file."""
 
@@ -115,14 +114,14 @@ class PlayedBase:
     skills: np.ndarray
     """(T, d) float32"""
     rows: np.ndarray
-    """(T, 36) float32, the reference at the same steps."""
+    """(T, 36) float32 reference at the same steps."""
     loop: tuple[int, int]
     fall_m: float
 
 
 @dataclass(frozen=True)
 class SkillSupport:
-    """Skills of the corpus, and how far others are from them."""
+    """Skills of the corpus, from which the distance of others is measured."""
 
     bank: np.ndarray
     """(n, d) float32"""
@@ -130,10 +129,10 @@ class SkillSupport:
     far: float
 
     def distance(self, skill: np.ndarray) -> float:
-        """From a skill to the nearest of the bank."""
+        """Return the distance from a skill to the nearest one of the bank."""
         skill = skill.astype(np.float32)
         # |b - z|^2 = |b|^2 - 2 b z + |z|^2: one product, at every control step. Small
-        # differences of such sums are rounding; it only tells which is the nearest.
+        # differences of such sums are rounding, so they only find the nearest skill.
         nearest = (self._squares - 2.0 * (self.bank @ skill)).argmin()
         return float(np.linalg.norm(self.bank[nearest] - skill))
 
@@ -143,7 +142,10 @@ class SkillSupport:
 
 
 class OnnxController:
-    """History (10, 93) and command (d + 2,) to an action (29,), in MuJoCo order."""
+    """Maps a history (10, 93) and a command (d + 2,) to an action (29,).
+
+    Joints are in MuJoCo order, whatever order the graph has.
+    """
 
     def __init__(self, path: Path, order: JointOrder):
         self._session = session(path)
@@ -161,7 +163,7 @@ class OnnxController:
 
 
 class OnnxEncoder:
-    """Reference rows (k, 36) and where the robot is (7,) to a skill."""
+    """Maps reference rows (k, 36) and the pose of the robot's root (7,) to a skill."""
 
     def __init__(self, path: Path):
         self._session = session(path)
@@ -175,7 +177,7 @@ class OnnxEncoder:
 
 
 class OnnxPlanner:
-    """History (10, 93) and a learned sentence to a chunk of skills (30, d)."""
+    """Maps a history (10, 93) and a learned sentence to a chunk of skills (30, d)."""
 
     def __init__(self, folder: Path, sentences: tuple[tuple[str, str], ...]):
         self._session = session(folder / PLANNER)
@@ -185,7 +187,7 @@ class OnnxPlanner:
         self.noise_shape = tuple(self._session.get_inputs()[3].shape[1:])
 
     def plan(self, history: np.ndarray, sentence: str, noise: np.ndarray) -> np.ndarray:
-        """A chunk that begins as `noise`."""
+        """Return the chunk that grows out of `noise`."""
         at = self.index(sentence)
         tokens = int(self._mask[at].sum())
         given = {
@@ -197,7 +199,7 @@ class OnnxPlanner:
         return np.asarray(self._session.run(None, given)[0])[0]
 
     def index(self, sentence: str) -> int:
-        """Where a sentence is, or the first of a motion."""
+        """Return the index of a sentence, or of the first one of a motion."""
         for names in zip(*self.sentences, strict=True):
             if sentence in names:
                 return names.index(sentence)
@@ -206,7 +208,7 @@ class OnnxPlanner:
 
 @dataclass(frozen=True)
 class Bundle:
-    """All of a bundle but the graphs, which are opened when asked for."""
+    """A bundle; its graphs are opened only when they are asked for."""
 
     folder: Path
     manifest: Manifest
@@ -216,7 +218,7 @@ class Bundle:
 
     @classmethod
     def open(cls, folder: Path | str) -> "Bundle":
-        """Read a bundle; says what is wrong with it."""
+        """Read a bundle, or say what is wrong with it."""
         folder = Path(folder)
         manifest = _manifest(folder)
         for name, expected in manifest.files.items():
@@ -246,7 +248,6 @@ class Bundle:
         return cls(folder, manifest, directions, bases, support)
 
     def base(self, name: str) -> PlayedBase:
-        """A base by its name."""
         if name not in self.bases:
             known = ", ".join(self.bases)
             raise ValueError(f"{self.folder}: no base {name!r}; there are {known}")
@@ -261,14 +262,14 @@ class Bundle:
         return OnnxEncoder(self.folder / ENCODER)
 
     def planner(self) -> OnnxPlanner | None:
-        """The planner, if the bundle has one."""
+        """Open the planner, if the bundle has one."""
         if PLANNER not in self.manifest.files:
             return None
         return OnnxPlanner(self.folder, self.manifest.sentences)
 
 
 def robot_facts(action_limit: float) -> RobotFacts:
-    """The G1 as this package knows it."""
+    """Return the facts of the G1 as this package knows it."""
     return RobotFacts(
         joints=g1.JOINTS,
         default_rad=tuple(g1.DEFAULT_JOINTS.tolist()),
@@ -284,7 +285,7 @@ def robot_facts(action_limit: float) -> RobotFacts:
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:
-    """A graph on one thread, which sleeps when it has nothing to do."""
+    """Open a graph on one thread, which sleeps when it has nothing to do."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -297,7 +298,7 @@ def session(path: Path) -> onnxruntime.InferenceSession:
 
 
 def file_hash(path: Path) -> str:
-    """What `Manifest.files` holds."""
+    """Return the hash of a file that `Manifest.files` holds."""
     digest = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -333,6 +334,6 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _blocks(history: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Frames with the joints of each block in another order."""
+    """Return frames with the joints of each block in another order."""
     senses, *blocks = np.split(history, (6, 35, 64), axis=-1)
     return np.concatenate((senses, *(block[..., order] for block in blocks)), axis=-1)

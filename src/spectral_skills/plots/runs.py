@@ -40,8 +40,8 @@ def show_steered(found: Composed) -> None:
         f"distance  {found.distance[1]:.2f} to the nearest skill of the corpus "
         f"(unsteered: {found.distance[0]:.2f})"
     )
-    heads = f"{'unsteered':>10s}{'steered':>10s}{'change':>10s}{'predicted':>11s}"
-    print(f"          {'':22s}{heads}")
+    heads = f"{'unsteered':>11s}{'steered':>11s}{'change':>10s}{'predicted':>12s}"
+    print(f"          {'':27s}{heads}")
     for name, (before, after) in found.measures.items():
         change, known = after - before, found.predicted.get(name)
         mark = "*" if abs(change) >= NOTICED[name] else " "

@@ -28,11 +28,11 @@ JOINTS: tuple[str, ...] = (
 
 NUM_JOINTS = len(JOINTS)
 QPOS_SIZE = 7 + NUM_JOINTS
-"""Floats of one stored frame: root position 3, root quaternion wxyz 4, joints 29."""
+"""Number of floats in a frame: root position 3, root quaternion wxyz 4, joints 29."""
 
 
 def joint_index(name: str) -> int:
-    """Index of a joint in MuJoCo order."""
+    """Return the index of a joint in MuJoCo order."""
     return JOINTS.index(name)
 
 
@@ -56,7 +56,7 @@ MUJOCO_TO_ISAACLAB = np.array([JOINTS.index(n) for n in ISAACLAB_JOINTS])
 """`x_isaaclab = x_mujoco[..., MUJOCO_TO_ISAACLAB]`."""
 
 WITHOUT_WRISTS = np.array([i for i, n in enumerate(JOINTS) if "wrist" not in n])
-"""Where the 23 joints of the wristless G1 sit among the 29."""
+"""Indices of the 23 joints of the G1 without wrists among the 29."""
 
 # The body that waist_pitch moves is called torso_link.
 LINKS: tuple[str, ...] = (
@@ -139,7 +139,7 @@ _MOTOR_OF_PART = {
 
 
 def part_of(joint: str) -> str:
-    """Joint name without its side: `left_knee` is a `knee`."""
+    """Return a joint's name without its side: `left_knee` is a `knee`."""
     return joint.removeprefix("left_").removeprefix("right_")
 
 

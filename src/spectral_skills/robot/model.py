@@ -11,7 +11,7 @@ _MJCF = "asset_zoo/robots/unitree_g1/xmls/g1.xml"
 
 
 def mjcf_path() -> Path:
-    """Path of the G1's MJCF; mjlab is located, never imported."""
+    """Return the path of the G1's MJCF; mjlab is located, never imported."""
     package = find_spec("mjlab")
     if package is None or not package.submodule_search_locations:
         raise ModuleNotFoundError(
@@ -25,7 +25,7 @@ def mjcf_path() -> Path:
 
 
 def build_spec(*, meshes: bool, floor: bool = True) -> mujoco.MjSpec:
-    """The G1 with SONIC's actuators; `meshes` for pictures, without for training."""
+    """Describe the G1 with SONIC's actuators; only pictures need the `meshes`."""
     spec = mujoco.MjSpec.from_file(str(mjcf_path()))
     spec.option.timestep = g1.PHYSICS_DT_S
     if not meshes:
@@ -52,5 +52,4 @@ def build_spec(*, meshes: bool, floor: bool = True) -> mujoco.MjSpec:
 
 
 def build_model(*, meshes: bool = False, floor: bool = True) -> mujoco.MjModel:
-    """The compiled model."""
     return build_spec(meshes=meshes, floor=floor).compile()

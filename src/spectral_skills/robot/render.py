@@ -54,7 +54,7 @@ _KEY_JITTER = 0.025 * np.array([[0.0, 1.0], [-0.9, -0.5], [0.9, -0.5]])
 
 
 def _works(name: str) -> bool:
-    """Whether a GL platform draws a picture, tried where a crash does no harm."""
+    """Return whether a GL platform draws, tried where a crash does no harm."""
     if ctypes.util.find_library(_LIBRARIES[name]) is None:
         return False
     command = [sys.executable, "-c", _PROBE, name]
@@ -70,7 +70,7 @@ def _works(name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def backend() -> str:
-    """How this process draws: the first of EGL and OSMesa that works, or software."""
+    """Return how this process draws: by EGL or OSMesa if one works, or in software."""
     forced = os.environ.get("SPECTRAL_GL", "").lower()
     if forced:
         return _checked(forced, "SPECTRAL_GL")
@@ -113,7 +113,7 @@ class RobotRenderer:
     def draw(
         self, poses: np.ndarray, camera: Camera, colours: np.ndarray | None = None
     ) -> np.ndarray:
-        """Picture (height, width, 3) uint8 of poses (36,) or (k, 36).
+        """Return a picture (height, width, 3) uint8 of poses (36,) or (k, 36).
 
         `colours` (k, 4) multiply the robot's own; alpha below 1 makes a ghost.
         """
@@ -149,7 +149,7 @@ def _quiet():
 
 @lru_cache(maxsize=3)
 def _stage(cell_m: float, keys: int) -> mujoco.MjModel:
-    """The G1 on the same floor and under the same light as the software pictures.
+    """Build the G1 on the same floor and under the same light as in software.
 
     Several key lights stand side by side: MuJoCo's shadows are hard, their sum is soft.
     The robot is drawn once more for each.
@@ -242,7 +242,7 @@ class _GlScene:
         self.option = mujoco.MjvOption()
         self.option.geomgroup[3:] = 0
         self.option.sitegroup[:] = 0
-        # At exit the driver's own hook takes the display away: be earlier than that.
+        # At exit the driver's own hook closes the display: free the context before it.
         atexit.register(self.close)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ FADE_M = (2.0, 8.0)
 CELLS_M = (0.0055, 0.0028, 0.0015)
 """Grid sizes of thinned meshes; the coarsest one near the size of a pixel is drawn."""
 FILM_CELL_M = 0.016
-"""Grid size for films, in which no picture is looked at for long."""
+"""Grid size for films, whose pictures are seen only briefly."""
 
 # Directions towards the key, fill and rim light in the camera's heading frame (right,
 # ahead, up): lights turn with the camera, so every panel is lit from the same side.
@@ -90,7 +90,7 @@ def visual_model() -> mujoco.MjModel:
 
 @lru_cache(maxsize=len(CELLS_M) + 1)
 def robot_mesh(cell_m: float) -> Mesh:
-    """The robot's visual meshes, thinned: most of 393,270 triangles are tiny."""
+    """Return the robot's visual meshes, thinned: most of 393,270 triangles are tiny."""
     m = visual_model()
     parts, offset = [], 0
     for geom in np.flatnonzero(m.geom_group == 2):

@@ -215,7 +215,7 @@ class _Picture:
         z_m = np.maximum(-local[:, 2], _NEAR_M)
         flat = local[:, :2] * (1, -1) / z_m[:, None]
         xy_px = np.array([w, h]) / 2 + self.focal_px * _SUPERSAMPLE * flat
-        # NaN fails every test: triangles that reach behind the eye are left out.
+        # NaN fails every test: triangles that reach behind the eye are dropped.
         xy_px[z_m <= _NEAR_M] = np.nan
         owner, depth = visible(xy_px, -1.0 / z_m, faces, w, h)
         row, column = np.nonzero(owner >= 0)

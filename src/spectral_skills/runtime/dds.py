@@ -1,10 +1,10 @@
-"""The G1's topics over DDS, by Cyclone DDS.
+"""The G1's topics over DDS, with Cyclone DDS.
 
 Types have the names and the structure that Unitree's own programs announce, and the
 quality of service is Cyclone's default as in unitree_sdk2_python, so that the robot's
-side matches. Cyclone's Python package goes through a message field by field, 0.5 ms for
-a command and 0.7 ms for a state; here a sample carries bytes that NumPy made, which
-takes microseconds.
+side matches. Cyclone's Python package converts a message field by field, which takes
+0.5 ms for a command and 0.7 ms for a state; here a sample carries the bytes of a NumPy
+struct, which takes microseconds.
 """
 
 import socket
@@ -23,9 +23,9 @@ from spectral_skills.runtime import unitree
 
 LOOPBACK = "lo"
 _KEPT = 16
-"""Messages that wait to be read; older ones are dropped."""
+"""Number of messages that wait to be read; older ones are dropped."""
 _HEADER = bytes((0, 1, 0, 0))
-"""Of plain CDR, little-endian."""
+"""Header of plain little-endian CDR."""
 _PLAIN = (1, 7)
 """Second byte of headers whose messages have our layout: either version of CDR."""
 
@@ -50,7 +50,7 @@ _DTYPES = {
 
 
 def idl_type(dtype: np.dtype) -> type[IdlStruct]:
-    """The type by which Unitree's programs know a struct."""
+    """Return the type by which Unitree's programs know a struct."""
     assert dtype.fields is not None, "a struct"
     fields = {field: _idl_field(kind) for field, (kind, *_) in dtype.fields.items()}
     name = _NAMES[dtype]
@@ -65,7 +65,7 @@ def _idl_field(dtype: np.dtype) -> Any:
 
 
 def _carrier(dtype: np.dtype) -> type[IdlStruct]:
-    """The same type, whose samples only carry `data`, all bytes of a message."""
+    """Return the same type with samples that only carry `data`, a message's bytes."""
     kind: Any = idl_type(dtype)
 
     def carried(_, data: bytes, **__) -> Any:
@@ -99,7 +99,7 @@ def _configuration(interface: str) -> str:
 
 
 _DOMAINS: dict[int, tuple[str, Domain]] = {}
-"""A process can set up a domain once."""
+"""Domains by number, with their interfaces: a process can set up each only once."""
 
 
 def _participant(interface: str, domain: int) -> DomainParticipant:
@@ -150,15 +150,15 @@ class _Receiver:
             participant, Topic(participant, topic, _CARRIERS[topic]), kept
         )
         self.malformed = 0
-        """Messages that were no messages of this topic."""
+        """Number of messages that could not be read."""
 
     def __call__(self) -> list[np.ndarray]:
-        """What has arrived since it was last called, oldest first."""
+        """Return the messages that arrived since the last call, oldest first."""
         found = []
         sample: Any
         for sample in self._reader.take(_KEPT):
             if not sample.sample_info.valid_data:
-                continue  # tells that a writer has gone
+                continue  # a notice that a writer is gone
             try:
                 found.append(_message(sample.data, self._dtype))
             except ValueError:
@@ -167,7 +167,7 @@ class _Receiver:
 
     @property
     def writers(self) -> int:
-        """How many programs write it."""
+        """Number of programs that write it."""
         return len(self._reader.get_matched_publications())
 
 
@@ -178,12 +178,12 @@ def _message(data: bytes, dtype: np.dtype) -> np.ndarray:
 
 
 def command_sender(interface: str, domain: int = 0) -> _Sender:
-    """Only the driver's commands."""
+    """Return a sender of commands alone, without a receiver of states."""
     return _Sender(_participant(interface, domain), unitree.LOW_CMD_TOPIC)
 
 
 class DriverLink:
-    """The side of the program that drives: states in, commands out."""
+    """The driving program's side: states in, commands out."""
 
     def __init__(self, interface: str, domain: int = 0):
         participant = _participant(interface, domain)

@@ -33,7 +33,7 @@ from spectral_skills.runtime.dds import RobotLink
 
 
 class Gantry:
-    """Springs that hold the pelvis upright, at a height."""
+    """Springs that hold the pelvis upright at a height."""
 
     HANGING_M, STANDING_M = g1.DEFAULT_HEIGHT + 0.10, g1.DEFAULT_HEIGHT
     STIFFNESS, TURN_STIFFNESS = 4000.0, 600.0
@@ -44,10 +44,10 @@ class Gantry:
         self._pelvis = self._model.body("pelvis").id
         self._weight = float(self._model.body_mass.sum()) * 9.81
         self.height_m: float | None = self.HANGING_M
-        """None: let go."""
+        """Height at which the pelvis is held; None after it was let go."""
 
     def pull(self) -> None:
-        """Forces of the next step; damping is left to the integrator, implicitly."""
+        """Set the forces of the next step; the integrator adds damping implicitly."""
         held = self.height_m is not None
         self._model.dof_damping[:3] = self.DAMPING * held
         self._model.dof_damping[3:6] = self.TURN_DAMPING * held
@@ -55,7 +55,7 @@ class Gantry:
         if self.height_m is not None:
             position, quaternion = self._data.qpos[:3], self._data.qpos[3:7]
             force[:3] = self.STIFFNESS * (np.array((0, 0, self.height_m)) - position)
-            # A rope carries, and never pushes down.
+            # A rope pulls up, and never pushes down.
             force[2] = max(force[2] + self._weight, 0.0)
             turn = np.empty(3)
             mujoco.mju_quat2Vel(turn, quaternion, 1.0)
@@ -73,10 +73,10 @@ class Operator:
         self._gantry, self._stop_after_s = gantry, stop_after_s
         self._reached_s: float | None = None
         self.started_s: float | None = None
-        """When start was pressed."""
+        """Time at which start was pressed."""
 
     def keys(self, now: float, order: Order | None) -> int:
-        """Buttons that are held now."""
+        """Return the buttons that are held now."""
         if self.started_s is None:
             self._wait(now, order)
         if self.started_s is None:
@@ -103,8 +103,8 @@ class Operator:
             gantry.height_m = None
         elif gantry.height_m is not None:
             share = min(since / self.LOWERED_S, 1.0)
-            way = gantry.STANDING_M - gantry.HANGING_M
-            gantry.height_m = gantry.HANGING_M + share * way
+            lowering_m = gantry.STANDING_M - gantry.HANGING_M
+            gantry.height_m = gantry.HANGING_M + share * lowering_m
 
 
 PERIOD_S = g1.PHYSICS_DT_S
@@ -114,7 +114,7 @@ FALLEN_M, FALLEN_RAD = 0.45, 0.8
 WALKING_M_S = 0.15
 _STRIDE_M = 0.2
 _BEHIND_S = 0.01
-"""Delay from which simulated time stands still: a burst of steps to catch up would run
+"""Delay above which simulated time stands still: a burst of steps to catch up would run
 without new commands."""
 
 
@@ -144,19 +144,19 @@ class Tally:
     commands: int = 0
     wrong_crc: int = 0
     out_of_limits: int = 0
-    """Commands that no robot should get; they were not obeyed."""
+    """Number of commands that no robot should get; they were not obeyed."""
     stood_still_s: float = 0.0
-    """So long the machine was too busy for the simulation."""
+    """Time for which the machine was too busy for the simulation."""
     walked_m: float = 0.0
-    """Way of the pelvis over the ground, free of the gantry and not yet braked."""
+    """Distance that the robot walked, free of the gantry and before it was braked."""
     fell: bool = False
-    """On that way."""
+    """Whether it fell while it was free and not braked."""
     lowest_m: float = Gantry.STANDING_M
-    """Height of the pelvis on it at the least."""
+    """Lowest height of the pelvis in that time."""
     ended: str = "hanging"
-    """Hanging, standing, walking or fallen."""
+    """State at the end: hanging, standing, walking or fallen."""
     braked_s: float | None = None
-    """When a command first wanted motors to brake after they had held a pose."""
+    """Time of the first command to brake after one to hold a pose."""
 
 
 class RobotSim:
@@ -183,14 +183,14 @@ class RobotSim:
         self.order: Order | None = None
         self.kind, self.keys = Kind.NONE, 0
         self.tally, self._record = Tally(), record
-        self.moments: list[SimStep] = []
+        self.recorded: list[SimStep] = []
         self._trail: deque[np.ndarray] = deque(maxlen=round(1 / PERIOD_S))
-        """Where it was in the last second."""
+        """Positions in the last second."""
         self._place: np.ndarray | None = None
-        """Where the way was last counted."""
+        """Position up to which the distance was counted."""
 
     def step(self) -> None:
-        """Five milliseconds: commands in, physics, state out."""
+        """Simulate five milliseconds: commands in, physics, state out."""
         robot = self.robot
         self._obey()
         if self._operator is not None:
@@ -239,22 +239,22 @@ class RobotSim:
         tally.seconds, tally.states = robot.time_s, tally.states + 1
         self._trail.append(qpos[:2])
         if self._record:
-            self.moments.append(SimStep(robot.time_s, qpos, self.kind, self.keys))
+            self.recorded.append(SimStep(robot.time_s, qpos, self.kind, self.keys))
         if self.gantry.height_m is None and self.kind is Kind.POSE:
             if self._place is None:
                 self._place = qpos[:2]
-            way = float(np.linalg.norm(qpos[:2] - self._place))
-            if way > _STRIDE_M:  # swaying in place is no way
-                tally.walked_m, self._place = tally.walked_m + way, qpos[:2]
+            stride_m = float(np.linalg.norm(qpos[:2] - self._place))
+            if stride_m > _STRIDE_M:  # swaying in place is not walking
+                tally.walked_m, self._place = tally.walked_m + stride_m, qpos[:2]
             tally.lowest_m = min(tally.lowest_m, float(qpos[2]))
             tally.fell |= self.lies
         tally.ended = self.doing
 
     @property
     def speed_m_s(self) -> float:
-        """Over the ground, in the last second."""
-        way = self._trail[-1] - self._trail[0]
-        return float(np.linalg.norm(way)) / (len(self._trail) * PERIOD_S)
+        """Speed over the ground in the last second."""
+        moved = self._trail[-1] - self._trail[0]
+        return float(np.linalg.norm(moved)) / (len(self._trail) * PERIOD_S)
 
     @property
     def lies(self) -> bool:
@@ -270,8 +270,8 @@ class RobotSim:
         return "walking" if self.speed_m_s > WALKING_M_S else "standing"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The record: one row for each step."""
-        times, qpos, kinds, keys = zip(*self.moments, strict=True)
+        """Return the record, one row for each step."""
+        times, qpos, kinds, keys = zip(*self.recorded, strict=True)
         return {
             "time_s": np.array(times),
             "qpos": np.array(qpos, np.float32),
@@ -287,7 +287,7 @@ def _say(line: str) -> None:
 def run(
     sim: RobotSim, seconds: float | None, say: Callable[[str], None] = _say
 ) -> None:
-    """Simulate in real time until it is over or interrupted; a line every second."""
+    """Simulate in real time until the end or an interrupt, with a line every second."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     second = round(1 / PERIOD_S)
     due, since, tally = time.monotonic(), time.monotonic(), sim.tally

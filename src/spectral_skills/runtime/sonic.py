@@ -1,9 +1,9 @@
 """`spectral export --sonic`: the files that SONIC's C++ runtime reads.
 
     model_decoder.onnx        `obs_dict` (1, 996) to `action` (1, 29)
-    observation_config.yaml   what `obs_dict` is made of
-    reference/CLIP/           the base clips, a CSV file for each quantity
-    tokens/CLIP.npy, .csv     (T, 66) their commands, one for each control step
+    observation_config.yaml   the parts of `obs_dict`
+    reference/CLIP/           a base clip, one CSV file for each quantity
+    tokens/CLIP.npy, .csv     its commands (T, 66), one for each control step
 
 Joints are in IsaacLab's order. The runtime runs the policy without an encoder, on
 tokens that another program streams to it (`sonic_stream`). The layouts are those of
@@ -45,8 +45,7 @@ _TERMS = (
     ("his_last_actions", 6 + 2 * g1.NUM_JOINTS, g1.NUM_JOINTS),
     ("his_gravity_dir", 0, 3),
 )
-"""What follows the token, all frames of each: its name, where it is in a frame of ours,
-and its size."""
+"""Terms after the token, each with all its frames: name, offset in our frame, size."""
 _SAME_SINCE_13 = {
     *("Add", "Clip", "Concat", "Constant", "Div", "Gather", "Gemm", "Mul", "Reshape"),
     *("Sigmoid", "Slice", "Sub", "Tanh"),
@@ -55,7 +54,7 @@ _SAME_SINCE_13 = {
 
 
 class PolicyGraph(nn.Module):
-    """Observations (n, 996) as the runtime lays them out to actions (n, 29)."""
+    """Maps observations (n, 996), as the runtime lays them out, to actions (n, 29)."""
 
     def __init__(self, controller: Controller):
         super().__init__()
@@ -80,7 +79,7 @@ def export(
     bases: Sequence[str] = NAMES,
     corpus: Corpus | None = None,
 ) -> dict[str, float]:
-    """Write the files to a new folder; gives how far the graph is from its model."""
+    """Write the files to a new folder; return how far the graph is from its model."""
     if out.is_file() or (out.exists() and any(out.iterdir())):
         raise ValueError(f"{out}: there already; name a new folder")
     wanted = base_clips(models.skill_encoder, bases, corpus)
@@ -102,14 +101,14 @@ def export(
 
 
 def policy_onnx(controller: Controller) -> bytes:
-    """The graph `obs_dict` to `action`, in the opset that SONIC uses."""
+    """Return the graph from `obs_dict` to `action`, in the opset that SONIC uses."""
     import onnx
 
     graphs.check_exportable(controller)
     graph = PolicyGraph(controller)
     example = (torch.zeros(1, graph.width),)
     model = onnx.load_from_string(to_onnx(graph, example, ("obs_dict",), "action"))
-    # There are no converters to so old an opset, and here none is needed.
+    # No converter goes back to an opset this old, and none is needed here.
     unknown = {node.op_type for node in model.graph.node} - _SAME_SINCE_13
     assert not unknown, f"operators that may have changed since opset 13: {unknown}"
     for node in model.graph.node:
@@ -121,7 +120,7 @@ def policy_onnx(controller: Controller) -> bytes:
 
 
 def layout(controller: Controller) -> str:
-    """The runtime's description of `obs_dict`, in the few forms that it can read."""
+    """Return the runtime's description of `obs_dict`, in the YAML that it can read."""
     suffix = f"_{HISTORY}frame_step1"
     names = ["token_state", *(f"{name}{suffix}" for name, _, _ in _TERMS)]
     terms = "".join(f'  - name: "{name}"\n    enabled: true\n' for name in names)
@@ -130,7 +129,7 @@ def layout(controller: Controller) -> str:
 
 
 def observation(history: np.ndarray, command: np.ndarray) -> np.ndarray:
-    """(996,) of a history (10, 93) in MuJoCo order and a command (66,)."""
+    """Lay out a history (10, 93) in MuJoCo order and a command (66,) as (996,)."""
     parts = [command]
     for _, at, size in _TERMS:
         part = history[:, at : at + size]
@@ -141,7 +140,7 @@ def observation(history: np.ndarray, command: np.ndarray) -> np.ndarray:
 
 
 def tokens(skills: Tensor, hold: int) -> np.ndarray:
-    """(T, d + 2) skills (T, d) as they are followed, each with its phase."""
+    """Return skills (T, d) as they are followed, with their phase: (T, d + 2)."""
     step = torch.arange(len(skills))
     since = step % hold
     return torch.cat((skills[step - since], phase(since, hold)), dim=1).numpy()
@@ -160,7 +159,7 @@ def _difference(path: Path, seen: Observed) -> float:
 
 
 def _write_clip(folder: Path, clip: BaseClip, hold: int) -> None:
-    """A base as a reference and as tokens."""
+    """Write a base as a reference and as tokens."""
     name = clip.facts.name.replace("/", "_")
     stream = tokens(clip.motion.skills, hold)
     file = io.BytesIO()
@@ -172,7 +171,7 @@ def _write_clip(folder: Path, clip: BaseClip, hold: int) -> None:
 
 
 def write_reference(folder: Path, rows: Tensor) -> None:
-    """A motion (T, 36) as the runtime reads it, with the 14 links that SONIC tracks."""
+    """Write a motion (T, 36) for the runtime, with the 14 links that SONIC tracks."""
     links, count = g1.TRACKED_LINKS, len(rows)
     poses = Kinematics(links)(rows)
     speeds = link_velocities(poses, FPS)
@@ -202,6 +201,6 @@ def write_reference(folder: Path, rows: Tensor) -> None:
 
 
 def _csv(columns: Sequence[str], values: np.ndarray) -> str:
-    """Numbers with all the digits that float32 has."""
+    """Return a table with all the digits that float32 has."""
     lines = [",".join(f"{value:.9g}" for value in row) for row in values.tolist()]
     return "\n".join((",".join(columns), *lines)) + "\n"

@@ -1,4 +1,4 @@
-"""Tokens as SONIC's C++ runtime takes them from a ZMQ publisher, without torch.
+"""Messages with which a ZMQ publisher streams tokens to SONIC's C++ runtime; no torch.
 
 A message is one part: the topic, a JSON header padded with zeros, and the arrays. To
 drive the stock runtime, started with `--input-type zmq`, publish one every 20 ms:
@@ -13,12 +13,12 @@ import numpy as np
 
 HEADER_BYTES = 1280
 VERSION = 4
-"""Of the protocol: tokens alone, which take the place of an encoder's."""
+"""Version of the protocol in which tokens come from outside, not from an encoder."""
 TOPIC = "pose"
 
 
 def token_message(token: np.ndarray, step: int, topic: str = TOPIC) -> bytes:
-    """The message for one control step; `token` (d + 2,) is a skill and its phase."""
+    """Return the message of one control step; `token` (d + 2,) is skill and phase."""
     token = np.asarray(token, np.dtype("<f4"))
     if token.ndim != 1 or not np.isfinite(token).all():
         raise ValueError(f"a token of shape {token.shape}, must be finite and (d,)")

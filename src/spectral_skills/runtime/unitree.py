@@ -3,11 +3,11 @@
 The layout is Unitree's public IDL (module unitree_hg of unitree_sdk2_python, the same
 in unitree_ros2 and unitree_sdk2): `rt/lowcmd` carries a LowCmd_, `rt/lowstate` a
 LowState_, `rt/secondary_imu` the torso's IMUState_. Motors are in MuJoCo order; the G1
-has 29, the message places for 35. Bytes 2 and 3 of the remote's 40 are its buttons.
+has 29, and a message has room for 35. Bytes 2 and 3 of the remote's 40 are its buttons.
 
-A message has two forms. In memory it is a C struct: that is what the checksum is of. On
+A message has two forms. In memory it is a C struct, of which the checksum is taken. On
 the wire it is CDR, where a struct inside another begins without the padding that C puts
-in front of it, so that a few bytes are missing: `pack` and `unpack` go between them.
+in front of it, so that a few bytes are missing. `pack` and `unpack` convert them.
 """
 
 import math
@@ -24,7 +24,7 @@ MOTORS = 35
 ENABLED = 1
 """Mode of a motor that obeys; 0 is off."""
 TICK_S = 0.001
-"""What the counter of a state counts."""
+"""Unit of the counter in a state."""
 
 
 def _struct(*fields) -> np.dtype:
@@ -79,11 +79,11 @@ LOW_STATE = _struct(
 )
 
 _WIRE = {IMU_STATE: (54, 54), LOW_CMD: (1000, 2), LOW_STATE: (2088, 70)}
-"""Bytes on the wire, and of them those before the first motor."""
+"""Number of bytes on the wire, and of those before the first motor."""
 
 
 def pack(message: np.ndarray) -> bytes:
-    """The wire's form of a message, without the header that tells its encoding."""
+    """Return a message as sent, without the header that names its encoding."""
     data = message.tobytes()
     size, before = _WIRE[message.dtype]
     if before == size:
@@ -95,10 +95,10 @@ def pack(message: np.ndarray) -> bytes:
 
 
 def unpack(data: bytes, dtype: np.dtype) -> np.ndarray:
-    """The message of a wire's bytes; ValueError where their number is wrong."""
+    """Return the message in received bytes; refuse a wrong number of them."""
     size, before = _WIRE[dtype]
     if not size <= len(data) < size + 4:  # senders fill up to a multiple of four
-        raise ValueError(f"a message of {len(data)} bytes; {size} are right")
+        raise ValueError(f"a message of {len(data)} bytes; {size} are expected")
     if before == size:
         memory = data[:size].ljust(dtype.itemsize, b"\0")
     else:
@@ -111,10 +111,10 @@ _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 def crc(message: np.ndarray) -> int:
-    """Checksum of all words of a message but the last, which is for the checksum.
+    """Compute the checksum of a message over all words but the last, which holds it.
 
-    CRC-32 with the polynomial 0x04c11db7 from 0xffffffff, each little-endian word from
-    its highest bit down. zlib's goes over the bits of each byte the other way.
+    This is CRC-32 with polynomial 0x04c11db7 and initial value 0xffffffff, reading each
+    little-endian word from its highest bit down. zlib reads each byte the other way.
     """
     words = np.frombuffer(message.tobytes(), "<u4")[:-1]
     found = zlib.crc32(words.byteswap().tobytes().translate(_REVERSED)) ^ 0xFFFFFFFF
@@ -122,18 +122,18 @@ def crc(message: np.ndarray) -> int:
 
 
 def sealed(message: np.ndarray) -> np.ndarray:
-    """The message with its checksum written into it."""
+    """Write the checksum into a message, and return it."""
     message["crc"] = crc(message)
     return message
 
 
 def intact(message: np.ndarray) -> bool:
-    """Whether the checksum is right."""
+    """Return whether the checksum is right."""
     return crc(message) == message["crc"]
 
 
 def command(order: Order, mode_machine: int) -> np.ndarray:
-    """An order for the G1's motors; `mode_machine` is what its last state told."""
+    """Return the message of an order; `mode_machine` is that of the last state."""
     message = np.zeros((), LOW_CMD)
     message["mode_machine"] = mode_machine
     motors = message["motor_cmd"][: g1.NUM_JOINTS]
@@ -145,7 +145,7 @@ def command(order: Order, mode_machine: int) -> np.ndarray:
 
 
 def ordered(message: np.ndarray) -> Order:
-    """What a LowCmd_ tells the motors; one that is off neither holds nor brakes."""
+    """Return the order in a LowCmd_; a motor that is off neither holds nor brakes."""
     motors = message["motor_cmd"][: g1.NUM_JOINTS]
     on = motors["mode"] == ENABLED
     targets, stiffness, damping = (
@@ -155,7 +155,7 @@ def ordered(message: np.ndarray) -> Order:
 
 
 def imu(quaternion: np.ndarray, gyro: np.ndarray) -> np.ndarray:
-    """What an inertial unit tells."""
+    """Return the message of an inertial unit."""
     message = np.zeros((), IMU_STATE)
     message["quaternion"], message["gyroscope"] = quaternion, gyro
     message["rpy"] = _roll_pitch_yaw(quaternion)
@@ -163,7 +163,7 @@ def imu(quaternion: np.ndarray, gyro: np.ndarray) -> np.ndarray:
 
 
 def state(sensed: Sensed, mode_machine: int) -> np.ndarray:
-    """What a robot publishes of itself."""
+    """Return the state message that a robot publishes."""
     message = np.zeros((), LOW_STATE)
     message["mode_machine"] = mode_machine
     message["tick"] = sensed.tick & 0xFFFFFFFF
@@ -177,7 +177,7 @@ def state(sensed: Sensed, mode_machine: int) -> np.ndarray:
 
 
 def sensed(message: np.ndarray, time_s: float) -> Sensed:
-    """What a LowState_ that arrived at `time_s` tells."""
+    """Return the state in a LowState_ that arrived at `time_s`."""
     unit, motors = message["imu_state"], message["motor_state"][: g1.NUM_JOINTS]
     low, high = message["wireless_remote"][2:4]
     return Sensed(
