@@ -58,7 +58,9 @@ def verb(name: str, function) -> str:
 
 
 def _row(option: str, default, text: str) -> str:
-    shown = "required" if default is inspect.Parameter.empty else f"`{default}`"
+    shown = "" if default == () else f"`{default}`"
+    if default is inspect.Parameter.empty:
+        shown = "required"
     return f"| `{option}` | {shown} | {text.replace('|', '/')} |"
 
 

@@ -71,14 +71,15 @@ def test_every_verb_has_help(verb, capsys):
 
 
 def test_unknown_verbs_are_named(capsys):
-    """A typo gets the list of verbs and exit code 1."""
-    with pytest.raises(SystemExit) as stop:
-        main(["ingset"])
-    assert stop.value.code == 1
-    assert "unknown verb 'ingset'" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as stop:
-        main(["corpus"])
-    assert "corpus needs one of: info, list, show" in capsys.readouterr().err
+    """A typo gets the closest verb and exit code 1; half a verb gets its other half."""
+    for typed, said in (
+        ("ingset", "unknown verb 'ingset'; close to it: ingest\n"),
+        ("xyz", "unknown verb 'xyz'\n`spectral --help` lists all verbs"),
+        ("corpus", "corpus needs one of: info, list, show, check"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main([typed])
+        assert stop.value.code == 1 and said in capsys.readouterr().err
 
 
 def test_ingest_exit_codes(tmp_path, told):
@@ -93,6 +94,11 @@ def test_ingest_exit_codes(tmp_path, told):
     assert code == 1 and "stopped by --strict" in text
     code, text = told("ingest", str(tmp_path / "no"), *out)
     assert code == 1 and "no such file" in text
+    (tmp_path / "empty").mkdir()
+    code, text = told("ingest", str(tmp_path / "empty"), *out)
+    assert code == 2 and "empty: no motion files" in text
+    code, text = told("ingest", *out)
+    assert code == 1 and "name files or folders" in text
     assert "Traceback" not in text
 
 

@@ -239,7 +239,7 @@ def steer(
 
     if isinstance(knobs, Mapping):
         names, amplitudes = list(knobs), list(knobs.values())
-        knobs = steering.knobs(names, amplitudes, None, None, seconds)
+        knobs = steering.knobs(names, amplitudes, seconds)
     lab, clips = runner(models, records=records), open_corpus(corpus)
     return steering.steer(lab, clips, base, knobs, seconds, seed)
 

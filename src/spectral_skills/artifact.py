@@ -113,7 +113,10 @@ def load(
 
     config_path = folder / _CONFIG
     if not config_path.is_file():
-        raise FileNotFoundError(f"{folder}: no model here ({_CONFIG} is missing)")
+        raise FileNotFoundError(
+            f"{folder}: no model here ({_CONFIG} is missing); name one that training "
+            "wrote, or `base` for the released model"
+        )
     provenance = load_provenance(folder)
     if kind and provenance.kind != kind:
         raise ValueError(f"{folder}: a {provenance.kind} model, not a {kind} model")

@@ -11,16 +11,16 @@ from spectral_skills.plots import film
 
 
 def test_knobs_have_times_of_their_own():
-    found = knobs(["right arm", "turn"], [2.0, -1.0], [1.0, 2.0], [5.0, 6.0], 8.0)
+    found = knobs(["right arm", "turn"], [2.0, -1.0], 8.0, [1.0, 2.0], [5.0, 6.0])
     assert found == [Knob("right_arm", 2.0, 50, 250), Knob("turn", -1.0, 100, 300)]
-    assert knobs(["turn"], [2.0], None, None, 8.0) == [Knob("turn", 2.0, 40, 360)]
+    assert knobs(["turn"], [2.0], 8.0) == [Knob("turn", 2.0, 40, 360)]
 
 
 def test_every_direction_needs_its_amplitude():
     with pytest.raises(ValueError, match="--amplitude has 1 values for 2 directions"):
-        knobs(["turn", "speed"], [2.0], None, None, 8.0)
+        knobs(["turn", "speed"], [2.0], 8.0)
     with pytest.raises(ValueError, match="--until has 2 values for 1 directions"):
-        knobs(["turn"], [2.0], None, [4.0, 5.0], 8.0)
+        knobs(["turn"], [2.0], 8.0, until=[4.0, 5.0])
 
 
 def test_effects_are_measured_where_all_knobs_are_up():

@@ -110,14 +110,20 @@ def main(arguments: list[str] | None = None) -> None:
         if verb in VERBS:
             set_command(["spectral", *arguments])
             sys.exit(_run(verb, arguments[words:]))
-    inner = [v for v in VERBS if v.startswith(f"{arguments[0]} ")]
-    asked = f"unknown verb {arguments[0]!r}"
+    first = arguments[0]
+    inner = [verb.split()[1] for verb in VERBS if verb.startswith(f"{first} ")]
+    if inner and {"-h", "--help"} & set(arguments):
+        _print(usage(f"{first} "))
+        return
     if inner:
-        asked = f"{arguments[0]} needs one of: {', '.join(v.split()[1] for v in inner)}"
-        if {"-h", "--help"} & set(arguments):
-            _print(usage(f"{arguments[0]} "))
-            return
-    print(f"{asked}\n\n{usage()}", file=sys.stderr)
+        message = f"{first} needs one of: {', '.join(inner)}"
+    else:
+        from difflib import get_close_matches
+
+        close = ", ".join(get_close_matches(first, VERBS))
+        message = f"unknown verb {first!r}" + (f"; close to it: {close}" * bool(close))
+        message += "\n`spectral --help` lists all verbs"
+    print(f"error: {message}", file=sys.stderr)
     sys.exit(1)
 
 

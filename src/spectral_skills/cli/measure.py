@@ -102,7 +102,7 @@ def evaluate_composition(
     *,
     models: SteeringPaths = RELEASED_STEERING,
     seeds: list[int] | None = None,
-    bases: list[str] | None = None,
+    bases: tuple[str, ...] = (),
     device: str | None = None,
     out: Path,
     record: Path | None = None,
@@ -135,13 +135,13 @@ def evaluate_composition(
         ("bases", bases, "catalogue"),
         ("fsq", fsq, "pass_rates"),
     ):
-        if value is not None and experiment != owner:
+        if value and experiment != owner:
             raise ValueError(f"--{option} is for {owner}")
     where = api.best_device(device)
     loaded = Models.at(models, where)
     options: dict = {} if seeds is None else {"seeds": tuple(seeds)}
-    if bases is not None:
-        options["bases"] = tuple(bases)
+    if bases:
+        options["bases"] = bases
     if fsq is not None:
         options["tokens"] = _fsq(*fsq, where)
     found = api.evaluate(experiment, loaded, out=out, device=where, **options)
@@ -400,9 +400,7 @@ def _fsq(controller: Path, skill: Path, device: str) -> Models:
     loaded = Models.load(controller, skill, device=device)
     kind = loaded.skill_encoder.config.bottleneck.kind
     if kind != "fsq":
-        raise ValueError(
-            f"{skill}: its skills are {kind}; --fsq needs fsq ones"
-        )
+        raise ValueError(f"{skill}: its skills are {kind}; --fsq needs fsq ones")
     return loaded
 
 

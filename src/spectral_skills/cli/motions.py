@@ -41,8 +41,11 @@ def ingest(
         workers: Number of processes; one per core by default.
     """
     from spectral_skills.motion.clip import ClipError
+    from spectral_skills.motion.ingest import SUFFIXES
     from spectral_skills.motion.ingest import ingest as run
 
+    if not paths:
+        raise ValueError("name files or folders of motions to read")
     try:
         summary = run(
             paths,
@@ -58,7 +61,8 @@ def ingest(
         print("stopped; the same command continues it", file=sys.stderr)
         return INTERRUPTED
     if not summary.files:
-        print("no motion files there: csv, npz, pkl, joblib", file=sys.stderr)
+        where, endings = ", ".join(map(str, paths)), ", ".join(SUFFIXES)
+        print(f"{where}: no motion files, which end in {endings}", file=sys.stderr)
         return NOTHING_USABLE
     print("\n".join(summary.lines()))
     if not summary.clips:

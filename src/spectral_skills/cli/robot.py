@@ -3,6 +3,7 @@
 Each verb imports what it needs when it runs.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +14,7 @@ from spectral_skills.models import RELEASED, ModelPaths, Models
 def export(
     *,
     models: ModelPaths = RELEASED,
-    bases: list[str] | None = None,
+    bases: tuple[str, ...] = (),
     corpus: Path | None = None,
     isaaclab: bool = False,
     sonic: bool = False,
@@ -42,7 +43,7 @@ def export(
     from spectral_skills.runtime.bases import NAMES
 
     clips = None if corpus is None else Corpus.open(corpus)
-    names = tuple(bases or NAMES)
+    names = bases or NAMES
     if REST not in names:
         names = (*names, REST)  # what a robot does when nothing else is played
     if sonic:
@@ -70,18 +71,15 @@ def _size(path: Path) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
-_DEFAULT = ("walk",)
-
-
 def drive(
     bundle: Path | None = None,
     /,
     *,
-    play: list[str] | None = None,
+    play: tuple[str, ...] = (),
     each: float = 6.0,
     switch: int = 10,
-    direction: list[str] | None = None,
-    amplitude: list[float] | None = None,
+    direction: tuple[str, ...] = (),
+    amplitude: tuple[float, ...] = (),
     say: str | None = None,
     seconds: float | None = None,
     noise: float = 0.0,
@@ -101,7 +99,7 @@ def drive(
 
     Args:
         bundle: Folder of `spectral export`; by default the released models.
-        play: Bases of the bundle, one after the other.
+        play: Bases of the bundle, one after the other; `walk` by default.
         each: Length for which each of several bases is played, s.
         switch: Number of control steps of a cross-fade, 2 to 30.
         direction: Directions to add.
@@ -125,7 +123,7 @@ def drive(
     check_folder(out)
     opened = Bundle.open(bundle or base_bundle())
     if track:
-        return _track(opened, play or list(opened.bases), json)
+        return _track(opened, play or tuple(opened.bases), json)
     program = _program(opened, play, each, switch, direction, amplitude, say)
     if dds is not None:
         from spectral_skills.control.safety import Fault
@@ -138,26 +136,26 @@ def drive(
 
 def _program(
     bundle,
-    play: list[str] | None,
+    play: Sequence[str],
     each: float,
     switch: int,
-    direction: list[str] | None,
-    amplitude: list[float] | None,
+    direction: Sequence[str],
+    amplitude: Sequence[float],
     say: str | None,
 ):
     """Return the program to play, or refuse one that the bundle cannot play."""
     from spectral_skills.control.mixer import Cue, Mixer, Program
     from spectral_skills.control.streams import LivePlanner
 
-    if len(direction or ()) != len(amplitude or ()):
+    if len(direction) != len(amplitude):
         raise ValueError("give one --amplitude for each --direction")
-    knobs = zip(direction or (), amplitude or (), strict=True)
+    knobs = zip(direction, amplitude, strict=True)
     if say is not None:
         if play:
             raise ValueError("--say or --play, not both")
         cues = _said(bundle, say)
     else:
-        names = play or list(_DEFAULT)
+        names = play or ("walk",)
         seconds = each if len(names) > 1 else None
         cues = [Cue(name, seconds, switch) for name in names]
     program = Program(tuple(cues), tuple(knobs), loop=say is None)
@@ -248,7 +246,7 @@ def _keep(record, out: Path, film: bool, silent: bool) -> None:
         print(f"{what:20s}{path}")
 
 
-def _track(bundle, names: list[str], json: bool) -> int:
+def _track(bundle, names: Sequence[str], json: bool) -> int:
     """Follow bases as references, and print how well."""
     import json as text
 

@@ -86,10 +86,10 @@ def rollout(
 def steer(
     *,
     base: str = "walk",
-    direction: list[str] | None = None,
-    amplitude: list[float] | None = None,
-    at: list[float] | None = None,
-    until: list[float] | None = None,
+    direction: tuple[str, ...] = (),
+    amplitude: tuple[float, ...] = (),
+    at: tuple[float, ...] = (),
+    until: tuple[float, ...] = (),
     seconds: float = 8.0,
     models: SteeringPaths = RELEASED_STEERING,
     corpus: Path = EMBEDDED,
@@ -136,7 +136,7 @@ def steer(
     found = api.steer(
         Models.at(models),
         base,
-        knobs(direction, amplitude, at, until, seconds),
+        knobs(direction, amplitude, seconds, at, until),
         seconds=seconds,
         corpus=corpus,
         seed=seed,

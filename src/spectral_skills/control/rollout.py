@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 
@@ -173,8 +173,11 @@ class Rollout:
         """Read a record into NumPy arrays."""
         try:
             # Opened here because NumPy would leave a damaged file open.
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                arrays = dict(stored)
+            with path.open("rb") as file:
+                if not is_zipfile(file):
+                    raise ValueError("no .npz file, or a damaged one")
+                file.seek(0)
+                arrays = dict(np.load(file, allow_pickle=False))
             version = int(arrays.pop("version"))
             if version > VERSION:
                 raise ValueError(

@@ -56,16 +56,17 @@ class Composed:
 def knobs(
     names: Sequence[str],
     amplitudes: Sequence[float],
-    at: Sequence[float] | None,
-    until: Sequence[float] | None,
     seconds: float,
+    at: Sequence[float] = (),
+    until: Sequence[float] = (),
 ) -> list[Knob]:
-    """Knobs from lists with one value for each direction; times in s."""
-    steps = round(seconds * FPS)
-    starts = [MARGIN_STEPS] * len(names) if at is None else [round(t * FPS) for t in at]
-    ends = [steps - MARGIN_STEPS] * len(names)
-    if until is not None:
-        ends = [round(t * FPS) for t in until]
+    """Return knobs from lists with one value for each direction, times in s.
+
+    Without times, knobs are turned up over the whole run but for a margin.
+    """
+    starts = [round(t * FPS) for t in at] or [MARGIN_STEPS] * len(names)
+    last = round(seconds * FPS) - MARGIN_STEPS
+    ends = [round(t * FPS) for t in until] or [last] * len(names)
     options = {"--amplitude": amplitudes, "--at": starts, "--until": ends}
     for option, given in options.items():
         if len(given) != len(names):
@@ -83,9 +84,6 @@ def find_base(
     """A generated base, or a clip of a corpus."""
     if name in bases.NAMES:
         return runner.base(name, steps or bases.STEPS)
-    if name not in corpus.names:
-        known = ", ".join(bases.NAMES)
-        raise ValueError(f"no base and no clip {name!r}; bases are {known}")
     return bases.of_clip(corpus, name, steps)
 
 

@@ -33,7 +33,7 @@ from spectral_skills.workers import in_order
 
 __all__ = ["ReadOptions", "Summary", "find", "ingest", "read"]
 
-_SUFFIXES = (".csv", ".npz", ".pkl", ".joblib", ".pickle")
+SUFFIXES = (".csv", ".npz", ".pkl", ".pickle", ".joblib")
 _TEXT_LIMIT_BYTES = 512 << 20  # numbers take five times the room of their text
 
 Found = list[Clip | ClipError]
@@ -73,7 +73,7 @@ def _expand(folder: Path, seen: set[str]) -> Iterator[Path]:
             continue
         if child.is_dir():
             yield from _expand(child, seen)
-        elif child.suffix.lower() in _SUFFIXES and not _describes(child):
+        elif child.suffix.lower() in SUFFIXES and not _describes(child):
             yield child
 
 
