@@ -1,6 +1,6 @@
 """Every fault that a robot's drive must survive, injected at random times.
 
-In made time, with all of the real program but its clock, sockets and DDS (`rig.py`).
+In simulated time, with all of the real program but its clock, sockets and DDS (`rig.py`).
 What is told of a fault is what the motors got: from its onset on, nothing but a damped
 stop, the last order from before it, or orders that do not come from what is broken.
 """

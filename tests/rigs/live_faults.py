@@ -1,6 +1,6 @@
 """Faults injected into a drive in real time: real processes, real DDS, a real clock.
 
-`faults.py` does the same in made time, more often and with more kinds of faults. Here
+`faults.py` does the same in simulated time, more often and with more kinds of faults. Here
 the machine itself may stand still, which is a fault of its own: such an injection is
 told apart and made again.
 """
@@ -68,7 +68,7 @@ class LiveOutcome:
 
 
 def _on_the_wire(name: str) -> LiveCase:
-    """The same fault as in made time, of what the robot tells."""
+    """The same fault as in simulated time, of what the robot tells."""
     case = next(case for case in MADE_UP if case.name == name)
 
     def inject(live: Live) -> None:

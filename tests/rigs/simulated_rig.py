@@ -1,4 +1,4 @@
-"""Robot, wire, guard and control loop in one process and in made time.
+"""Robot, wire, guard and control loop in one process and in simulated time.
 
 Everything is the real thing but the clock, the sockets and DDS: states travel as the
 G1's own messages, through a wire that a test may disturb.

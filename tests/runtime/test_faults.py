@@ -1,4 +1,4 @@
-"""Every fault once, at a random time, in made time: what motors get is safe.
+"""Every fault once, at a random time, in simulated time: what motors get is safe.
 
 `python benchmarks/faults.py simulated` does so 1,100 times.
 """
