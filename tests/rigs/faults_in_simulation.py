@@ -1,8 +1,9 @@
 """Every fault that a robot's drive must survive, injected at random times.
 
-In simulated time, with all of the real program but its clock, sockets and DDS (`rig.py`).
-What is told of a fault is what the motors got: from its onset on, nothing but a damped
-stop, the last order from before it, or orders that do not come from what is broken.
+The drive runs in simulated time, with the whole program except its clock, sockets and
+DDS (`simulated_rig.py`). A fault is judged by what the motors received: from its onset
+on only a damped stop, the last order from before it, or orders that do not depend on
+what is broken.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Faults injected into a drive in real time: real processes, real DDS, a real clock.
 
-`faults.py` does the same in simulated time, more often and with more kinds of faults. Here
-the machine itself may stand still, which is a fault of its own: such an injection is
-told apart and made again.
+`faults_in_simulation.py` does the same in simulated time, more often and with more
+kinds of faults. Here the machine itself may stand still, which is a fault of its own:
+such an injection is recognised and repeated.
 """
 
 import signal
