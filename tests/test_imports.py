@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,13 @@ def test_a_class_name_means_one_thing():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 owners.setdefault(node.name, []).append(own_name(path))
     assert not {name: where for name, where in owners.items() if len(where) > 1}
+
+
+def test_every_table_and_template_is_packaged():
+    """Files that are not Python match a pattern of package-data."""
+    settings = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())
+    patterns = settings["tool"]["setuptools"]["package-data"]["spectral_skills"]
+    packaged = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
+    for path in PACKAGE.rglob("*"):
+        if path.is_file() and path.suffix not in (".py", ".pyc"):
+            assert path in packaged, path
