@@ -48,6 +48,14 @@ def test_a_corpus_is_generated_and_opened(tmp_path):
         ss.ingest([tmp_path / "empty"], tmp_path / "out")
 
 
+def test_mistakes_are_named():
+    """Unknown tables and models without a predictor are refused at once."""
+    with pytest.raises(ValueError, match="no table 'doses'; there are .*dose"):
+        ss.evaluate("doses")
+    with pytest.raises(ValueError, match="base: a skill model released without"):
+        ss.find_directions("base", [])
+
+
 def test_a_session_runs_live(bundle_folder):
     """A robot walks with a fader up, and its record can be saved."""
     session = ss.Session(bundle_folder)

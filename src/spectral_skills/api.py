@@ -7,7 +7,7 @@ Every function imports what it needs when it is called. Folders may be given as 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from spectral_skills.models import Models
 
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from spectral_skills.tracking.policy import Controller
 
 Folder = Path | str
+Composition = Literal[
+    "catalogue",
+    "dose",
+    "additivity",
+    "ladder",
+    "transfer",
+    "pass_rates",
+    "alternatives",
+    "hands",
+    "unseen",
+]
+Planning = Literal["interfaces", "fsq", "language", "pairs"]
+"""Names of the paper's experiments on composition and on planning."""
 
 
 # Motions
@@ -138,6 +151,11 @@ def find_directions(
     where = best_device(device)
     opened = [open_corpus(folder) for folder in corpora]
     model = SkillModel.load(skill, where)
+    if model.config.released:
+        raise ValueError(
+            f"{skill}: a skill model released without its predictor; directions need "
+            "the model as `spectral pretrain` wrote it"
+        )
     motions = MotionTensors.join([corpus.to(where) for corpus in opened])
     sampler = WindowSampler(motions, model.config.windows)
     data_hash = "+".join(corpus.hash for corpus in opened)
@@ -321,6 +339,10 @@ def evaluate(
     """
     from importlib import import_module
 
+    known = "tracking", "readout", "chaining", *get_args(Planning)
+    known += get_args(Composition)
+    if table not in known:
+        raise ValueError(f"no table {table!r}; there are {', '.join(known)}")
     where = best_device(device)
     if table == "readout":
         from spectral_skills.experiments.skills import tables
@@ -331,7 +353,7 @@ def evaluate(
     models = models or load(device=where)
     if table == "tracking":
         return _tracking(models, open_corpus(corpus), where, **options)
-    if table in ("interfaces", "fsq", "language", "pairs"):
+    if table in get_args(Planning):
         return _planning(table, models, open_corpus(corpus), where, **options)
     records = None if out is None else Path(out) / "records"
 

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
+from spectral_skills import atomic
 from spectral_skills import config as configs
-from spectral_skills.atomic import replacing_folder
 
 T = TypeVar("T")
 VERSION = 1
@@ -70,7 +70,7 @@ def save(
     from safetensors.torch import save_file
 
     refuse_foreign(folder)
-    with replacing_folder(folder) as temporary:
+    with atomic.replacing_folder(folder) as temporary:
         shards = _shards(weights, max_shard_bytes)
         for number, shard in enumerate(shards):
             name = (
@@ -94,15 +94,8 @@ def save(
 
 def refuse_foreign(folder: Path) -> None:
     """Refuse a folder that holds anything but a model, which would be lost."""
-    if folder.is_file():
-        raise ValueError(f"{folder}: a file; a model is a folder")
-    found = [path.name for path in folder.iterdir()] if folder.exists() else []
     known = {_CONFIG, _PROVENANCE, *(path.name for path in _weight_files(folder))}
-    if foreign := sorted(set(found) - known):
-        raise ValueError(
-            f"{folder}: holds {foreign[0]!r}, which is not part of a model and would "
-            "be lost; choose another folder"
-        )
+    atomic.refuse_foreign(folder, known, "model")
 
 
 def load(

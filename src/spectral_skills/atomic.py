@@ -4,7 +4,7 @@ import ctypes
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +41,19 @@ def _exchange(first: Path, second: Path) -> bool:
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     paths = os.fsencode(first.absolute()), os.fsencode(second.absolute())
     return renameat2(here, paths[0], here, paths[1], exchange) == 0
+
+
+def refuse_foreign(folder: Path, known: Collection[str], what: str) -> None:
+    """Refuse a folder that holds files other than the `known` ones of a `what`, since
+    they would be lost if it were replaced."""
+    if folder.is_file():
+        raise ValueError(f"{folder}: a file; a {what} is a folder")
+    found = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if foreign := sorted(found - set(known)):
+        raise ValueError(
+            f"{folder}: holds {foreign[0]!r}, which is not part of a {what} and would "
+            "be lost; choose another folder"
+        )
 
 
 def write_file(path: Path, data: str | bytes) -> None:

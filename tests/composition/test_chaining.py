@@ -117,7 +117,7 @@ def test_motions_are_found_by_their_names(
     monkeypatch.setattr(chaining, "_corpus", lambda: corpus)
     parts = chaining.segments(Runner(explicit()), ["bow", "bow_0009", "stand"], 20)
     assert [part.name for part in parts] == ["bow_0007", "bow_0009", "stand"]
-    with pytest.raises(ValueError, match="no base and no clip 'crouch'"):
+    with pytest.raises(ValueError, match="no clip named 'crouch'"):
         chaining.segments(Runner(explicit()), ["crouch"], 20)
 
 

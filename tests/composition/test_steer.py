@@ -59,7 +59,7 @@ def test_steer_from_the_command_line(
 
 def test_what_cannot_be_steered_is_said(tmp_path, capsys):
     for words, told in (
-        (["--base", "swim", "--direction", "turn"], "no base and no clip 'swim'"),
+        (["--base", "swim", "--direction", "turn"], "no clip named 'swim'"),
         (["--base", "stand", "--direction", "turm"], "close to it: turn"),
     ):
         with pytest.raises(SystemExit) as stop:

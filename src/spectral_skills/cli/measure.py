@@ -25,18 +25,6 @@ from spectral_skills.models import (
     TrackerPaths,
 )
 
-Experiment = Literal[
-    "catalogue",
-    "dose",
-    "additivity",
-    "ladder",
-    "transfer",
-    "pass_rates",
-    "alternatives",
-    "hands",
-    "unseen",
-]
-
 
 def evaluate_tracking(
     *,
@@ -97,7 +85,7 @@ def evaluate_tracking(
 
 
 def evaluate_composition(
-    experiment: Experiment,
+    experiment: api.Composition,
     /,
     *,
     models: SteeringPaths = RELEASED_STEERING,
@@ -183,7 +171,7 @@ def evaluate_chaining(
 
 
 def evaluate_planning(
-    experiment: Literal["interfaces", "fsq", "language", "pairs"],
+    experiment: api.Planning,
     /,
     *,
     models: ModelPaths = RELEASED,

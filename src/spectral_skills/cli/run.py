@@ -58,9 +58,8 @@ def rollout(
     outcome = "tracked to the end"
     if not done.success[0]:
         failed_s = done.failed_at[0] / record.fps
-        outcome = (
-            f"fails by {CAUSES[done.cause[0]]} at {failed_s:.2f} of {lasted_s:.2f} s"
-        )
+        cause = CAUSES[done.cause[0]].replace("_", " ")
+        outcome = f"fails by {cause} at {failed_s:.2f} of {lasted_s:.2f} s"
     error = (
         f"MPJPE-L {done.local_mm[0]:.1f} mm, MPJPE-G {done.global_mm[0]:.1f} mm, "
         f"root drift {done.root_mm[0]:.1f} mm"

@@ -15,8 +15,8 @@ import torch
 from safetensors.numpy import save
 from tqdm import tqdm
 
+from spectral_skills import atomic
 from spectral_skills import config as configs
-from spectral_skills.atomic import replacing_folder, write_file
 from spectral_skills.control import bundle
 from spectral_skills.control.bundle import JointOrder, Layout, Manifest
 from spectral_skills.experiments.spoken import EVERY
@@ -72,7 +72,7 @@ def export(
     """
     refuse_foreign(out)
     wanted = base_clips(models.skill_encoder, bases, corpus)
-    with stages(5 + len(bases)) as stage, replacing_folder(out) as folder:
+    with stages(5 + len(bases)) as stage, atomic.replacing_folder(out) as folder:
         clips = []
         for name in bases:
             stage(name)
@@ -81,9 +81,11 @@ def export(
         bank = _bank(models.skill_encoder, corpus)
         stage("controller")
         graph = graphs.controller_onnx(models.controller, joint_order)
-        write_file(folder / bundle.CONTROLLER, graph)
+        atomic.write_file(folder / bundle.CONTROLLER, graph)
         stage("encoder")
-        write_file(folder / bundle.ENCODER, graphs.encoder_onnx(models.skill_encoder))
+        atomic.write_file(
+            folder / bundle.ENCODER, graphs.encoder_onnx(models.skill_encoder)
+        )
         stage("planner")
         text = _write_planner(models, words, folder)
         stage("comparison")
@@ -91,34 +93,24 @@ def export(
         observed = graphs.observe(models.controller, models.skill_encoder, rows)
         differences = _differences(models, folder, joint_order, observed, text)
         graphs.check(differences)
-        write_file(folder / bundle.BASES, save(_arrays(clips)))
+        atomic.write_file(folder / bundle.BASES, save(_arrays(clips)))
         bank.save(folder / bundle.SUPPORT)
         if models.directions is not None:
             models.directions.save(folder / bundle.DIRECTIONS)
         manifest = _manifest(models, folder, clips, bank, joint_order)
-        write_file(folder / bundle.MANIFEST, configs.dumps(manifest))
+        atomic.write_file(folder / bundle.MANIFEST, configs.dumps(manifest))
         bundle.Bundle.open(folder)  # a bundle that cannot be read is not put in place
     return Exported(manifest, differences)
 
 
 def refuse_foreign(folder: Path) -> None:
     """Refuse a folder that holds anything but a bundle, which would be lost."""
-    if folder.is_file():
-        raise ValueError(f"{folder}: a file; a bundle is a folder")
-    found = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if not found:
-        return
-    known: set[str] = set()
-    if bundle.MANIFEST in found:
-        path = folder / bundle.MANIFEST
+    known, path = {bundle.MANIFEST}, folder / bundle.MANIFEST
+    if path.is_file():
         values = configs.parse(path.read_text(), str(path))
         files = values.get("files") if isinstance(values, dict) else None
-        known = {bundle.MANIFEST, *(files if isinstance(files, dict) else ())}
-    if foreign := sorted(found - known):
-        raise ValueError(
-            f"{folder}: holds {foreign[0]!r}, which is not part of a bundle and would "
-            "be lost; choose another folder"
-        )
+        known |= set(files if isinstance(files, dict) else ())
+    atomic.refuse_foreign(folder, known, "bundle")
 
 
 @contextmanager
@@ -160,7 +152,7 @@ def _write_planner(
     text = words.encode(planner.config.about.sentences)
     graphs.export(planner, folder / bundle.PLANNER)
     arrays = {"states": text.states.numpy(), "mask": text.mask.numpy()}
-    write_file(folder / bundle.SENTENCES, save(arrays))
+    atomic.write_file(folder / bundle.SENTENCES, save(arrays))
     return text
 
 

@@ -87,10 +87,7 @@ class SkillModel(nn.Module):
     def predictor(self) -> Predictor:
         """D, for models that predict the future by diffusion."""
         if self.config.released:
-            raise ValueError(
-                "this skill model was released without its predictor; directions "
-                "need the model as `spectral pretrain` wrote it"
-            )
+            raise ValueError("this skill model was released without its predictor")
         if not isinstance(self.head, NoiseHead):
             raise ValueError(
                 f"this skill model was trained for {self.config.target!r} and has no "

@@ -208,7 +208,7 @@ def average(first: Controller, second: Controller, share: float) -> Controller:
     al., Robust fine-tuning of zero-shot models, 2022).
     """
     if not 0 <= share <= 1:
-        raise ValueError(f"a share of {share}, must be within 0 and 1")
+        raise ValueError(f"a share of {share}, must be from 0 to 1")
     released = first.config.released or second.config.released
     ours, theirs = (replace(c.config, released=released) for c in (first, second))
     if other := configs.differences(ours, theirs):

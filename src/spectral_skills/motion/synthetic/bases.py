@@ -94,10 +94,11 @@ def _performed(sketch: Sketch, first_s: float, steps: int) -> np.ndarray:
 
 def of_clip(corpus: Corpus, name: str, steps: int | None = None) -> Base:
     """A clip of a corpus, whole or its beginning; past its end it stands still."""
-    if name not in corpus.names:
-        known = ", ".join(NAMES)
-        raise ValueError(f"no base and no clip {name!r}; bases are {known}")
-    rows = np.asarray(corpus.qpos(corpus.index(name)), np.float32)
+    try:
+        index = corpus.index(name)
+    except ValueError as error:
+        raise ValueError(f"{error}; bases are {', '.join(NAMES)}") from None
+    rows = np.asarray(corpus.qpos(index), np.float32)
     if steps is not None:
         at = np.arange(steps + 1).clip(max=len(rows) - 1)
         rows = rows[at]
