@@ -32,10 +32,10 @@ def tracking(number: int, probed: bool) -> dict:
     done = 1 - float(np.exp(-number / 40))
     row = {"frames": 400_000 * number, "seconds": 1.1 * number, "frames_per_s": 3.6e5}
     row |= {"reward/link_position": done, "reward/action_rate": done - 1}
-    row |= {"cause/foot_position": 1 - done, "cause/broken": 0.0, "value": 0.3}
+    row |= {"cause/foot_position": 1 - done, "cause/broken": 0.0}
     row |= {"failures_per_s": 1 - done, "episode_s": 5 * done, "kl": 0.02}
     row |= {"actor_lr": 1e-3, "critic_lr": 1e-3 - 9e-6 * number, "std": 0.4}
-    row |= {"sampler_entropy": 0.9, "contacts": 0}
+    row |= {"sampler_entropy": 0.9, "contacts": 0, "value": 0.3, "value_loss": 0.3}
     if probed:
         row |= {"success_rate": done}
         row |= {"mpjpe_local_mm": 40.0, "mpjpe_global_mm": 90.0} if number > 1 else {}

@@ -34,12 +34,8 @@ def draw_curves(run: Path) -> None:
     known = {key for row in rows for key in row}
     known -= set() if "end_atoms" in known else {"value"}
     panels = tomllib.loads(Path(__file__).with_name("curves.toml").read_text())[x]
-    starts = [tuple(key for key, *_ in panel["curves"]) for panel in panels]
-    shown = [
-        panel
-        for panel, keys in zip(panels, starts, strict=True)
-        if any(key.startswith(keys) for key in known)
-    ]
+    known |= {f"{key.partition('/')[0]}/" for key in known if "/" in key}
+    shown = [p for p in panels if any(key in known for key, *_ in p["curves"])]
     columns = min(3 if len(shown) > 4 else 2, len(shown))
     deep = -(-len(shown) // columns)
     height = 140 + 310 * deep

@@ -296,8 +296,8 @@ def effect_table(directions: Directions) -> str:
         f"per unit amplitude, over {directions.contexts:,} contexts",
         f"same: |cos| between two halves of them, * if at least {DETERMINED:g}",
         f"limb: has over {SINGLE_LIMB:.0%} of the energy",
-        "amplitude: reaches the goal by this prediction, whose effects are the "
-        "smallest; steering needs far less",
+        "amplitude: predicted to reach the goal; a robot needs far less, since "
+        "predicted effects are smaller than real ones",
         f"hand maps from {directions.hand_contexts:,} {source} contexts",
     )
     return "\n".join((*lines, "", *notes))
