@@ -354,7 +354,9 @@ def evaluate(
     if table == "tracking":
         return _tracking(models, open_corpus(corpus), where, **options)
     if table in get_args(Planning):
-        return _planning(table, models, open_corpus(corpus), where, **options)
+        from spectral_skills.experiments.language import evaluate as plan
+
+        return plan(table, models, open_corpus(corpus), where, **options)
     records = None if out is None else Path(out) / "records"
 
     def as_runner(value: Any) -> Any:
@@ -378,27 +380,6 @@ def _tracking(models: Models, clips: "Corpus", device: str, set: str = "all"):
         clips, note = clips.select(chosen.indices), chosen.note
     found = tracking.evaluate(models, tracking.Course(clips, device))
     return replace(found, note=note)
-
-
-def _planning(
-    table: str,
-    models: Models,
-    clips: "Corpus",
-    device: str,
-    episodes: int = 20,
-    steps: int = 2000,
-    seed: int = 0,
-    **options: Any,
-):
-    from spectral_skills.experiments import language, planning
-    from spectral_skills.planner.model import check_text
-    from spectral_skills.planner.text import text_encoder
-
-    words = text_encoder()
-    check_text(models.skill_planner, words)
-    stage = planning.Stage(clips, words, device, episodes, steps, seed)
-    room = language if table in ("language", "pairs") else planning
-    return getattr(room, table)(stage, models, **options)
 
 
 def bundle() -> Path:

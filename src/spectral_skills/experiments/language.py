@@ -11,6 +11,7 @@ be said in words and held; `experiments/unseen.py` says what counts as success.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,13 +24,15 @@ from spectral_skills.control.schedules import (
     full_amplitude,
     schedule,
 )
-from spectral_skills.experiments import unseen
+from spectral_skills.experiments import planning, unseen
 from spectral_skills.experiments.findings import Findings, grid
 from spectral_skills.experiments.planning import ScoreTable, Stage, fell, sentences
 from spectral_skills.experiments.unseen import PairVerdict
 from spectral_skills.models import Models
+from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.factors import factors_of
-from spectral_skills.planner.text import TextStates
+from spectral_skills.planner.model import check_text
+from spectral_skills.planner.text import TextStates, text_encoder
 from spectral_skills.planner.understand import base_of, choose_knob
 from spectral_skills.skill.encoder import encode_rows
 from spectral_skills.spectral.catalogue import Choice
@@ -64,6 +67,24 @@ class Recogniser:
             near = self.motion[torch.cdist(skills, self.skills).argmin(dim=1)]
             votes[robot] = torch.bincount(near, minlength=self.count).float()
         return votes.argmax(dim=1)
+
+
+def evaluate(
+    table: str,
+    models: Models,
+    corpus: Corpus,
+    device: str,
+    episodes: int = planning.EPISODES,
+    steps: int = planning.STEPS,
+    seed: int = 0,
+    **options: Any,
+) -> Findings:
+    """Measure one of the tables of planners: this module's two or the paper's two."""
+    words = text_encoder()
+    check_text(models.skill_planner, words)
+    stage = Stage(corpus, words, device, episodes, steps, seed)
+    tables = {"language": language, "pairs": pairs}
+    return (tables.get(table) or getattr(planning, table))(stage, models, **options)
 
 
 def language(stage: Stage, models: Models, every: int = EVERY) -> Findings:
