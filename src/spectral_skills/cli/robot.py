@@ -3,6 +3,7 @@
 Each verb imports what it needs when it runs.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -224,7 +225,7 @@ def _simulate(
         print(text.dumps(summary, indent=1))
     else:
         for name, value in summary.items():
-            label = name.replace("_", " ")
+            label = re.sub("_(m|m?s)$", r" (\1)", name).replace("_", " ")
             print(f"{label:20s}{'no' if value is None else value}")
     if out is not None:
         _keep(journey.rollout, out, film, silent=json)

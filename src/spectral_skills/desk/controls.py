@@ -27,7 +27,7 @@ def _template() -> Any:
 
 
 def render(panel: str, **values: Any) -> str:
-    """A panel of `panels.html`."""
+    """Return the HTML of a panel of `panels.html`."""
     return str(getattr(_template(), panel)(**values))
 
 

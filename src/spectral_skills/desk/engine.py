@@ -30,17 +30,18 @@ PUSH = 0.6
 STEP_S = 1.0 / g1.CONTROL_HZ
 SLOWEST = 0.05
 _LIE = 2 * g1.CONTROL_HZ
-"""Number of steps that a robot lies before it is put on its feet, if that is wanted."""
+"""Number of steps that a fallen robot lies before an automatic reset."""
 _BEGIN = ("walk", "jog")
 """Bases of the decks at first, where the bundle has them."""
 _SPEED_STEPS = g1.CONTROL_HZ
-"""A second, so that the meter shows the robot's speed instead of its sway."""
+"""Number of steps over which speed is measured: a second, so that sway is hidden."""
 _RISE = g1.CONTROL_HZ
 """Number of steps in which a robot may rise from a base lower than the next."""
 _UP_M, _UP_STEPS = 0.15, g1.CONTROL_HZ // 2
-"""Height above the limit, and for how many steps, at which a robot is up again."""
+"""Height above the limit, and time there in steps, after which a robot is up again."""
 _LATE_S = 0.3
-"""Delay that is made up for; more is dropped, or a busy machine would only chase."""
+"""Longest delay that is caught up; a longer one is dropped, so that a busy machine does
+not race behind the clock."""
 _SWITCH_S = 0.001
 _WINDOW = 2 * g1.CONTROL_HZ
 """Number of steps over which the real-time factor is computed."""
@@ -58,7 +59,7 @@ class Decks:
     fade: int = FADE
     """Number of steps from one to the other."""
     live: Deck | None = None
-    """The deck that is heard; None, if something else is."""
+    """The deck that is playing; None if something else is."""
 
     def name(self, deck: Deck) -> str:
         return self.a if deck == "a" else self.b
@@ -82,16 +83,16 @@ class Readings:
 
 
 class Meter:
-    """Measures of a robot that moves."""
+    """Measures a moving robot."""
 
     def __init__(self):
         self._places: deque[np.ndarray] = deque(maxlen=_SPEED_STEPS + 1)
         self._headings: deque[float] = deque(maxlen=_SPEED_STEPS + 1)
 
     def read(self, row: np.ndarray) -> Readings:
-        """Measures after one more control step."""
+        """Return the measures after one more control step."""
         angle = heading(row[3:7])
-        if self._headings:  # Without jumps.
+        if self._headings:  # angles must not jump by a turn
             before = self._headings[-1]
             angle = before + math.remainder(angle - before, math.tau)
         self._places.append(row[:2].copy())
@@ -109,17 +110,17 @@ class Meter:
 
 
 class FallLamp:
-    """Whether a robot has fallen. One that lies throws itself about: it is up again
-    only when it stays well above where it fell."""
+    """Detects falls. A robot that lies may bounce, so it counts as up again only after
+    it has stayed well above the height at which it fell."""
 
     def __init__(self):
         self._limits: deque[float] = deque(maxlen=_RISE)
         self._up = 0
         self.steps = 0
-        """Number of steps since it has fallen."""
+        """Number of steps since the fall; 0 if the robot is up."""
 
     def read(self, height_m: float, limit_m: float) -> bool:
-        """The lamp after one more control step; below the limit is a fall."""
+        """Return whether it has fallen, after one more control step."""
         self._limits.append(limit_m)
         lowest_m = min(self._limits)
         self._up = self._up + 1 if height_m > lowest_m + _UP_M else 0
@@ -163,9 +164,9 @@ class Engine(Session):
         self.decks = Decks(names[0], names[min(1, len(names) - 1)])
         self.auto_reset = False
         self.resets = 0
-        """Number of times that the robot was put on its feet: its trace is void."""
+        """Number of times that the robot was put on its feet, which voids its trail."""
         self.broken = 0
-        """Number of times that the simulation broke, and was begun anew."""
+        """Number of times that the simulation broke and was begun anew."""
         self._posted: queue.SimpleQueue[tuple[Action, Callable[[str], None] | None]]
         self._posted = queue.SimpleQueue()
         self._meter, self._fall, self._steps = Meter(), FallLamp(), 0
@@ -188,7 +189,7 @@ class Engine(Session):
         self._posted.put((action, refused))
 
     def do_posted(self) -> bool:
-        """Do what was posted; gives whether there was anything."""
+        """Do what was posted; return whether there was anything."""
         any_done = False
         while not self._posted.empty():
             action, refused = self._posted.get()
@@ -229,7 +230,7 @@ class Engine(Session):
         self.decks.live = deck
 
     def load(self, deck: Deck, name: str) -> None:
-        """Put a base on a deck; on the one that is heard, it is played at once."""
+        """Put a base on a deck; on the one that is playing, it is played at once."""
         self.bundle.base(name)
         setattr(self.decks, deck, name)
         if self.decks.live == deck:
@@ -281,9 +282,9 @@ class Live:
         self.engine = engine
         self.paused = False
         self.trouble = ""
-        """Reason why it stands still by itself, if it does."""
+        """Error that made it pause by itself, if any."""
         self.lost_s = 0.0
-        """Delay that was not made up for."""
+        """Total delay that was dropped."""
         self._speed, self._single = 1.0, 0
         self._done: deque[float] = deque(maxlen=_WINDOW)
         self._stopping = threading.Event()

@@ -62,7 +62,7 @@ class Preset:
 
     @classmethod
     def of(cls, engine: Engine) -> "Preset":
-        """The desk as it is."""
+        """Return the desk as it is."""
         decks, encoder = engine.decks, engine.bundle.manifest.encoder
         strips = {
             name: FaderSetting(one.position, one.fader.ramp, one.mute, one.solo)
@@ -99,7 +99,7 @@ class Preset:
         try:
             text = path.read_text()
         except UnicodeDecodeError:
-            raise ValueError(f"{path}: no text, so no preset") from None
+            raise ValueError(f"{path}: not a text file, so not a preset") from None
         values = configs.parse(text, str(path))
         version = values.get("version") if isinstance(values, dict) else None
         if version != VERSION:
@@ -113,7 +113,7 @@ class Preset:
 
 
 def _faults(preset: Preset, bundle: Bundle) -> Iterator[str]:
-    """What a bundle cannot do, found before anything is changed."""
+    """Yield what a bundle cannot do, before anything is changed."""
     encoder = bundle.manifest.encoder
     if preset.encoder != encoder:
         yield (
@@ -149,7 +149,7 @@ _RECORD, _STOP = "● Record a take", "■ Stop and save the take"
 
 
 def safe_stem(typed: str) -> str:
-    """A file name for what somebody typed: letters, digits, `-` and `_`."""
+    """Return a file name for what somebody typed: letters, digits, `-` and `_`."""
     stem = re.sub(r"[^\w-]+", "-", typed, flags=re.ASCII).strip("-_")
     stem = stem[:_LONGEST_NAME].rstrip("-_") or "untitled"
     return f"{stem}-file" if _RESERVED.fullmatch(stem.lower()) else stem

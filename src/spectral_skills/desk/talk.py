@@ -27,7 +27,7 @@ _FIRST_S, _LATER_S = 90.0, 20.0
 
 
 class Talk:
-    """Has texts understood and played."""
+    """Lets the listener understand texts, and plays them."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Talk:
         self._texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._listener: _Process | None = None
         self._missing = ""
-        """Why only words are compared, if there is no language model."""
+        """Reason why there is no language model, so that only words are compared."""
         self._thread = threading.Thread(target=self._work, name="talk", daemon=True)
         self._thread.start()
 
