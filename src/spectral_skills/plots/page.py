@@ -122,7 +122,7 @@ def findings_page(folders: list[Path], out: Path, films: bool = True) -> Path:
     lead = f"{_count(len(sections), 'experiment')}, {_count(len(results), 'number')}, "
     lead += f"{against} of them beside the paper's."
     facts = {
-        "Controller": _distinct(r.run for r in results),
+        "Models": _distinct(r.models or r.run for r in results),
         "Training": _distinct(findings.model for _, findings in found),
         "Hardware": _distinct(r.hardware for r in results),
         "Data": _DATA,

@@ -131,20 +131,25 @@ def blocks(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def measured_with(results: Iterable[Result]) -> str:
-    """Commands, machines, models and seeds behind some results."""
+    """Return the commands, machines, models and seeds behind some results."""
     results = list(results)
     sources = dict.fromkeys((r.command, r.hardware, r.models) for r in results)
-    runs = [f"`{c}` {h}{f' ({m})' if m else ''}".strip() for c, h, m in sources]
+    runs = [
+        f"`{command}`" + f" on {machine}" * bool(machine) + f" ({used})" * bool(used)
+        for command, machine, used in sources
+    ]
     seeds = sorted({r.seed for r in results})
     return f"{', '.join(runs)}; seed {', '.join(map(str, seeds))}"
 
 
 def show(results: Sequence[Result]) -> None:
-    """Print results, one per line."""
+    """Print results, one per line, beside the paper's."""
     if not results:
         return
     print(f"{results[0].table} ({results[0].hardware})")
     rows = [(r.row, r.metric, _with_unit(r), r.paper) for r in results]
+    if any(r.paper for r in results):
+        rows.insert(0, ("", "", "measured", "paper"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
