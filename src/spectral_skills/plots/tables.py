@@ -170,7 +170,8 @@ def show_tracking(results: Sequence[Result]) -> None:
     for (metric, _), result in table.rows[0].cells.items() if table.rows else ():
         if metric not in _TRACKING:
             value = f"{number(result.value)} {result.unit}".strip()
-            print(f"  {metric.replace('_', ' ')}: {value} (n {result.n:,})")
+            name = metric.removesuffix("_s").removesuffix("_mm").replace("_", " ")
+            print(f"  {name}: {value} (n {result.n:,})")
 
 
 _TRACKING = {
