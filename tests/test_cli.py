@@ -143,6 +143,20 @@ def test_corpus_show_names_close_matches(corpus, capsys):
     assert "close to it: squat" in capsys.readouterr().err
 
 
+def test_no_other_file_is_overwritten(corpus, tmp_path, capsys):
+    """A picture replaces no notes, and a file is no folder to train in."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("keep")
+    show = ["corpus", "show", "squat", str(corpus), "--out", str(notes)]
+    smoke = ["pretrain", "smoke", "--corpus", str(corpus), "--out", str(notes)]
+    words = "name a file that ends in .png", "a file; name a folder"
+    for arguments, said in zip((show, smoke), words, strict=True):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 1 and said in capsys.readouterr().err
+    assert notes.read_text() == "keep"
+
+
 def test_the_embedded_corpus_is_the_default(tmp_path, monkeypatch, capsys):
     """Without a folder, verbs take the corpus that is made when first asked for."""
     folder = tmp_path / "made"

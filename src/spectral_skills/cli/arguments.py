@@ -45,6 +45,7 @@ def check_training(corpus: list[Path], out: Path, release: Path | None) -> None:
 
     if not corpus:
         raise ValueError("--corpus needs a folder; `embedded` is made on first use")
+    check_folder(out)
     if release is not None:
         for folder in (out, *corpus):
             refuse_overlap(release, folder)

@@ -12,6 +12,7 @@ from spectral_skills.cli.arguments import (
     BASE,
     EMBEDDED,
     check_file,
+    check_folder,
     check_training,
     refuse_overlap,
     run_training,
@@ -348,6 +349,7 @@ def plan(
     from spectral_skills.planner.train import train
     from spectral_skills.plots.curves import draw_curves
 
+    check_folder(out)
     refuse_overlap(out, rows)
     if release is not None:
         refuse_overlap(release, out)

@@ -116,6 +116,7 @@ def evaluate_composition(
         fsq: For pass_rates: a controller of FSQ tokens and its skill model, on which
             PCA and ridge directions are tried as well.
     """
+    check_folder(out)
     if release is not None:
         check_file(release, ".safetensors")
     for option, value, owner in (
@@ -161,6 +162,7 @@ def evaluate_chaining(
     """
     from spectral_skills.tracking.policy import Controller
 
+    check_folder(out)
     where = api.best_device(device)
     options: dict = {} if fsq is None else {"others": {"FSQ": _fsq(*fsq, where)}}
     if explicit is not None:
@@ -204,6 +206,7 @@ def evaluate_planning(
         record: File of results to update (docs/results.jsonl); the page beside it
             is rewritten.
     """
+    check_folder(out)
     if explicit is not None and experiment != "interfaces":
         raise ValueError("--explicit is for interfaces")
     if poses is None and experiment == "fsq":

@@ -13,6 +13,7 @@ from spectral_skills.cli.arguments import (
     EMBEDDED,
     INTERRUPTED,
     NOTHING_USABLE,
+    check_file,
 )
 
 
@@ -151,12 +152,13 @@ def corpus_show(
     Args:
         name: Name of the clip, as `corpus list` prints it.
         corpus: Folder of the corpus; by default the embedded one, made on first use.
-        out: Picture to write; NAME.png here by default.
+        out: Picture to write (.png); NAME.png here by default.
     """
     from spectral_skills.plots.corpus import draw_clip
 
-    file_name = re.sub(r"[^\w.~ +-]", "_", name)
-    draw_clip(api.corpus_folder(corpus), name, out or Path(f"{file_name}.png"))
+    picture = out or Path(re.sub(r"[^\w.~ +-]", "_", name) + ".png")
+    check_file(picture, ".png")
+    draw_clip(api.corpus_folder(corpus), name, picture)
 
 
 def corpus_check(

@@ -154,7 +154,7 @@ def _read_folders(folders: list[Path]) -> tuple[list[tuple[Path, Findings]], lis
         where = ", ".join(map(str, folders)) or "no folder"
         raise ValueError(
             f"no findings in {where}; `spectral evaluate composition NAME --out DIR` "
-            f"makes them, chaining and planning too. {' '.join(problems)}".strip()
+            f"and other evaluations write some. {' '.join(problems)}".strip()
         )
     order = {name: place for place, name in enumerate(EXPERIMENTS)}
     found.sort(key=lambda one: order.get(one[1].experiment, len(order)))
