@@ -148,9 +148,13 @@ def test_no_other_file_is_overwritten(corpus, tmp_path, capsys):
     notes = tmp_path / "notes.txt"
     notes.write_text("keep")
     show = ["corpus", "show", "squat", str(corpus), "--out", str(notes)]
-    smoke = ["pretrain", "smoke", "--corpus", str(corpus), "--out", str(notes)]
-    words = "name a file that ends in .png", "a file; name a folder"
-    for arguments, said in zip((show, smoke), words, strict=True):
+    train = ["pretrain", "smoke", "--corpus", str(corpus), "--out", str(notes)]
+    for arguments, said in (
+        (show, "name a file that ends in .png"),
+        (train, "notes.txt: a file; name a folder"),
+        (["synth", "smoke", "--out", str(notes)], "notes.txt: a file; name a folder"),
+        (["demo", "--out", str(notes)], "notes.txt: a file; name a folder"),
+    ):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == 1 and said in capsys.readouterr().err

@@ -14,6 +14,7 @@ from spectral_skills.cli.arguments import (
     INTERRUPTED,
     NOTHING_USABLE,
     check_file,
+    check_folder,
 )
 
 
@@ -47,6 +48,7 @@ def ingest(
 
     if not paths:
         raise ValueError("name files or folders of motions to read")
+    check_folder(out)
     try:
         summary = run(
             paths,
@@ -96,6 +98,7 @@ def synth(
     """
     import time
 
+    check_folder(out)
     start = time.perf_counter()
     try:
         corpus = api.synth(out, recipe, clips=clips, seed=seed, workers=workers)

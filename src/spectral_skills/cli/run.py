@@ -309,4 +309,5 @@ def demo(*, out: Path = Path("demo")) -> None:
     """
     from spectral_skills.plots.demo import build
 
+    check_folder(out)
     print(f"open {build(api.corpus_folder(EMBEDDED), out)}")
