@@ -25,8 +25,21 @@ if TYPE_CHECKING:
     from spectral_skills.control.session import Session as Session
 
 __all__ = [
-    *("Session", "bundle", "chain", "evaluate", "export", "film", "find_directions"),
-    *("follow", "ingest", "load", "open_corpus", "pretrain", "say", "steer", "synth"),
+    "Session",
+    "bundle",
+    "chain",
+    "evaluate",
+    "export",
+    "film",
+    "find_directions",
+    "follow",
+    "ingest",
+    "load",
+    "open_corpus",
+    "pretrain",
+    "say",
+    "steer",
+    "synth",
     "track",
 ]
 

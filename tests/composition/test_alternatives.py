@@ -123,8 +123,10 @@ def test_the_lines_are_blends_and_sums_for_the_whole_run(obedient):
     skills = alternatives.ArmSkills(arm, idle, tuple(rest[:2]), tuple(rest[2:]))  # type: ignore[arg-type]
     made, own = alternatives.lines(obedient, base, skills), obedient.skills(base)
     half = made[alternatives.BLEND, 0.5].skills
+    assert half is not None
     np.testing.assert_allclose(half, 0.5 * own + 0.5 * arm, atol=1e-5)
     pair = made[alternatives.PAIR, 0.75].skills
+    assert pair is not None
     np.testing.assert_allclose(pair, own + 0.75 * (arm - idle), atol=1e-5)
     listed = {(w, s) for w, sizes in alternatives.SIZES.items() for s in sizes}
     assert set(made) == listed | {(alternatives.PLAIN, 0.0)}

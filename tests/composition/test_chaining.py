@@ -90,6 +90,7 @@ def test_sequences_are_drawn_alike_every_time_and_never_repeat_a_skill():
 def test_a_chain_blends_the_skills_of_its_bases(lab):
     made = chaining.chained(lab, ["walk", "squat"], switch=10, steps=60)
     assert made.switches == (slice(50, 60),)
+    assert made.run.skills is not None
     assert made.run.base.steps == len(made.run.skills) == 110
     assert made.run.base.fall_m == SQUAT_FALL_M
     walk, squat = (

@@ -98,7 +98,7 @@ def test_an_effect_is_the_difference_over_the_given_steps_alone():
     run[steps, shoulder] -= 0.9
     run[:50, shoulder] += 3.0  # before: not measured
     run[steps, 2] -= 0.1
-    found = effect(*(Executed(RUN, rows) for rows in (run, base)), steps)
+    found = effect(Executed(RUN, run), Executed(RUN, base), steps)
     assert found.changes["right_shoulder_pitch"] == pytest.approx(-0.9)
     assert found.changes["root_height"] == pytest.approx(-0.1)
     assert found.changes["left_shoulder_pitch"] == pytest.approx(0.0)

@@ -162,6 +162,7 @@ def test_the_map_has_every_clip_and_the_trails(near):
 def test_what_is_given_moves_along_arm_and_turn(near):
     """Windows are told apart by what they do; skills by their coordinates."""
     one, axes = _executed(), np.eye(64)[:2]
+    assert one.run.skills is not None
     for stage, axis in zip(ladder.AMPLITUDES, axes, strict=False):
         steps = slice(ladder.BEGINS[stage], ladder.RELEASE)
         one.run.skills[steps] += ladder.AMPLITUDES[stage] * axis
