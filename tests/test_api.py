@@ -32,8 +32,10 @@ def test_an_unknown_name_is_refused():
 
 def test_a_walk_is_steered(tmp_path):
     """What the README shows: load, steer, film."""
+    near = tmp_path / "motions"
+    ss.synth(near, "smoke", clips=2, workers=1)
     models = ss.load(planner=None)
-    run = ss.steer(models, "walk", {"right_arm_1": 3.0}, seconds=4)
+    run = ss.steer(models, "walk", {"right_arm_1": 3.0}, seconds=4, corpus=near)
     assert run.steered.stands
     assert run.effect.changes["right_shoulder_pitch"] < -0.3
     assert run.predicted["right_shoulder_pitch"] < 0

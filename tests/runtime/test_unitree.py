@@ -129,5 +129,5 @@ def test_the_wire_gives_back_what_it_got(dtype):
 
 @pytest.mark.parametrize("size", (0, 999, 1004, 5000))
 def test_bytes_of_another_length_are_refused(size):
-    with pytest.raises(ValueError, match="1000 are right"):
+    with pytest.raises(ValueError, match="1000 are expected"):
         unitree.unpack(bytes(size), unitree.LOW_CMD)
