@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 
 import spectral_skills as ss
-from spectral_skills.cli.main import GROUPS
+from spectral_skills.cli.main import GROUPS, SHARED
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference.md"
@@ -40,7 +40,7 @@ def page() -> str:
 def verb(name: str, function) -> str:
     """Return the section of a verb: its summary and a table of its options."""
     text, _, arguments = (inspect.getdoc(function) or "").partition("\nArgs:\n")
-    described = _described(arguments)
+    described = SHARED | _described(arguments)
     rows = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == "config":

@@ -3,6 +3,7 @@
 The folder is ~/.cache/spectral-skills, or what the variable SPECTRAL_CACHE names.
 """
 
+import ast
 import fcntl
 import hashlib
 import os
@@ -46,11 +47,29 @@ def code_hash(module: str, files: Iterable[Path] = (), about: str = "") -> str:
     """Hash a module, everything that it imports from the package, and other files.
 
     What is named by it cannot be stale: a change of any of that gives another name.
+    Comments, docstrings and layout of code do not count.
     """
     digest = hashlib.blake2b(about.encode(), digest_size=8)
     for file in sorted({*reachable(module), *files}):
-        digest.update(file.read_bytes())
+        digest.update(_meaning(file))
     return digest.hexdigest()
+
+
+def _meaning(file: Path) -> bytes:
+    """Return the contents of a file; of Python, what is left without any words."""
+    if file.suffix != ".py":
+        return file.read_bytes()
+    tree = ast.parse(file.read_text())
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [line for line in body if not _is_text(line)]  # type: ignore
+    return ast.dump(tree).encode()
+
+
+def _is_text(line: ast.AST) -> bool:
+    """Tell whether a statement is a docstring."""
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
 def reachable(module: str) -> set[Path]:

@@ -309,3 +309,16 @@ def test_a_bundle_is_made_anew_when_its_code_changes():
     names = {path.name for path in cache.reachable("runtime/export.py")}
     assert {"graphs.py", "bases.py", "bundle.py", "g1.py", "encoder.py"} < names
     assert not {"page.py", "guard.py", "ppo.py"} & names
+
+
+def test_words_do_not_change_the_name_of_what_code_makes(tmp_path):
+    """Comments, docstrings and layout keep a cached folder; a statement does not."""
+    file = tmp_path / "some.py"
+
+    def name(text: str) -> str:
+        file.write_text(text)
+        return cache.code_hash("no module", [file])
+
+    first = name('"""Words."""\n\ndef f(x):\n    """Return."""\n    return x\n')
+    assert name("def f( x ):  # more\n    return x\n") == first
+    assert name("def f(x):\n    return -x\n") != first

@@ -44,11 +44,9 @@ def pretrain(
     killed run continues with the same command; `torchrun` starts several processes.
 
     Args:
-        recipe: Name of a recipe.
         corpus: Folders of corpora; `embedded` is the one this package makes.
         out: Folder of the run: model, log, curves, checkpoint.
         release: Folder for a copy with only what run time needs: no predictor.
-        device: cpu or cuda; by default cuda, if there is a device.
     """
     check_training(corpus, out, release)
 
@@ -78,7 +76,6 @@ def directions(
         out: File to write, such as directions.safetensors; pictures have its name.
         contexts: Recorded windows that responses are averaged over.
         seed: Seed of the choice of windows.
-        device: cpu or cuda; by default cuda, if there is a device.
     """
     from spectral_skills.plots.skills import all_ranks, draw_poses, effect_table
 
@@ -120,7 +117,6 @@ def track(
     several processes.
 
     Args:
-        recipe: Name of a recipe.
         corpus: Folders of corpora; `embedded` is the one this package makes.
         skill: Skill model whose skills are the commands; `base` comes with the
             package.
@@ -130,7 +126,6 @@ def track(
             option that contradicts them is refused.
         resume: Continue the run at OUT, and refuse to begin a new one.
         release: Folder for a copy with only what run time needs: no critic.
-        device: cpu or cuda; by default cuda, if there is a device.
     """
     check_training(corpus, out, release)
     if resume and not (out / "checkpoint").exists():
@@ -171,7 +166,6 @@ def adapt(
         out: Folder for the controller.
         release: Folder for a copy with only what run time needs: no critic.
         updates: Number of training steps.
-        device: cpu or cuda; by default cuda, if there is a device.
     """
     from spectral_skills.artifact import Provenance, load_provenance
     from spectral_skills.skill.model import SkillModel, place
@@ -294,12 +288,10 @@ def collect(
     another corpus that has a description.
 
     Args:
-        corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: Folder for the rows.
         robots: Number of robots for each motion.
         steps: Number of control steps of each robot.
         seed: Seed of the noise and of the order of motions.
-        device: cpu or cuda; by default cuda, if there is a device.
     """
     from spectral_skills.planner import collect as collecting
 
@@ -336,11 +328,9 @@ def plan(
     continues with the same command.
 
     Args:
-        recipe: Name of a recipe.
         rows: Folder of `spectral collect`.
         out: Folder of the run: model, log, curves, checkpoint.
         release: Folder for a copy with only what run time needs, half the size.
-        device: cpu or cuda; by default cuda, if there is a device.
     """
     from spectral_skills import recipes
     from spectral_skills.artifact import refuse_foreign

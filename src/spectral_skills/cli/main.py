@@ -11,50 +11,20 @@ from spectral_skills.cli import learn, measure, motions, robot, run
 from spectral_skills.cli.arguments import INTERRUPTED
 from spectral_skills.results import set_command
 
+_VERBS = {
+    motions: "ingest, synth, corpus info, corpus list, corpus show, corpus check",
+    learn: "pretrain, directions, track, adapt, average, collect, plan",
+    run: "demo, rollout, steer, chain, say, desk",
+    measure: "evaluate tracking, evaluate composition, evaluate chaining, "
+    "evaluate planning, evaluate readout, skills encode, skills map, report, "
+    "report skill, report tracking",
+    robot: "export, drive, robot-sim, doctor",
+}
 GROUPS: dict[str, dict[str, Callable]] = {
-    "motions": {
-        "ingest": motions.ingest,
-        "synth": motions.synth,
-        "corpus info": motions.corpus_info,
-        "corpus list": motions.corpus_list,
-        "corpus show": motions.corpus_show,
-        "corpus check": motions.corpus_check,
-    },
-    "learn": {
-        "pretrain": learn.pretrain,
-        "directions": learn.directions,
-        "track": learn.track,
-        "adapt": learn.adapt,
-        "average": learn.average,
-        "collect": learn.collect,
-        "plan": learn.plan,
-    },
-    "run": {
-        "demo": run.demo,
-        "rollout": run.rollout,
-        "steer": run.steer,
-        "chain": run.chain,
-        "say": run.say,
-        "desk": run.desk,
-    },
-    "measure": {
-        "evaluate tracking": measure.evaluate_tracking,
-        "evaluate composition": measure.evaluate_composition,
-        "evaluate chaining": measure.evaluate_chaining,
-        "evaluate planning": measure.evaluate_planning,
-        "evaluate readout": measure.evaluate_readout,
-        "skills encode": measure.skills_encode,
-        "skills map": measure.skills_map,
-        "report": measure.report,
-        "report skill": measure.report_skill,
-        "report tracking": measure.report_tracking,
-    },
-    "robot": {
-        "export": robot.export,
-        "drive": robot.drive,
-        "robot-sim": robot.robot_sim,
-        "doctor": robot.doctor,
-    },
+    module.__name__.split(".")[-1]: {
+        verb: getattr(module, re.sub("[ -]", "_", verb)) for verb in verbs.split(", ")
+    }
+    for module, verbs in _VERBS.items()
 }
 """Verbs by what a person wants to do."""
 VERBS = {
@@ -69,6 +39,16 @@ EXTRAS = {
     "cyclonedds": "[robot]",
 }
 """Groups of dependencies that install these modules."""
+SHARED = {
+    "corpus": "Folder of the corpus; `embedded`, made on first use, needs no download.",
+    "device": "cpu or cuda; by default cuda, if there is a device.",
+    "film": "Draw a film too; it takes longer than the simulation.",
+    "json": "Print everything as JSON and nothing else.",
+    "recipe": "Name of a recipe.",
+    "record": "File of results to update (docs/results.jsonl); its page is rewritten.",
+    "workers": "Number of processes; one per core by default.",
+}
+"""Help of options that mean the same wherever a verb does not describe them."""
 COUNTS = ("--frames", "--robots", "--probe-every", "--checkpoint-every")
 """Options that take 200M, 1.5B or 2e9 for a number."""
 
@@ -137,6 +117,11 @@ def _command(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
     function, given = VERBS[verb], {}
     flat = tyro.conf.arg(name="")
     parameters = dict(inspect.signature(function).parameters)
+    for name in SHARED.keys() & parameters:
+        if f"    {name}: " not in (inspect.getdoc(function) or ""):
+            described = tyro.conf.arg(help=SHARED[name])
+            kind = Annotated[parameters[name].annotation, described]
+            parameters[name] = parameters[name].replace(annotation=kind)
     if "models" in parameters:
         paths = parameters["models"]
         parameters["models"] = paths.replace(

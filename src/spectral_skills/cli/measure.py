@@ -40,18 +40,14 @@ def evaluate_tracking(
     """Measure how well a controller tracks: success, errors, drift, by kind of motion.
 
     Args:
-        corpus: Folder of the corpus; `embedded` is the one this package makes.
         set: All clips; the paper's evaluation or capability set; LAFAN1 as in the
             paper's two tables (20 windows of 10 s from each of its 40 clips, whole
             clips, and their first 15 s), or those windows alone. LAFAN1 also gets a
             page (.md) and two pictures beside OUT.
-        device: cpu or cuda; by default cuda, if there is a device.
         out: File of results to write (.jsonl), one a line.
         clips: File for the outcome of each clip or window (.jsonl); for LAFAN1 it is
             beside OUT by default.
         label: Name of the corpus in tables; the folder's by default.
-        record: File of results to update (docs/results.jsonl); the page beside it
-            is rewritten.
     """
     from dataclasses import replace
 
@@ -107,10 +103,7 @@ def evaluate_composition(
         seeds: Randomised repeats, for the experiments that have them.
         bases: For the catalogue: bases to steer, `walk` by default; directions are
             named by their effects on the first.
-        device: cpu or cuda; by default cuda, if there is a device.
         out: Folder for findings (.json) and records.
-        record: File of results to update (docs/results.jsonl); the page beside it
-            is rewritten.
         release: For the catalogue: file (.safetensors) for the directions with their
             measured effects.
         fsq: For pass_rates: a controller of FSQ tokens and its skill model, on which
@@ -153,10 +146,7 @@ def evaluate_chaining(
 
     Args:
         seeds: Randomised repeats.
-        device: cpu or cuda; by default cuda, if there is a device.
         out: Folder for findings (.json) and records.
-        record: File of results to update (docs/results.jsonl); the page beside it
-            is rewritten.
         fsq: A controller of FSQ tokens and its skill model, to compare with.
         explicit: A controller of poses, to compare with.
     """
@@ -201,10 +191,7 @@ def evaluate_planning(
         episodes: Number of episodes of each motion.
         steps: Length of an episode, if the robot does not fall.
         seed: Seed of the noise in sensors and plans.
-        device: cpu or cuda; by default cuda, if there is a device.
         out: Folder for findings (.json).
-        record: File of results to update (docs/results.jsonl); the page beside it
-            is rewritten.
     """
     check_folder(out)
     if explicit is not None and experiment != "interfaces":
@@ -247,9 +234,6 @@ def evaluate_readout(
         held_out: Clips to score on, as in training: a share below 1 or a number of
             clips; 0 scores the clips that were fitted.
         seed: Seed of the split, as in training, and of the windows.
-        device: cpu or cuda; by default cuda, if there is a device.
-        record: File of results to update (docs/results.jsonl); the page beside it
-            is rewritten.
     """
     from spectral_skills.plots.tables import publish, show
 
@@ -273,7 +257,6 @@ def skills_encode(
     Args:
         name: Name of the clip, as `corpus list` prints it.
         skill: Skill model; `base` is the one that comes with the package.
-        corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: File to write (.npz).
     """
     from spectral_skills.motion.corpus import FPS
@@ -299,9 +282,7 @@ def skills_map(
 
     Args:
         skill: Skill model; `base` is the one that comes with the package.
-        corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: Picture to write.
-        device: cpu or cuda; by default cuda, if there is a device.
     """
     from spectral_skills.plots.skills import draw_map
     from spectral_skills.skill.encoder import SkillBank
@@ -346,8 +327,6 @@ def report_skill(
         run: Folder of the run.
         label: Name of the corpus in the tables.
         directions: Its direction file, if there is one.
-        record: File of results to update (docs/results.jsonl); the page beside it
-            is rewritten.
     """
     from spectral_skills.experiments.training_runs import skill_space_results
     from spectral_skills.plots.tables import publish, show
@@ -365,8 +344,6 @@ def report_tracking(*, run: Path, label: str, record: Path) -> None:
     Args:
         run: Folder of the run.
         label: Name of the corpus in the tables.
-        record: File of results to update (docs/results.jsonl); the page beside it
-            is rewritten.
     """
     from spectral_skills.experiments.training_runs import tracking_results
     from spectral_skills.plots.tables import publish, show

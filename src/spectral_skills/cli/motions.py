@@ -40,7 +40,6 @@ def ingest(
         fps: Frame rate of files that do not state it or state it wrongly.
         strict: Stop at the first file that is refused.
         pad_wrists: Take 23-joint clips and hold their wrists at zero.
-        workers: Number of processes; one per core by default.
     """
     from spectral_skills.motion.clip import ClipError
     from spectral_skills.motion.ingest import SUFFIXES
@@ -94,7 +93,6 @@ def synth(
         out: Folder of the corpus.
         clips: Number of clips instead of the recipe's.
         seed: Seed instead of the recipe's.
-        workers: Number of processes; one per core by default.
     """
     import time
 
@@ -118,7 +116,6 @@ def corpus_info(corpus: Path = EMBEDDED, /, *, json: bool = False) -> None:
     """Count clips, frames and hours, by source, licence and kind.
 
     Args:
-        corpus: Folder of the corpus; by default the embedded one, made on first use.
         json: Print one JSON object instead of a table.
     """
     from spectral_skills.plots.corpus import print_info
@@ -137,7 +134,6 @@ def corpus_list(
     """List clips: name, seconds, source, text.
 
     Args:
-        corpus: Folder of the corpus; by default the embedded one, made on first use.
         match: Only clips with this in their name or text.
         limit: Largest number of clips to list.
         notes: Also print what is remarkable about each clip.
@@ -154,7 +150,6 @@ def corpus_show(
 
     Args:
         name: Name of the clip, as `corpus list` prints it.
-        corpus: Folder of the corpus; by default the embedded one, made on first use.
         out: Picture to write (.png); NAME.png here by default.
     """
     from spectral_skills.plots.corpus import draw_clip
@@ -175,10 +170,7 @@ def corpus_check(
     """Measure how plausible the motions are: soles, balance, forces, motors, gait.
 
     Args:
-        corpus: Folder of the corpus; by default the embedded one, made on first use.
         against: Folder of another corpus to compare it with.
-        record: File of results to update (docs/results.jsonl); the page beside it
-            is rewritten.
         json: Print one JSON object, with every clip, instead of tables.
     """
     from spectral_skills.plots.corpus import print_check

@@ -115,8 +115,6 @@ def drive(
             operator starts by remote (start) and holds its dead-man key (R1).
         domain: DDS domain.
         out: Folder for the record (.npz), the log and the film.
-        film: Draw a film too; it takes longer than the simulation.
-        json: Print everything as JSON and nothing else.
     """
     from spectral_skills.control.bundle import Bundle
     from spectral_skills.runtime.released import base_bundle

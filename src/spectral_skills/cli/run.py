@@ -39,7 +39,6 @@ def rollout(
 
     Args:
         name: Name of the clip, as `corpus list` prints it.
-        corpus: Folder of the corpus; `embedded` is the one this package makes.
         out: Folder for the record (.npz), the film (.gif, .mp4) and a picture.
         film: Draw a film and a picture; both take longer than the simulation.
         film_seconds: Longest film, from the beginning of the run.
@@ -119,8 +118,6 @@ def steer(
         bundle: With --take: folder of the bundle that the desk ran; by default the
             released models.
         out: Folder for the record (.npz), the picture and the film.
-        film: Draw a film too; it takes longer than the simulation.
-        json: Print everything as JSON and nothing else.
     """
     from spectral_skills.experiments.steer import knobs
     from spectral_skills.plots import runs
@@ -202,7 +199,6 @@ def chain(
             names of clips of the embedded corpus.
         switch: Number of control steps of a switch.
         out: Folder for the record (.npz), the picture and the film.
-        film: Draw a film too; it takes longer than the simulation.
     """
     from spectral_skills.plots import runs
 
@@ -239,8 +235,6 @@ def say(
         every: Number of control steps between two plans.
         seed: Seed of the noise that plans start from.
         out: Folder for the record (.npz), the skills (.npz), the picture and the film.
-        film: Draw a film too; it takes longer than the simulation.
-        json: Print everything as JSON and nothing else.
     """
     from spectral_skills.plots import runs
 
