@@ -7,12 +7,14 @@ so a reader sees the old model or the new one, never half of either.
 import hashlib
 import json
 import platform
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from spectral_skills import atomic
@@ -20,6 +22,12 @@ from spectral_skills import config as configs
 
 T = TypeVar("T")
 VERSION = 1
+PRETRAINED = Path(__file__).parent / "pretrained"
+"""Folder of the models that come with the package."""
+RELEASED = "base"
+"""Name of these models, accepted wherever a folder is."""
+SHARD_BYTES = 16 << 20
+"""Largest size of a file of released weights."""
 _CONFIG, _PROVENANCE = "config.json", "provenance.json"
 
 
@@ -92,6 +100,27 @@ def save(
         (temporary / _PROVENANCE).write_text(json.dumps(stamped, indent=2) + "\n")
 
 
+def release(
+    folder: Path,
+    config: Any,
+    weights: dict[str, Tensor],
+    exact: Collection[str],
+    provenance: Provenance,
+) -> None:
+    """Write a small model folder: bf16 shards, except for tensors named in `exact`."""
+    small = {k: v if k in exact else v.to(torch.bfloat16) for k, v in weights.items()}
+    save(folder, config, small, provenance, SHARD_BYTES)
+
+
+def place(folder: Path | str, kind: str) -> Path:
+    """The folder of a model: in the package for `base`, otherwise the folder itself or
+    the `model` inside a run folder."""
+    if str(folder) == RELEASED:
+        return PRETRAINED / kind
+    inner = Path(folder) / "model"
+    return inner if inner.is_dir() else Path(folder)
+
+
 def refuse_foreign(folder: Path) -> None:
     """Refuse a folder that holds anything but a model, which would be lost."""
     known = {_CONFIG, _PROVENANCE, *(path.name for path in _weight_files(folder))}
@@ -99,11 +128,13 @@ def refuse_foreign(folder: Path) -> None:
 
 
 def load(
-    folder: Path, config_class: type[T], kind: str = ""
+    folder: Path | str, config_class: type[T], kind: str = ""
 ) -> tuple[T, dict[str, Tensor]]:
-    """Read config and weights (on the CPU) of a model folder of some kind."""
+    """Read config and weights (on the CPU) of a model of some kind: `base`, its folder
+    or the folder of its run."""
     from safetensors.torch import load_file
 
+    folder = place(folder, kind)
     config_path = folder / _CONFIG
     if not config_path.is_file():
         raise FileNotFoundError(
@@ -134,8 +165,9 @@ def fill(model: nn.Module, weights: dict[str, Tensor], folder: Path | str) -> No
         raise ValueError(f"{folder}: weights do not fit config.json: {error}") from None
 
 
-def load_provenance(folder: Path) -> Provenance:
-    """Read the provenance of a model."""
+def load_provenance(folder: Path | str, kind: str = "") -> Provenance:
+    """Read the provenance of a model, which may be `base` if its kind is known."""
+    folder = place(folder, kind)
     path = folder / _PROVENANCE
     if not path.is_file():
         raise FileNotFoundError(f"{folder}: no model here ({_PROVENANCE} is missing)")

@@ -140,6 +140,5 @@ def _encoder(
 
 def _weights_hash(folder: Path | str, kind: str) -> str:
     from spectral_skills.artifact import load_provenance
-    from spectral_skills.skill.model import place
 
-    return load_provenance(place(folder, kind)).weights_hash
+    return load_provenance(folder, kind).weights_hash

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from spectral_skills.artifact import PRETRAINED
 from spectral_skills.experiments.training_runs import (
     direction_results,
     skill_space_results,
 )
-from spectral_skills.skill.model import PRETRAINED
 from spectral_skills.spectral.direction_file import Directions
 
 

@@ -8,7 +8,6 @@ from small_planner import ABOUT, HEAD, SKILL, Letters, make_planner, make_rows
 
 from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
-from spectral_skills.planner import model
 from spectral_skills.planner.model import (
     Planner,
     PlannerConfig,
@@ -83,8 +82,8 @@ def test_a_folder_gives_the_planner_back(tmp_path):
 def test_a_released_planner_is_half_as_large(tmp_path, monkeypatch):
     """bf16 in shards, float32 once loaded; statistics are exact."""
     planner, history, noise = make_planner(), _history(), torch.randn(3, 30, SKILL)
-    monkeypatch.setattr(model, "SHARD_BYTES", 20_000)
-    monkeypatch.setattr("spectral_skills.skill.model.PRETRAINED", tmp_path)
+    monkeypatch.setattr(artifact, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr("spectral_skills.artifact.PRETRAINED", tmp_path)
     planner.release(tmp_path / "planner", Provenance("planner"))
     shards = list((tmp_path / "planner").glob("weights-*"))
     assert len(shards) > 2

@@ -8,11 +8,11 @@ import torch
 from PIL import Image
 from threadpoolctl import threadpool_limits
 
+from spectral_skills.experiments.neighbours import place_on_map, tsne
 from spectral_skills.motion.kinds import KINDS
 from spectral_skills.plots import skills, style
-from spectral_skills.plots.skills import _by_kind, draw_map
+from spectral_skills.plots.skills import _by_kind, draw_map, pca
 from spectral_skills.skill.encoder import SkillBank
-from spectral_skills.skill.tsne import pca, place, tsne
 
 
 def blobs(count: int, distance: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -59,9 +59,9 @@ def test_further_points_lie_among_their_neighbours():
     """In their own blob, wherever the others are; the map itself does not move."""
     x, labels = blobs(150, distance=20)
     y, more = tsne(x), x[:9] + 0.1
-    places = place(x, y, more)
+    places = place_on_map(x, y, more)
     assert torch.equal(labels[torch.cdist(places, y).argmin(dim=1)], labels[:9])
-    torch.testing.assert_close(place(x, y, more[4:5]), places[4:5])
+    torch.testing.assert_close(place_on_map(x, y, more[4:5]), places[4:5])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_maps_of_hardly_anything(points):
     assert y.isfinite().all() and y.abs().max() < 300
     places, share = pca(points, 2)
     assert places.isfinite().all() and share.isfinite().all()
-    assert place(points, y, points + 0.5).isfinite().all()
+    assert place_on_map(points, y, points + 0.5).isfinite().all()
 
 
 def test_equal_points_stay_together():
@@ -91,7 +91,7 @@ def test_equal_points_stay_together():
     distance = torch.cdist(y.double(), y.double())
     same = (x[:, None] == x).all(dim=-1)
     assert distance[same].max() < 0.01 * distance[~same].min()
-    torch.testing.assert_close(place(x, y, x[5:6]), y[5:6])
+    torch.testing.assert_close(place_on_map(x, y, x[5:6]), y[5:6])
 
 
 def test_tsne_says_what_it_cannot_do():

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from spectral_skills import cache
+from spectral_skills.artifact import PRETRAINED
 from spectral_skills.cli.robot import export as verb
 from spectral_skills.control import bundle as files
 from spectral_skills.control.bundle import Bundle
@@ -25,7 +26,7 @@ from spectral_skills.runtime import export as module
 from spectral_skills.runtime import graphs
 from spectral_skills.runtime.bases import RELEASED_FILE, CorpusBank
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.skill.model import PRETRAINED, SkillModel
+from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import joint_bounds

@@ -10,14 +10,16 @@ from torch.nn import functional
 
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
-from spectral_skills.skill.networks import LevelEmbedding, ResidualBlock, ResidualTrunk
 from spectral_skills.skill.predictor import (
     AffineFeatures,
+    LevelEmbedding,
     NoiseHead,
     NoiseSchedule,
     PredictionBatch,
     Predictor,
     PredictorConfig,
+    ResidualBlock,
+    ResidualTrunk,
 )
 
 SMALL = PredictorConfig(

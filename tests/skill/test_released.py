@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from spectral_skills.artifact import PRETRAINED
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinds import kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillBank, encode_rows
-from spectral_skills.skill.model import PRETRAINED, SkillModel
+from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.direction_file import Directions
 
 

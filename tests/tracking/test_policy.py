@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from spectral_skills.artifact import Provenance
+from spectral_skills.artifact import PRETRAINED, Provenance
 from spectral_skills.skill.bottleneck import BottleneckConfig
-from spectral_skills.skill.model import PRETRAINED, SkillModel
+from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking.networks import CommandConfig, Network, Normalizer
 from spectral_skills.tracking.policy import (
     Controller,

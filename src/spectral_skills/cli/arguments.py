@@ -80,10 +80,9 @@ def finish(findings, controller: Path, out: Path, record: Path | None) -> None:
 
     from spectral_skills.artifact import load_provenance
     from spectral_skills.plots.tables import publish, show
-    from spectral_skills.skill.model import place
     from spectral_skills.tracking.policy import KIND
 
-    made = load_provenance(place(controller, KIND))
+    made = load_provenance(controller, KIND)
     trained = f"{made.frames / 1e6:,.0f} M frames, data {made.data_hash[:8]}"
     path = replace(findings, model=f"{trained}, {made.command}").save(out)
     show(list(findings.results))

@@ -168,7 +168,7 @@ def adapt(
         updates: Number of training steps.
     """
     from spectral_skills.artifact import Provenance, load_provenance
-    from spectral_skills.skill.model import SkillModel, place
+    from spectral_skills.skill.model import SkillModel
     from spectral_skills.tracking import adapt as adapting
     from spectral_skills.tracking.policy import KIND
 
@@ -183,7 +183,7 @@ def adapt(
         raise ValueError(f"{controller}: follows no skills, so needs no adapting")
     new = None if skill is None else SkillModel.load(skill, where).encoder
     found = adapting.adapt(actor, old, new, motions.with_mirror(), settings)
-    parent = load_provenance(place(controller, KIND))
+    parent = load_provenance(controller, KIND)
     parents = {} if new is None else {"skill": new.fingerprint()}
     words = ["spectral adapt --controller", controller.name]
     words += ["--explicit"] if skill is None else ["--skill", skill.name]
@@ -226,13 +226,12 @@ def average(
         release: Folder for a copy with only what run time needs: no critic.
     """
     from spectral_skills.artifact import Provenance, load_provenance
-    from spectral_skills.skill.model import place
     from spectral_skills.tracking import adapt as averaging
     from spectral_skills.tracking.policy import KIND, Controller, critic_weights
 
     _check_new(out, release)
     mean = averaging.average(Controller.load(first), Controller.load(second), share)
-    parents = [load_provenance(place(folder, KIND)) for folder in (first, second)]
+    parents = [load_provenance(folder, KIND) for folder in (first, second)]
     last = parents[-1]
     provenance = Provenance(
         KIND,

@@ -259,15 +259,14 @@ def skills_encode(
         skill: Skill model; `base` is the one that comes with the package.
         out: File to write (.npz).
     """
-    from spectral_skills.motion.corpus import FPS
-    from spectral_skills.skill.encoder import SkillStream, encode_rows, save_stream
+    from spectral_skills.skill.encoder import encode_rows, save_stream
     from spectral_skills.skill.model import SkillModel
 
     check_file(out, ".npz")
     encoder = SkillModel.load(skill).encoder
     clips = api.open_corpus(corpus)
     skills = encode_rows(encoder, clips.qpos(clips.index(name))).cpu().numpy()
-    save_stream(out, SkillStream(skills, name, FPS, encoder.fingerprint()))
+    save_stream(out, skills, name, encoder.fingerprint())
     print(f"{len(skills):,} skills of {skills.shape[1]} numbers    {out}")
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from sklearn.manifold import TSNE
+from sklearn.neighbors import KNeighborsRegressor
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from spectral_skills.control.batch import Executed
@@ -14,8 +17,6 @@ from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinds import OTHER, kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.skill.encoder import SkillBank, SkillEncoder, encode_rows
-from spectral_skills.skill.tsne import MOST_POINTS, tsne
-from spectral_skills.skill.tsne import place as place_on_map
 from spectral_skills.spectral.support import (
     ATTRIBUTES,
     TOLERANCES,
@@ -28,6 +29,10 @@ from spectral_skills.spectral.support import (
 
 EVERY = 10
 """Number of frames between skills of the corpus."""
+MOST_POINTS = 4000
+"""Largest number of points for t-SNE, which takes half a minute for them."""
+_EXAGGERATION = 12.0
+"""Factor of attraction between similar points at first."""
 _KINDS = 6
 """Number of kinds of motion that have a colour of their own on the map."""
 _CORNER = "walk"
@@ -89,6 +94,43 @@ class Neighbours:
         first, end = (np.searchsorted(place, at) for at in (starts, starts + WINDOW))
         with np.errstate(invalid="ignore"):
             return (total[end] - total[first]) / (end - first)[:, None]
+
+
+def tsne(x: Tensor) -> Tensor:
+    """Places (n, 2) in the plane of 4 to MOST_POINTS points (n, d)."""
+    count = len(x)
+    if not 4 <= count <= MOST_POINTS:
+        raise ValueError(f"t-SNE of {count} points; 4 to {MOST_POINTS:,} are possible")
+    if not x.isfinite().all():
+        raise ValueError("t-SNE of points that are not finite")
+    # Only relative distances count. They are taken from the first point, not the mean,
+    # so that equal points have no spread at all instead of one from rounding.
+    away = (x - x[0]).double()
+    spread = away.abs().max()
+    if spread == 0:
+        return x.new_zeros((count, 2))
+    method = TSNE(
+        # A perplexity is a number of neighbours: few points have few.
+        perplexity=min(30.0, (count - 1) / 3),
+        early_exaggeration=_EXAGGERATION,
+        # The usual rule without its minimum of 50, which scatters few points.
+        learning_rate=count / _EXAGGERATION,  # type: ignore[arg-type]
+        random_state=0,
+    )
+    # Sums of floats depend on the number of threads.
+    with threadpool_limits(1):
+        return torch.as_tensor(method.fit_transform((away / spread).numpy())).to(x)
+
+
+def place_on_map(x: Tensor, y: Tensor, more: Tensor) -> Tensor:
+    """Places (m, 2) of further points (m, d) in a finished map y (n, 2) of points x.
+
+    Each lies at the mean of the places of its ten nearest neighbours, weighted by their
+    distance, so that further points move neither the map nor each other.
+    """
+    nearby = KNeighborsRegressor(min(10, len(x)), weights="distance")
+    places = nearby.fit(x.numpy(), y.numpy()).predict(more.numpy())
+    return torch.as_tensor(places).to(y)
 
 
 def stood(executed: Executed, stages: Stages) -> dict[str, slice]:

@@ -18,7 +18,6 @@ from spectral_skills.planner.data import About, Batch, Output
 from spectral_skills.planner.head import TIMES, Head, HeadConfig
 from spectral_skills.planner.text import TextEncoder, TextStates, pooled
 from spectral_skills.skill.encoder import moments
-from spectral_skills.skill.model import SHARD_BYTES, place
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
 
 KIND = "planner"
@@ -122,16 +121,12 @@ class Planner(nn.Module):
     def release(self, folder: Path, provenance: Provenance) -> None:
         """Write the same with weights in bf16 shards and exact statistics."""
         exact = {name for name, _ in self.named_buffers()}
-        weights = {
-            name: value if name in exact else value.to(torch.bfloat16)
-            for name, value in self.state_dict().items()
-        }
-        artifact.save(folder, self.config, weights, provenance, SHARD_BYTES)
+        weights = self.state_dict()
+        artifact.release(folder, self.config, weights, exact, provenance)
 
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> "Planner":
         """Read a planner: `base`, its folder, or the folder of its run."""
-        folder = place(folder, KIND)
         config, weights = artifact.load(folder, PlannerConfig, KIND)
         planner = cls(config)
         artifact.fill(planner, weights, folder)

@@ -21,7 +21,7 @@ from spectral_skills.experiments.steer import Composed
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.plots import film, style
 from spectral_skills.rotation import yaw
-from spectral_skills.skill.encoder import SkillStream, save_stream
+from spectral_skills.skill.encoder import save_stream
 
 STEERED_FILM_S, SPOKEN_FILM_S = 10.0, 20.0
 """Length of a film; of a longer run it shows the beginning."""
@@ -188,8 +188,7 @@ def draw_spoken(
     if spoken.encoder:
         skills = np.asarray(spoken.rollout.numpy().skills[:, 0])
         paths.append(("skills", out / "skills.npz"))
-        stream = SkillStream(skills, spoken.text, spoken.fps, spoken.encoder)
-        save_stream(paths[-1][1], stream)
+        save_stream(paths[-1][1], skills, spoken.text, spoken.encoder)
     paths.append(("picture", out / "run.png"))
     strip_spoken(spoken, paths[-1][1])
     if with_film:

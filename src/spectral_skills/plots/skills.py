@@ -9,8 +9,11 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import FuncNorm, LinearSegmentedColormap
 from matplotlib.figure import Figure
+from sklearn.decomposition import PCA
+from torch import Tensor
 
 from spectral_skills.experiments.findings import Chart, Series
+from spectral_skills.experiments.neighbours import MOST_POINTS, tsne
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinds import OTHER, kind
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
@@ -18,7 +21,6 @@ from spectral_skills.plots import charts, film, style
 from spectral_skills.plots.style import INK, LEFT, MUTED, RIGHT, RULE
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillBank
-from spectral_skills.skill.tsne import MOST_POINTS, pca, tsne
 from spectral_skills.spectral.attributes import ATTRIBUTES
 from spectral_skills.spectral.direction_file import DETERMINED, SINGLE_LIMB, Directions
 
@@ -89,6 +91,22 @@ def draw_map(corpus: Corpus, bank: SkillBank, path: str | Path, seed: int = 0) -
     place = {"loc": "lower left", "bbox_to_anchor": (0.022, 0.0), "ncols": len(names)}
     figure.legend(handles, names, **place, **style.LEGEND)
     style.save(figure, path)
+
+
+def pca(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Coordinates (n, k) of points (n, d) and the share (k,) of the variance of each.
+
+    The largest component of every axis is positive, so that signs are reproducible.
+    """
+    if k > min(x.shape):
+        count, size = x.shape
+        raise ValueError(f"{k} components of {count} points in {size} dimensions")
+    if (x == x[0]).all():  # there is no variance
+        return x.new_zeros((len(x), k)), x.new_zeros(k)
+    fit = PCA(k, svd_solver="full")
+    places = torch.as_tensor(fit.fit_transform(x.double().numpy()))
+    share = torch.as_tensor(fit.explained_variance_ratio_)
+    return places.to(x.dtype), share.to(x.dtype)
 
 
 def _by_kind(places: np.ndarray, kinds: list[str]) -> tuple[Series, ...]:

@@ -6,10 +6,10 @@ in pretraining, so nothing depends on a robot.
 
 import hashlib
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -29,11 +29,22 @@ from spectral_skills.motion.windows import (
 from spectral_skills.robot import g1
 from spectral_skills.skill import bottleneck as bottlenecks
 from spectral_skills.skill.bottleneck import BottleneckConfig, Code
-from spectral_skills.skill.networks import mlp
 
 _AT_ONCE, _BANK_BATCH = 8192, 4096
 """Number of windows encoded at once, in general and for a bank."""
-STREAM_VERSION = 1
+
+
+def mlp(
+    widths: Sequence[int], activation: type[nn.Module] = nn.SiLU, norm: bool = False
+) -> nn.Sequential:
+    """Linear layers of the given widths, optionally with LayerNorm in hidden ones."""
+    layers: list[nn.Module] = []
+    for before, after in zip(widths[:-2], widths[1:-1], strict=True):
+        layers.append(nn.Linear(before, after))
+        if norm:
+            layers.append(nn.LayerNorm(after))
+        layers.append(activation())
+    return nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,8 @@ class SkillEncoder(nn.Module):
         """Frame of the first pose seen, relative to t."""
         self.last = (windows.chunk - 1) * windows.stride
         """Frame of the last pose seen, relative to t."""
+        self.frames = self.last - self.first + 1
+        """Number of frames from the first to the last that the encoder sees."""
         self.poses = before + windows.chunk
         steps = torch.arange(-before, windows.chunk) * windows.stride
         self.register_buffer("steps", steps, persistent=False)
@@ -102,7 +115,6 @@ class SkillEncoder(nn.Module):
             self.mean, self.std = moments(self.vector(poses), self.config.input_floor)
 
     def normalize(self, poses: Tensor) -> Tensor:
-        """The network's input."""
         return (self.vector(poses) - self.mean) / self.std
 
     def forward(self, poses: Tensor, draws: Tensor | None = None) -> Code:
@@ -120,14 +132,11 @@ class SkillEncoder(nn.Module):
 
     def encode_at(self, motions: MotionTensors, clips: Tensor, times: Tensor) -> Tensor:
         """Skills (n, width) of clips (n,) at times (n,), each in its own frame."""
-        anchor = self.windows.anchor
-        parts = zip(clips.split(_AT_ONCE), times.split(_AT_ONCE), strict=True)
-        return torch.cat(
-            [
-                self.encode(reference_poses(motions, c, t, self.steps, anchor))
-                for c, t in parts
-            ]
-        )
+        skills = []
+        for c, t in zip(clips.split(_AT_ONCE), times.split(_AT_ONCE), strict=True):
+            poses = reference_poses(motions, c, t, self.steps, self.windows.anchor)
+            skills.append(self.encode(poses))
+        return torch.cat(skills)
 
     def encode_next(
         self, motions: MotionTensors, clips: Tensor, times: Tensor
@@ -165,69 +174,30 @@ def encode_rows(encoder: SkillEncoder, rows: Tensor | np.ndarray) -> Tensor:
         raise ValueError(f"rows of shape {shape}, expected (T, {g1.QPOS_SIZE})")
     device = encoder.steps.device
     rows = torch.as_tensor(rows, dtype=torch.float32, device=device)
-    if len(rows) < _need(encoder):
+    if len(rows) < encoder.frames:
         raise ValueError(
             f"a clip of {len(rows)} frames has no skill: the encoder sees "
-            f"{_need(encoder)} frames at once"
+            f"{encoder.frames} frames at once"
         )
     motions = MotionTensors.of_clips([rows])
     times = torch.arange(-encoder.first, len(rows) - encoder.last, device=device)
     return encoder.encode_at(motions, torch.zeros_like(times), times)
 
 
-@dataclass(frozen=True)
-class SkillStream:
-    """The skills of one clip."""
-
-    skills: np.ndarray
-    """(T', d)"""
-    name: str
-    fps: float
-    encoder: str
-    """Fingerprint of the encoder, since skills of another mean something else."""
-
-
-def save_stream(path: Path, stream: SkillStream) -> None:
-    """Write a stream as .npz, without pickle."""
+def save_stream(path: Path, skills: np.ndarray, name: str, encoder: str) -> None:
+    """Write the skills (T', d) of a clip as .npz, with its name and the fingerprint of
+    the encoder, since skills of another encoder mean something else."""
     file = io.BytesIO()
     np.savez(
         file,
         allow_pickle=False,
-        version=np.array(STREAM_VERSION),
-        skills=stream.skills,
-        name=np.array(stream.name),
-        fps=np.array(stream.fps, dtype=np.float64),
-        encoder=np.array(stream.encoder),
+        version=np.array(1),
+        skills=skills,
+        name=np.array(name),
+        fps=np.array(FPS, dtype=np.float64),
+        encoder=np.array(encoder),
     )
     write_file(path, file.getvalue())
-
-
-def load_stream(path: Path, encoder: str | None = None) -> SkillStream:
-    """Read a stream; refuse one of another encoder, if a fingerprint is given."""
-    try:
-        # Opened here, because NumPy would leave a damaged file open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = dict(stored)
-        version = int(arrays["version"])
-    except (ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
-        raise ValueError(f"{path}: not a skill stream ({error})") from error
-    if version > STREAM_VERSION:
-        raise ValueError(
-            f"{path}: version {version} is newer than this package understands "
-            f"({STREAM_VERSION}); upgrade spectral-skills"
-        )
-    stream = SkillStream(
-        skills=arrays["skills"],
-        name=str(arrays["name"]),
-        fps=float(arrays["fps"]),
-        encoder=str(arrays["encoder"]),
-    )
-    if encoder is not None and stream.encoder != encoder:
-        raise ValueError(
-            f"{path}: skills of another encoder ({stream.encoder}, expected {encoder})"
-            "; encode the clip again"
-        )
-    return stream
 
 
 @dataclass(frozen=True)
@@ -249,13 +219,13 @@ class SkillBank:
         if every < 1:
             raise ValueError(f"every is {every}, must be at least 1")
         motions = corpus.to(encoder.steps.device)
-        valid = (motions.lengths - (_need(encoder) - 1)).clamp_min(0)
+        valid = (motions.lengths - (encoder.frames - 1)).clamp_min(0)
         counts = (valid + every - 1) // every
         total = int(counts.sum())
         if total == 0:
             longest = int(corpus.lengths.max()) if len(corpus) else 0
             raise ValueError(
-                f"no clip has the {_need(encoder)} frames that one skill needs; "
+                f"no clip has the {encoder.frames} frames that one skill needs; "
                 f"the longest has {longest}"
             )
         order = torch.arange(len(counts), device=motions.device)
@@ -273,9 +243,8 @@ class SkillBank:
 
     def clip_means(self) -> tuple[Tensor, Tensor]:
         """The clips (m,) that have skills, and the mean skill (m, d) of each."""
-        clips, group, counts = self.clips.unique(
-            return_inverse=True, return_counts=True
-        )
+        found = self.clips.unique(return_inverse=True, return_counts=True)
+        clips, group, counts = found
         # In double, so that the order of a parallel sum has no effect.
         shape = (len(clips), self.skills.shape[1])
         total = torch.zeros(shape, dtype=torch.double, device=self.skills.device)
@@ -285,8 +254,3 @@ class SkillBank:
     def spread(self) -> float:
         """Standard deviation of the skills, averaged over dimensions."""
         return float(self.skills.std(dim=0, correction=0).mean())
-
-
-def _need(encoder: SkillEncoder) -> int:
-    """Number of frames from the first to the last that the encoder sees."""
-    return encoder.last - encoder.first + 1

@@ -22,11 +22,6 @@ from spectral_skills.skill.predictor import (
 )
 
 KIND = "skill"
-PRETRAINED = Path(__file__).parents[1] / "pretrained"
-"""Folder of the models that come with the package."""
-RELEASED = "base"
-"""Name of these models, accepted wherever a folder is."""
-SHARD_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -71,13 +66,8 @@ class SkillModel(nn.Module):
         self.encoder = SkillEncoder(config.encoder, windows)
         self.head = None
         if not config.released:
-            self.head = build_head(
-                config.target,
-                config.predictor,
-                windows,
-                config.encoder.width,
-                len(self.encoder.mean),
-            )
+            sizes = config.encoder.width, len(self.encoder.mean)
+            self.head = build_head(config.target, config.predictor, windows, *sizes)
         for name in ("context", "future"):
             size = getattr(windows, name) * POSE_SIZE
             self.register_buffer(f"{name}_mean", torch.zeros(size))
@@ -143,20 +133,17 @@ class SkillModel(nn.Module):
 
     def release(self, folder: Path, provenance: Provenance) -> None:
         """Write what run time needs: encoder and statistics, in bf16 shards."""
-        weights = {}
-        for name, value in self.state_dict().items():
-            if not name.startswith("head."):
-                statistic = name.endswith(("mean", "std"))
-                weights[name] = value if statistic else value.to(torch.bfloat16)
+        weights = self.state_dict()
+        weights = {k: v for k, v in weights.items() if not k.startswith("head.")}
+        statistics = [name for name in weights if name.endswith(("mean", "std"))]
         config = replace(self.config, released=True)
-        artifact.save(folder, config, weights, provenance, SHARD_BYTES)
+        artifact.release(folder, config, weights, statistics, provenance)
 
     @classmethod
     def load(
         cls, folder: Path | str, device: torch.device | str = "cpu"
     ) -> "SkillModel":
         """Read a model: `base`, its folder, or the folder of its run."""
-        folder = place(folder, KIND)
         config, weights = artifact.load(folder, SkillConfig, KIND)
         if config.pose_size != POSE_SIZE:
             raise ValueError(
@@ -166,12 +153,3 @@ class SkillModel(nn.Module):
         model = cls(config)
         artifact.fill(model, weights, folder)
         return model.to(device).eval()
-
-
-def place(folder: Path | str, kind: str) -> Path:
-    """The folder of a model: in the package for `base`, otherwise the folder itself or
-    the `model` inside a run folder."""
-    if str(folder) == RELEASED:
-        return PRETRAINED / kind
-    inner = Path(folder) / "model"
-    return inner if inner.is_dir() else Path(folder)

@@ -13,20 +13,17 @@ sixteenth of the work. All tensors here are normalised and flat.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from spectral_skills import config as configs
 from spectral_skills.motion.windows import POSE_SIZE, WindowConfig
-from spectral_skills.skill.networks import (
-    LevelEmbedding,
-    ResidualTrunk,
-    mlp,
-    residual_net,
-)
+from spectral_skills.skill.encoder import mlp
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,56 @@ class PredictorConfig:
 
     def __post_init__(self):
         configs.at_least(self, 1, "embed", "rank", "levels")
+
+
+class ResidualBlock(nn.Module):
+    """B(h) = W2 Mish(W1 LN(h) + b1) + b2 + P(h), with P the identity if it fits."""
+
+    def __init__(self, before: int, after: int):
+        super().__init__()
+        self.norm = nn.LayerNorm(before)
+        self.inner = nn.Linear(before, after)
+        self.outer = nn.Linear(after, after)
+        same = before == after
+        self.skip = nn.Identity() if same else nn.Linear(before, after, bias=False)
+
+    def forward(self, h: Tensor) -> Tensor:
+        inner = functional.mish(self.inner(self.norm(h)))
+        return self.outer(inner) + self.skip(h)
+
+
+class ResidualTrunk(nn.Module):
+    """A residual network without its output layer."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int]):
+        super().__init__()
+        self.enter = nn.Linear(inputs, hidden[0])
+        pairs = zip((hidden[0], *hidden[:-1]), hidden, strict=True)
+        self.blocks = nn.Sequential(*(ResidualBlock(a, b) for a, b in pairs))
+        self.width = hidden[-1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.mish(self.blocks(self.enter(x)))
+
+
+def residual_net(inputs: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
+    """A residual network with its output layer."""
+    return nn.Sequential(ResidualTrunk(inputs, hidden), nn.Linear(hidden[-1], outputs))
+
+
+class LevelEmbedding(nn.Module):
+    """Features of a noise level: cosines and sines, then two layers."""
+
+    def __init__(self, width: int = 128):
+        super().__init__()
+        steps = torch.arange(width // 2) / (width // 2)
+        self.frequencies: Tensor
+        self.register_buffer("frequencies", 1e4**-steps, persistent=False)
+        self.layers = mlp((width, 2 * width, width), nn.Mish)
+
+    def forward(self, level: Tensor) -> Tensor:
+        angle = level[..., None].to(self.frequencies) * self.frequencies
+        return self.layers(torch.cat((angle.cos(), angle.sin()), dim=-1))
 
 
 class NoiseSchedule(nn.Module):
@@ -100,7 +147,7 @@ class AffineFeatures(nn.Module):
             A_b = A_b.T / math.sqrt(e)  # (d + 1, e)
             weight = (A_b @ self.weight.reshape(e, -1)).view(-1, width)
             bias = (A_b @ self.bias).view(-1)
-        F_A_b = nn.functional.linear(self.trunk(context), weight, bias)
+        F_A_b = functional.linear(self.trunk(context), weight, bias)
         F_A_b = F_A_b.view(len(context), -1, r)
         return F_A_b[:, :-1], F_A_b[:, -1]
 
@@ -236,17 +283,14 @@ class PlainHead(nn.Module):
     def forward(
         self, skill: Tensor, batch: PredictionBatch, level: Tensor, noise: Tensor
     ) -> Tensor:
-        inputs = skill
+        inputs, wanted = skill, batch.seen
         if self.target == "endpoint-det":
             inputs = torch.cat((batch.context, skill), dim=-1)
-        predicted = self.net(inputs)
-        if self.target == "endpoint-det":
             wanted = batch.future[:, :POSE_SIZE]
         elif self.target == "next-skill":
             assert batch.next_skill is not None
             wanted = batch.next_skill
-        else:
-            wanted = batch.seen
+        predicted = self.net(inputs)
         return (predicted.to(wanted.dtype) - wanted).square().mean(-1)
 
 

@@ -24,8 +24,7 @@ from tqdm import tqdm
 from spectral_skills import config as configs
 from spectral_skills import rotation
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.skill.networks import mlp
+from spectral_skills.skill.encoder import SkillEncoder, mlp
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.references import CommandSource, References
 

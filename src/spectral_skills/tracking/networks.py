@@ -13,7 +13,7 @@ from spectral_skills.distributed import all_reduce_sum
 from spectral_skills.motion.windows import POSE_SIZE
 from spectral_skills.skill import bottleneck as bottlenecks
 from spectral_skills.skill.bottleneck import BottleneckConfig, Code
-from spectral_skills.skill.networks import mlp
+from spectral_skills.skill.encoder import mlp
 
 
 def aligned(width: int) -> int:

@@ -20,8 +20,7 @@ from spectral_skills.artifact import Provenance
 from spectral_skills.robot import g1
 from spectral_skills.runs import part
 from spectral_skills.skill.bottleneck import Code
-from spectral_skills.skill.model import SHARD_BYTES, place
-from spectral_skills.skill.networks import mlp
+from spectral_skills.skill.encoder import mlp
 from spectral_skills.tracking.networks import (
     CommandConfig,
     JointEncoder,
@@ -187,12 +186,12 @@ class Controller(nn.Module):
         """Write what run time needs, in bf16 shards; statistics stay exact."""
         exact = {"log_std", *(name for name, _ in self.named_buffers())}
         weights = {
-            name: value if name in exact else value.to(torch.bfloat16)
+            name: value
             for name, value in self.state_dict().items()
             if not name.startswith("joint.decoder.")
         }
         config = replace(self.config, released=True)
-        artifact.save(folder, config, weights, provenance, SHARD_BYTES)
+        artifact.release(folder, config, weights, exact, provenance)
 
     @classmethod
     def load(
@@ -212,7 +211,6 @@ def critic_weights(folder: Path | str) -> dict[str, Tensor]:
 
 
 def _read(folder: Path | str) -> tuple[ControllerConfig, dict[str, Tensor]]:
-    folder = place(folder, KIND)
     config, weights = artifact.load(folder, ControllerConfig, KIND)
     for name, known in (("proprio", PROPRIO), ("actions", g1.NUM_JOINTS)):
         if getattr(config, name) != known:

@@ -17,7 +17,6 @@ from spectral_skills.physics.base import simulate
 from spectral_skills.results import hardware
 from spectral_skills.runs import RunFolder, part
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.skill.model import place
 from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.learner import ActorCritic
@@ -109,7 +108,7 @@ class TrackTraining:
         self.critic = start.critic_of(config).to(where)
         if found is None and init is not None:
             config = start.load_init(self.controller, self.critic, init, config)
-            parent = load_provenance(place(init, KIND))
+            parent = load_provenance(init, KIND)
             self.state["before"] = parent.frames
             self.state["parents"] = {"controller": parent.weights_hash}
         if "before" in self.state:
