@@ -16,7 +16,7 @@ from spectral_skills.runs import read_log
 from spectral_skills.skill import pretrain as training
 from spectral_skills.skill.bottleneck import Continuous
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.skill.trainer import PretrainConfig
+from spectral_skills.skill.pretrain import PretrainConfig
 
 OVERRIDES = {
     "--updates": "40",

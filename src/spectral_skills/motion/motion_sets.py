@@ -262,24 +262,17 @@ def lafan1_windows(
     return np.array(windows, dtype=np.int64)
 
 
-def split(
-    corpus: Corpus,
-    held_out_fraction: float | None = None,
-    held_out_clips: int | None = None,
-    seed: int = 0,
-) -> tuple[np.ndarray, np.ndarray]:
+def split(corpus: Corpus, share: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Indices to train on and to hold out, by a hash of names, twins together.
 
-    With a fraction, clips that are added later never move others between sides.
-    `held_out_clips` base names of lowest hash are held out with all their twins.
+    A share below 1 never moves others between sides when clips are added; otherwise it
+    is the number of base names, of lowest hash, held out with all their twins.
     """
     hashes = np.array([kinds.name_hash(name, seed) for name in corpus.names])
-    if held_out_fraction is not None and held_out_clips is None:
-        held_out = hashes < held_out_fraction
-    elif held_out_clips is not None and held_out_fraction is None:
-        held_out = np.unique(hashes, return_inverse=True)[1] < held_out_clips
+    if share < 1:
+        held_out = hashes < share
     else:
-        raise ValueError("give either held_out_fraction or held_out_clips")
+        held_out = np.unique(hashes, return_inverse=True)[1] < int(share)
     if held_out.all() or not held_out.any():
         raise ValueError(
             f"{held_out.sum()} of {len(corpus)} clips would be held out; every corpus "

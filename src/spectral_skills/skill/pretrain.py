@@ -1,26 +1,101 @@
-"""Learn a skill space: data, evaluation and the run, top to bottom."""
+"""Learn a skill space: losses, updates, evaluation and the run.
 
+Random numbers of an update depend only on the seed and the update's number, and every
+process draws them for the whole batch. A run that was killed, or that has more
+processes, therefore sees the same batches.
+"""
+
+import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from spectral_skills import config as configs
 from spectral_skills import distributed, training
 from spectral_skills.artifact import Provenance
+from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.motion import motion_sets
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.windows import MotionTensors, WindowSampler
+from spectral_skills.motion.windows import (
+    POSE_SIZE,
+    MotionTensors,
+    Windows,
+    WindowSampler,
+)
 from spectral_skills.results import hardware
-from spectral_skills.runs import RunFolder
-from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.skill.model import KIND, SkillModel
-from spectral_skills.skill.trainer import PretrainConfig, Trainer, draw_slices, sigreg
+from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors, part
+from spectral_skills.skill.bottleneck import Code
+from spectral_skills.skill.model import KIND, SkillConfig, SkillModel
 
 _AT_ONCE = 1024
+"""Number of windows evaluated at once."""
+_TYPICAL = 1 << 16
+"""Number of windows from which means and deviations are taken."""
 TRAINED = ("prediction", "sigreg_batch", "penalty", "gradient_norm")
 """Figures of training, averaged over the updates since the last evaluation."""
+POINTS, T_MAX = 17, 3.0
+"""Number of points of SIGReg's integral, and its upper end."""
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """A pretraining run."""
+
+    model: SkillConfig = SkillConfig()
+    updates: int = 50_000
+    batch: int = 8192
+    """Number of windows of an update, over all processes."""
+    learning_rate: float = 3e-4
+    head_learning_rate: float = 3e-4
+    clip_norm: float = 1.0
+    reduction: Literal["mean", "sum"] = "mean"
+    """Reduction of a sample's squared errors: the mean over coordinates, or the sum,
+    which weighs 418 times more beside the other two terms."""
+    sigreg: float = 1.0
+    """Weight of SIGReg, which is computed without its factor N, the batch."""
+    slices: int = 64
+    """Number of random directions of SIGReg, drawn at every update."""
+    regularizer: float = 1e-3
+    """Weight of the bottleneck's penalty; for a continuous skill the sum of z^2 over
+    its 64 numbers, not the mean."""
+    target_ema: float = 0.996
+    """Momentum of the slow encoder for next-skill targets."""
+    held_out: float = 0.05
+    """Clips that are not trained on: a share below 1, or their number. With 0 all are
+    trained on, and held-out errors are of the same clips."""
+    mirror: bool = False
+    """Whether every clip's mirror image is trained on as well."""
+    anchor_noise: tuple[float, float] = (0.0, 0.0)
+    """Deviations in metres and radians of the place from which the robot sees chunk and
+    future, as if it had drifted; the context is its own past."""
+    evaluate_every: int = 250
+    evaluation_windows: int = 8192
+    patience: int | None = None
+    """Evaluations without improvement after which the run stops; the best weights are
+    then kept, otherwise the last."""
+    checkpoint_every: int = 2500
+    seed: int = 0
+
+    def __post_init__(self):
+        counts = ("updates", "evaluate_every", "checkpoint_every", "slices", "patience")
+        configs.at_least(self, 1, *counts)
+        configs.at_least(self, 2, "batch", "evaluation_windows")
+        if self.held_out == 0 and self.patience is not None:
+            raise ValueError("patience needs clips that are held out; held_out is 0")
+        full = self.model.encoder.sees == "full"
+        if any(self.anchor_noise) and (full or self.model.windows.anchor != "heading"):
+            raise ValueError(
+                f"anchor_noise is {self.anchor_noise}; it needs the anchor `heading` "
+                "and an encoder that does not see the context"
+            )
+        if self.model.released:
+            raise ValueError("a released model has no head to train")
+        if self.model.pose_size != POSE_SIZE:
+            raise ValueError(f"pose_size is {self.model.pose_size}, not {POSE_SIZE}")
 
 
 def pretrain(
@@ -35,18 +110,13 @@ def pretrain(
 
     `watch` is called with the folder whenever its log has something new.
     """
-    where = distributed.join(device)
+    where, first = distributed.join(device), distributed.rank() == 0
     if where.type == "cuda":
         torch.set_float32_matmul_precision("high")
     data_hash = "+".join(corpus.hash for corpus in corpora)
     about = {"command": command, "hardware": hardware(device)}
-    first = distributed.rank() == 0
-    folder = RunFolder(
-        *(out, config, data_hash, about, first),
-        may_change=("updates",),
-        amounts=("patience",),
-    )
-    with folder as run:
+    vary = {"may_change": ("updates",), "amounts": ("patience",)}
+    with RunFolder(out, config, data_hash, about, first, **vary) as run:
         provenance = Provenance(KIND, command, config.seed, data_hash)
         job = Pretraining(config, corpora, where, run, provenance)
         if config.held_out == 0 and first:
@@ -68,17 +138,12 @@ class Pretraining:
         provenance: Provenance,
     ):
         self.config, self.run, self.provenance = config, run, provenance
-        motions, unseen = split(
-            corpora, config.held_out, config.seed, config.mirror, device
-        )
+        parts = config.held_out, config.seed, config.mirror
+        motions, unseen = split(corpora, *parts, device)
         self.trainer = Trainer(config, motions, compiled=device.type == "cuda")
-        self.model, windows = self.trainer.model, config.model.windows
-        self.evaluate = Evaluator(
-            WindowSampler(unseen, windows),
-            self.trainer.sampler,
-            config.evaluation_windows,
-            config.seed,
-        )
+        self.model = self.trainer.model
+        samplers = WindowSampler(unseen, config.model.windows), self.trainer.sampler
+        self.evaluate = Evaluator(*samplers, config.evaluation_windows, config.seed)
         self.means = training.Means(TRAINED, device)
         self.state: dict[str, Any] = {"update": 0, "seconds": 0.0}
         self.state |= {"best": float("inf"), "since_best": 0}
@@ -92,7 +157,6 @@ class Pretraining:
                 self.kept = SkillModel.load(run.model_folder, device).state_dict()
 
     def step(self, until: float) -> None:
-        """One update."""
         update = self.state["update"] + 1
         losses, norm = self.trainer.update(update)
         figures = (losses.prediction, losses.sigreg, losses.penalty, norm)
@@ -101,18 +165,16 @@ class Pretraining:
 
     def report(self, before: int, ended: bool) -> training.LogEntry | None:
         """Evaluate, and remember the weights if they are the best so far."""
-        config, state, trainer = self.config, self.state, self.trainer
-        update = state["update"]
+        config, state, update = self.config, self.state, self.state["update"]
         if not (training.crossed(before, update, config.evaluate_every) or ended):
             return None
         self.means.check(self.run.path, self._explain)
-        found = self.evaluate(self.model, trainer.slow_encoder, trainer.precision())
+        found = self.evaluate(self.trainer)
         state["since_best"] += 1
         if found["held_out"] < state["best"]:
             state.update(best=found["held_out"], since_best=0)
             if config.patience is not None:
-                weights = self.model.state_dict()
-                self.kept = {k: v.clone() for k, v in weights.items()}
+                self.kept = copy.deepcopy(self.model.state_dict())
         row = {"update": update} | self.means.take() | found
         levels = " ".join(f"{value:.3f}" for value in found["held_out_levels"])
         line = (
@@ -131,14 +193,12 @@ class Pretraining:
         self.run.save_checkpoint(self.trainer.tensors(), self.state)
 
     def stopped(self) -> str:
-        """Whether the last evaluations brought nothing better."""
         patience = self.config.patience
         if patience is None or self.state["since_best"] < patience:
             return ""
         return f"no better for {patience} evaluations: stopped"
 
     def result(self) -> SkillModel:
-        """The model that was kept."""
         if self.kept is not None:
             self.model.load_state_dict(self.kept)
         return self.model.eval()
@@ -149,12 +209,210 @@ class Pretraining:
         windows = self.trainer.sampler.at(clips, times)
         parts = [x.flatten(1).isfinite().all(1) for x in vars(windows).values()]
         finite = torch.stack(parts).all(0)
-        if bool(finite.all()):
-            return (
-                f"its {len(clips):,} windows are finite, so try a lower learning rate"
-            )
+        if finite.all():
+            count = f"{len(clips):,}"
+            return f"its {count} windows are finite, so try a lower learning rate"
         first = int((~finite).nonzero()[0])
         return f"clip {int(clips[first])} is not finite near frame {int(times[first])}"
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Losses of one batch; `total` is minimised."""
+
+    total: Tensor
+    prediction: Tensor
+    """Mean squared error of a coordinate, whatever the reduction."""
+    sigreg: Tensor
+    penalty: Tensor
+    latent: Tensor | None
+
+
+class Trainer:
+    """Model, optimizer and data of a run."""
+
+    def __init__(
+        self, config: PretrainConfig, motions: MotionTensors, compiled: bool = False
+    ):
+        self.config, self.motions = config, motions
+        self.device = motions.device
+        self.sampler = WindowSampler(motions, config.model.windows)
+        self.generator = torch.Generator(self.device)
+        torch.manual_seed(config.seed)  # for the weights
+        self.model = SkillModel(config.model).to(self.device)
+        self._seed(0)
+        if self.sampler.total > _TYPICAL:
+            typical = self.sampler.sample(_TYPICAL, self.generator)
+        else:
+            numbers = torch.arange(self.sampler.total, device=self.device)
+            typical = self.sampler.at(*self.sampler.locate(numbers))
+        self.model.fit(typical)
+        assert self.model.head is not None
+        self.head = self.model.head
+        self.slow_encoder = None
+        if config.model.target == "next-skill":
+            self.slow_encoder = copy.deepcopy(self.model.encoder).requires_grad_(False)
+        self.parameters = list(self.model.parameters())
+        groups = [
+            {"params": list(self.model.encoder.parameters())},
+            {"params": list(self.head.parameters()), "lr": config.head_learning_rate},
+        ]
+        self.optimizer = torch.optim.AdamW(
+            groups, lr=config.learning_rate, weight_decay=0.0, fused=True
+        )
+        self.predict = torch.compile(self._predict) if compiled else self._predict
+        if config.batch % distributed.world_size():
+            raise ValueError(
+                f"a batch of {config.batch} cannot be shared equally by "
+                f"{distributed.world_size()} processes"
+            )
+
+    def _seed(self, update: int) -> None:
+        self.generator.manual_seed((self.config.seed << 32) + update)
+
+    def _integers(self, below: int) -> Tensor:
+        """This process's share of a batch of random numbers."""
+        size, generator = (self.config.batch,), self.generator
+        whole = torch.randint(below, size, generator=generator, device=self.device)
+        return distributed.share(whole)
+
+    def window_numbers(self, update: int) -> tuple[Tensor, Tensor]:
+        """Clips and times of the windows of an update."""
+        self._seed(update)
+        return self.sampler.locate(self._integers(self.sampler.total))
+
+    def _offsets(self) -> Tensor:
+        """Drift (n, 3) of the robots in this process's share of a batch."""
+        size, (metres, radians) = (self.config.batch, 3), self.config.anchor_noise
+        normal = torch.randn(size, generator=self.generator, device=self.device)
+        normal[:, :2] *= metres
+        normal[:, 2] *= radians
+        return distributed.share(normal)
+
+    def _windows(self, clips: Tensor, times: Tensor, offset: Tensor | None) -> Windows:
+        """Windows as seen by robots that have drifted that much."""
+        windows = self.sampler.at(clips, times)
+        return windows if offset is None else windows.ahead_from(offset)
+
+    def losses(self, update: int) -> Losses:
+        """Losses of the batch of an update, counted from 1."""
+        config, generator = self.config, self.generator
+        clips, times = self.window_numbers(update)
+        level = self._integers(self.head.levels)
+        size = (config.batch, self.head.noise_width)
+        noise = torch.randn(size, generator=generator, device=self.device)
+        draws = self.model.encoder.bottleneck.draw(config.batch, generator)
+        if draws is not None:
+            draws = distributed.share(draws)
+        slices = draw_slices(config.model.encoder.width, config.slices, generator)
+        offset = self._offsets() if any(config.anchor_noise) else None
+
+        if config.model.target_statistics == "batch":
+            # Outside the compiled part, which may not wait for other processes.
+            self.model.fit_batch(self._windows(clips, times, offset).future)
+        later = None
+        with self.precision():
+            if self.slow_encoder is not None:
+                later = self.slow_encoder.encode_next(self.motions, clips, times)
+            random = level, distributed.share(noise), draws
+            code, errors = self.predict(clips, times, offset, *random, later)
+        prediction, penalty = errors.mean(), code.penalty.mean()
+        uneven = torch.zeros((), device=self.device)
+        if code.latent is not None:
+            uneven = sigreg(code.latent, slices)
+        coordinates = self.head.outputs if config.reduction == "sum" else 1
+        total = coordinates * prediction + config.sigreg * uneven
+        total = total + config.regularizer * penalty
+        return Losses(total, prediction, uneven, penalty, code.latent)
+
+    def _predict(
+        self,
+        clips: Tensor,
+        times: Tensor,
+        offset: Tensor | None,
+        level: Tensor,
+        noise: Tensor,
+        draws: Tensor | None,
+        later: Tensor | None,
+    ) -> tuple[Code, Tensor]:
+        """Skills of windows, and the error of each sample."""
+        windows = self._windows(clips, times, offset)
+        code = self.model.encoder(self.model.seen(windows), draws)
+        batch = self.model.batch(windows, later)
+        return code, self.head(code.skill, batch, level, noise)
+
+    def precision(self) -> torch.autocast:
+        """bf16 on a GPU."""
+        kind = self.device.type
+        return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
+
+    def update(self, number: int) -> tuple[Losses, Tensor]:
+        """One optimizer step; returns the losses and the norm of the gradient."""
+        losses = self.losses(number)
+        losses.total.backward()
+        distributed.average_gradients(self.parameters)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if losses.latent is not None:
+            latent = losses.latent.detach()
+            self.model.encoder.bottleneck.update(latent, self.generator)
+        if self.slow_encoder is not None:
+            slow, fast = self.slow_encoder.parameters(), self.model.encoder.parameters()
+            with torch.no_grad():
+                for old, new in zip(slow, fast, strict=True):
+                    old.lerp_(new, 1 - self.config.target_ema)
+        return losses, norm
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that changes during training."""
+        tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
+        if self.slow_encoder is not None:
+            slow = self.slow_encoder.state_dict()
+            tensors |= {f"slow.{k}": v for k, v in slow.items()}
+        return tensors | optimizer_tensors(self.optimizer)
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Restore what `tensors` returned."""
+        self.model.load_state_dict(part(tensors, "model."))
+        if self.slow_encoder is not None:
+            self.slow_encoder.load_state_dict(part(tensors, "slow."))
+        load_optimizer(self.optimizer, tensors)
+
+
+def quadrature(device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """Points t and their weights, which include the Gaussian."""
+    t = torch.linspace(0, T_MAX, POINTS, device=device)
+    weight = torch.full_like(t, 2 * T_MAX / (POINTS - 1))
+    weight[0] = weight[-1] = T_MAX / (POINTS - 1)
+    return t, weight * torch.exp(-0.5 * t**2)
+
+
+def draw_slices(width: int, count: int, generator: torch.Generator) -> Tensor:
+    """(width, count) unit vectors, uniform over directions."""
+    slices = torch.randn((width, count), generator=generator, device=generator.device)
+    return slices / slices.norm(dim=0)
+
+
+def sigreg(skill: Tensor, slices: Tensor) -> Tensor:
+    """How far a batch of skills is from a standard normal distribution.
+
+    Along each slice the characteristic function of the skills is compared with that of
+    a standard normal (Epps and Pulley's statistic):
+
+        integral over t of |mean_n exp(i t s_n) - exp(-t^2/2)|^2 exp(-t^2/2) dt
+
+    by the trapezoid rule on 17 points of [0, 3], doubled since the integrand is even,
+    and averaged over slices. The literature has a factor N, the number of samples,
+    which is omitted here. The limit for many samples of N(0, I) is zero; if all skills
+    are zero the value is 0.402.
+    """
+    t, weight = quadrature(skill.device)
+    angle = (skill.float() @ slices)[..., None] * t  # (n, slices, points)
+    cosine = mean_over_ranks(angle.cos().mean(0))
+    sine = mean_over_ranks(angle.sin().mean(0))
+    error = (cosine - torch.exp(-0.5 * t**2)).square() + sine.square()
+    return (error @ weight).mean()
 
 
 def split(
@@ -177,11 +435,9 @@ def split(
         return (motions := moved(list(corpora))), motions
     sides: tuple[list, list] = ([], [])
     for corpus in corpora:
-        if held_out >= 1:
-            indices = motion_sets.split(corpus, held_out_clips=int(held_out), seed=seed)
-        else:
-            indices = motion_sets.split(corpus, held_out_fraction=held_out, seed=seed)
-        for side, chosen in zip(sides, indices, strict=True):
+        for side, chosen in zip(
+            sides, motion_sets.split(corpus, held_out, seed), strict=True
+        ):
             side.append(corpus.select(chosen))
     return moved(sides[0]), moved(sides[1])
 
@@ -204,24 +460,20 @@ class Evaluator:
         self.generator = torch.Generator(device).manual_seed(seed)
 
         def draw(sampler: WindowSampler) -> tuple[Tensor, Tensor]:
-            numbers = torch.randint(
-                sampler.total, (count,), generator=self.generator, device=device
-            )
-            return sampler.locate(numbers)
+            random = {"generator": self.generator, "device": device}
+            return sampler.locate(torch.randint(sampler.total, (count,), **random))
 
         self.windows, self.other_windows = draw(held_out), draw(trained_on)
         self.exchange = torch.randperm(count, generator=self.generator, device=device)
 
     @torch.no_grad()
-    def __call__(
-        self, model: SkillModel, slow: SkillEncoder | None, precision: torch.autocast
-    ) -> dict[str, Any]:
-        encoder = model.encoder
-        with precision:
+    def __call__(self, trainer: "Trainer") -> dict[str, Any]:
+        encoder = trainer.model.encoder
+        with trainer.precision():
             skill = encoder.encode_at(self.held_out.motions, *self.windows)
             known = encoder.encode_at(self.trained_on.motions, *self.other_windows)
-            errors = self._errors(model, slow, skill)
-            shuffled = self._errors(model, slow, skill[self.exchange])
+            errors = self._errors(trainer, skill)
+            shuffled = self._errors(trainer, skill[self.exchange])
         self.generator.manual_seed(self.seed)
         slices = draw_slices(encoder.width, 64, self.generator)
         by_level = errors.mean(1).tolist()
@@ -233,25 +485,19 @@ class Evaluator:
             "sigreg": float(sigreg(known, slices)),
         }
 
-    def _errors(
-        self, model: SkillModel, slow: SkillEncoder | None, skill: Tensor
-    ) -> Tensor:
+    def _errors(self, trainer: "Trainer", skill: Tensor) -> Tensor:
         """Errors (levels, n), with the same noise at every level and every call."""
-        assert (head := model.head) is not None
+        head, slow, parts = trainer.head, trainer.slow_encoder, []
         self.generator.manual_seed(self.seed)
-        parts = []
-        for clips, times, z in zip(
-            *(x.split(_AT_ONCE) for x in (*self.windows, skill)), strict=True
-        ):
+        pieces = (values.split(_AT_ONCE) for values in (*self.windows, skill))
+        for clips, times, z in zip(*pieces, strict=True):
             later = None
             if slow is not None:
                 later = slow.encode_next(self.held_out.motions, clips, times)
-            batch = model.batch(self.held_out.at(clips, times), later)
+            batch = trainer.model.batch(self.held_out.at(clips, times), later)
             size = (len(z), head.noise_width)
             noise = torch.randn(size, generator=self.generator, device=z.device)
-            at_levels = [
-                head(z, batch, torch.full_like(clips, level), noise)
-                for level in range(head.levels)
-            ]
+            levels = (torch.full_like(clips, level) for level in range(head.levels))
+            at_levels = [head(z, batch, level, noise) for level in levels]
             parts.append(torch.stack(at_levels).float())
         return torch.cat(parts, dim=1)
