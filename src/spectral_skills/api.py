@@ -281,12 +281,19 @@ def chain(
 def say(models: Models, text: str, **options: Any) -> "Spoken":
     """Let a standing robot do what a sentence says.
 
+    The models run as a bundle does on a robot; it is made when they are first used.
     Options are those of `experiments.spoken.speak`: every, seconds, seed.
     """
+    from spectral_skills.control.bundle import Bundle
     from spectral_skills.experiments.spoken import speak
+    from spectral_skills.planner.model import check_text
     from spectral_skills.planner.text import text_encoder
+    from spectral_skills.runtime.released import bundle_of
 
-    return speak(models, text_encoder(), text, **options)
+    words = text_encoder()
+    check_text(models.skill_planner, words)
+    words.encode([text])  # say at once if the language model is missing
+    return speak(Bundle.open(bundle_of(models)), words, text, **options)
 
 
 def runner(models: Models, device: str | None = None, records: Path | None = None):

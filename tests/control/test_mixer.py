@@ -108,6 +108,7 @@ class Rehearsed(LivePlanner):
 
     def __init__(self, value: float, delay: int):
         self.value, self.delay, self.asked = value, delay, []
+        self.refused = 0
 
     def ask(self, step, history, sentence):
         self.asked.append((step, sentence))
@@ -149,11 +150,10 @@ def test_a_planner_that_stops_answering_leaves_a_robot_that_stands():
 
 def test_plans_that_are_no_numbers_are_not_followed():
     """They are counted, and the robot stands."""
-    stream = PlannedStream(
-        Rehearsed(np.nan, delay=0), "walk", 30, made_up.bundle().base("stand")
-    )
+    planner = Rehearsed(np.nan, delay=0)
+    stream = PlannedStream(planner, "walk", 30, made_up.bundle().base("stand"))
     found = [stream.next(HISTORY).skill[0] for _ in range(50)]
-    assert not np.any(found) and stream.refused > 0
+    assert not np.any(found) and planner.refused > 0
 
 
 class Hanging:

@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from spectral_skills.planner.data import About, Motion, Rows
+from spectral_skills.planner.data import About, Motion, Output, Rows
 from spectral_skills.planner.head import HeadConfig
 from spectral_skills.planner.model import Planner, PlannerConfig
 from spectral_skills.planner.text import TextStates
@@ -82,12 +83,13 @@ def make_rows() -> Rows:
     return Rows(ABOUT, frames)
 
 
-def make_planner(seed: int = 0) -> Planner:
+def make_planner(seed: int = 0, output: Output = "skill") -> Planner:
     """One that was never trained."""
     torch.manual_seed(seed)
-    planner = Planner(PlannerConfig(HEAD, "skill", Letters.name, ABOUT)).eval()
+    head = replace(HEAD, action=make_rows().width(output))
+    planner = Planner(PlannerConfig(head, output, Letters.name, ABOUT)).eval()
     planner.fit(
-        make_rows().batch(torch.arange(20), "skill"),
+        make_rows().batch(torch.arange(20), output),
         Letters().encode(ABOUT.sentences),
     )
     return planner

@@ -1,7 +1,5 @@
 """An exported planner plans what the planner plans."""
 
-from pathlib import Path
-
 import numpy as np
 import onnxruntime
 import pytest
@@ -10,17 +8,23 @@ from small_planner import SKILL, TEXT, make_planner
 
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
-from spectral_skills.runtime.graphs import INPUTS, export
+from spectral_skills.runtime.graphs import INPUTS, planner_onnx
+
+
+def _session(graph: bytes) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+
+
+def _planned(session, history, text, noise) -> np.ndarray:
+    given = zip(INPUTS, (history, *text, noise), strict=True)
+    return session.run(None, {name: values.numpy() for name, values in given})[0]
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory) -> tuple[Planner, onnxruntime.InferenceSession]:
+def exported(encoder) -> tuple[Planner, onnxruntime.InferenceSession]:
     """A small planner, twice."""
-    path: Path = tmp_path_factory.mktemp("onnx") / "planner.onnx"
     planner = make_planner()
-    export(planner, path)
-    providers = ["CPUExecutionProvider"]
-    return planner, onnxruntime.InferenceSession(path, providers=providers)
+    return planner, _session(planner_onnx(planner, encoder))
 
 
 @pytest.mark.parametrize("words", [1, 5, 31])
@@ -31,7 +35,19 @@ def test_plans_are_the_same_for_sentences_of_any_length(exported, words):
     text = TextStates(torch.randn(1, words, TEXT), torch.ones(1, words).bool())
     text.mask[0, -1] = words == 1  # one that is not heard, too
     expected = planner.plan(history, text, noise).numpy()
-    given = (history, *text, noise)
-    feed = {name: v.numpy() for name, v in zip(INPUTS, given, strict=True)}
-    (found,) = session.run(None, feed)
+    found = _planned(session, history, text, noise)
     np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_planned_poses_become_skills(encoder):
+    """Ten at a time, as they were planned: 21 steps of 30 poses."""
+    planner = make_planner(output="pose")
+    session = _session(planner_onnx(planner, encoder))
+    history, noise = torch.randn(1, 10, 93), torch.randn(1, 30, 38)
+    text = TextStates(torch.randn(1, 4, TEXT), torch.ones(1, 4).bool())
+    found = _planned(session, history, text, noise)
+    poses = planner.plan(history, text, noise)[0]
+    with torch.no_grad():
+        skills = [encoder.encode(poses[at : at + 10]) for at in range(21)]
+    expected = torch.stack(skills).numpy()[None]
+    np.testing.assert_allclose(found, expected, atol=1e-4, rtol=1e-4)

@@ -23,9 +23,7 @@ KNOB = Choice("s08", -2.0, "higher steps", "by s08, on walk at -2: apex +0.05", 
 
 
 def _told(sentence: str, begin: int, end: int, **more) -> SpokenStep:
-    given = dict(
-        given=sentence, motion="walk_1", nearest=sentence, cosine=0.9, knobs=()
-    )
+    given = dict(motion="walk_1", nearest=sentence, cosine=0.9, knobs=())
     return SpokenStep(sentence, begin=begin, end=end, **{**given, **more})
 
 

@@ -232,7 +232,8 @@ def say(
         text: What to do; `then` begins the next step, `for 3 seconds` sets its length.
         seconds: Length of each step that does not state its own; by default as long as
             its motion takes, 2 s to 6 s.
-        every: Number of control steps between two plans.
+        every: Number of steps of each plan that are used; as on a robot, the next plan
+            is requested two steps earlier.
         seed: Seed of the noise that plans start from.
         out: Folder for the record (.npz), the skills (.npz), the picture and the film.
     """

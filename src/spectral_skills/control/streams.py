@@ -1,6 +1,7 @@
 """Streams of skills for the live mixer: a base, or the plans of a language planner."""
 
 import threading
+from time import perf_counter
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -40,6 +41,10 @@ class LivePlanner:
         self._asked = threading.Condition()
         self.trouble = ""
         """Reason why there is no answer, where it is known."""
+        self.took_s: list[float] = []
+        """Duration of each plan."""
+        self.refused = 0
+        """Number of plans that were not finite and so were not followed."""
         if not inline:
             # Nothing waits for the thread, not even the exit of the program.
             threading.Thread(target=self._work, name="planner", daemon=True).start()
@@ -68,7 +73,10 @@ class LivePlanner:
 
     def _plan(self, step: int, history: np.ndarray, sentence: str) -> Plan:
         noise = self._random.standard_normal(self._planner.noise_shape)
-        return Plan(step, sentence, self._planner.plan(history, sentence, noise))
+        begun = perf_counter()
+        chunk = self._planner.plan(history, sentence, noise)
+        self.took_s.append(perf_counter() - begun)
+        return Plan(step, sentence, chunk)
 
     def _work(self) -> None:
         while True:
@@ -155,8 +163,6 @@ class PlannedStream:
         self._plan: Plan | None = None
         self._asked: int | None = None
         self._step = 0
-        self.refused = 0
-        """Number of plans that were not finite."""
 
     @property
     def trouble(self) -> str:
@@ -199,4 +205,4 @@ class PlannedStream:
         if np.isfinite(found.chunk).all():
             self._plan = found
         else:
-            self.refused += 1
+            self._planner.refused += 1

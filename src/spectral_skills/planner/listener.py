@@ -8,7 +8,7 @@ torch and the language model. It reads lines of JSON such as
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,6 @@ from spectral_skills.planner.understand import (
     SHORTEST_S,
     Instruction,
     Interpreter,
-    duration_s,
 )
 
 _NICE = 5
@@ -55,20 +54,26 @@ class Listener:
         return KnownSentences(bundle.manifest.sentences, encoder, pooled(states))
 
     def hear(self, text: str) -> tuple[list[Cue], list[str]]:
-        """Cues to play, and a message for each part of a text."""
-        interpreter = Interpreter(self._known, self._encoder, self._bundle.directions)
-        found = interpreter.interpret(text)
-        pairs = [self._cue(one, last=one is found[-1]) for one in found]
-        cues, messages = (list(some) for some in zip(*pairs, strict=True))
+        """Cues to play, and a message for each part of a text; the last continues."""
+        found = self.instructions(text)
+        cues, messages = map(list, zip(*map(self.cue, found), strict=True))
+        cues[-1] = replace(cues[-1], seconds=found[-1].seconds)
         rests = all(cue.name == REST and not cue.planned for cue in cues)
         plays = not rests or any(one.understood for one in found)
         return (cues if plays else []), messages
 
-    def _cue(self, one: Instruction, last: bool) -> tuple[Cue, str]:
-        """The cue and the message of an instruction; the last one continues."""
+    def instructions(self, text: str) -> list[Instruction]:
+        """What a text asks for, part by part."""
+        interpreter = Interpreter(self._known, self._encoder, self._bundle.directions)
+        return interpreter.interpret(text)
+
+    def cue(self, one: Instruction, seconds: float | None = None) -> tuple[Cue, str]:
+        """The cue and the message of an instruction, which lasts as long as its text
+        says, else `seconds`, else as long as its motion takes."""
+        seconds = one.seconds or seconds
         if one.understood:
             takes_s = self._bundle.manifest.takes_s.get(one.motion, LONGEST_S)
-            seconds = one.seconds or (None if last else duration_s(takes_s))
+            seconds = seconds or min(max(takes_s, SHORTEST_S), LONGEST_S)
             knobs = tuple((knob.direction, knob.amplitude) for knob in one.knobs)
             name = one.nearest if self.plans else one.motion
             added = "".join(f", {knob.label}" for knob in one.knobs)
@@ -76,12 +81,12 @@ class Listener:
             return Cue(name, seconds, planned=self.plans, knobs=knobs), message
         if self.plans or is_negated(one.sentence):
             message = f"{one.sentence!r} was not understood: {one.why}"
-            return Cue(REST, one.seconds or SHORTEST_S), message
+            return Cue(REST, seconds or SHORTEST_S), message
         # Without a planner, the base with the nearest description is played.
         match = self._known.nearest(one.sentence)
         nearest = f"the nearest described skill is {match.sentence!r}"
-        cue = Cue(match.motion, None if last else one.seconds or LONGEST_S)
-        return cue, f"{one.sentence!r}: {nearest} ({match.cosine:.2f})"
+        message = f"{one.sentence!r}: {nearest} ({match.cosine:.2f})"
+        return Cue(match.motion, seconds or LONGEST_S), message
 
 
 def answer(listener: Listener, request: dict[str, Any]) -> dict[str, Any]:

@@ -88,19 +88,6 @@ class KnownSentences:
             sentence, torch.tensor([m == motion for m in self.motions])
         )
 
-    def standing(self) -> tuple[str, str]:
-        """The motion that is standing, and a sentence of it."""
-        lower = [sentence.lower() for sentence in self.sentences]
-        stands = [i for i, s in enumerate(lower) if re.search(r"\bstand", s)]
-        if not stands:
-            raise ValueError(
-                "the planner has not learned to stand, so there is nothing safe to do "
-                "in place of what it does not understand"
-            )
-        meant = pooled(self._encoder.encode(["stand still"]))
-        best = stands[int((self.vectors[stands] * meant).sum(dim=1).argmax())]
-        return self.motions[best], self.sentences[best]
-
     def is_near(self, sentence: str, match: Match) -> bool:
         """Whether a sentence may be taken for a known one."""
         words = set(_WORDS.findall(sentence))

@@ -13,7 +13,6 @@ they are placed on the floor there, and at every step seen from where the robot 
 
 import math
 from collections.abc import Callable, Mapping
-from time import perf_counter
 from typing import Literal
 
 import torch
@@ -79,8 +78,6 @@ class PlannedSource:
         self.ensemble, self._odometry, self._later = ensemble, odometry, later or {}
         self.refused = torch.zeros((), dtype=torch.long, device=text.states.device)
         """Number of plans that were not finite and so were not followed."""
-        self.took_s: list[float] = []
-        """Duration of each plan."""
         self._tracker, self._encoder, self._track = tracker, encoder, track
         self._random = torch.Generator(text.states.device).manual_seed(seed)
         self._plans: list[tuple[int, Tensor]] = []
@@ -102,9 +99,7 @@ class PlannedSource:
         if step in self._later:
             self.text, self._due, self._anew = self._later[step], 0, True
         if step >= self._due and step % self._tracker.command.hold == 0:
-            begun = perf_counter()
             self._plan(step, qpos)
-            self.took_s.append(perf_counter() - begun)
         if self.route == "skills":
             self._last = self._averaged(step)
             if self._encoder is None:

@@ -205,11 +205,6 @@ def _scaled(text: str) -> tuple[str, float]:
     return text.strip(" ,."), scale
 
 
-def duration_s(takes_s: float) -> float:
-    """Duration of an instruction whose motion takes `takes_s`, unless the text says."""
-    return min(max(takes_s, SHORTEST_S), LONGEST_S)
-
-
 def base_of(sentence: str) -> str:
     """The base whose measured effects hold for a motion, by its sentence."""
     for base, words in WORDS["bases"].items():

@@ -19,11 +19,11 @@ from spectral_skills import atomic
 from spectral_skills import config as configs
 from spectral_skills.control import bundle
 from spectral_skills.control.bundle import JointOrder, Layout, Manifest
-from spectral_skills.experiments.spoken import EVERY
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.planner.model import Planner, check_text
+from spectral_skills.planner.routes import longest
 from spectral_skills.planner.text import TextEncoder, TextStates, text_encoder
 from spectral_skills.robot import g1
 from spectral_skills.runtime import graphs
@@ -150,7 +150,8 @@ def _write_planner(
     words = words or text_encoder()
     check_text(planner, words)
     text = words.encode(planner.config.about.sentences)
-    graphs.export(planner, folder / bundle.PLANNER)
+    graph = graphs.planner_onnx(planner, models.skill_encoder)
+    atomic.write_file(folder / bundle.PLANNER, graph)
     arrays = {"states": text.states.numpy(), "mask": text.mask.numpy()}
     atomic.write_file(folder / bundle.SENTENCES, save(arrays))
     return text
@@ -175,15 +176,20 @@ def _differences(
     }
     if models.planner is not None and text is not None:
         spread = np.linspace(0, len(seen.history) - 1, _PLANS).astype(int)
-        given = models.planner, folder, text, seen.history[spread]
-        found[bundle.PLANNER] = _planner_difference(*given)
+        given = folder, text, seen.history[spread]
+        found[bundle.PLANNER] = _planner_difference(models, models.planner, *given)
     return found
 
 
 def _planner_difference(
-    planner: Planner, folder: Path, text: TextStates, histories: np.ndarray
+    models: Models,
+    planner: Planner,
+    folder: Path,
+    text: TextStates,
+    histories: np.ndarray,
 ) -> float:
     """Return the difference of plans, one sentence for each history."""
+    model = graphs.skill_planner(planner, models.skill_encoder)
     graph = bundle.OnnxPlanner(folder, _sentences(planner))
     random, head = torch.Generator().manual_seed(0), planner.config.head
     spread = np.linspace(0, len(graph.sentences) - 1, len(histories)).astype(int)
@@ -191,7 +197,8 @@ def _planner_difference(
     for history, at in zip(histories, spread, strict=True):
         noise = torch.randn(1, head.chunk, head.action, generator=random)
         one = TextStates(text.states[at : at + 1], text.mask[at : at + 1])
-        right = planner.plan(torch.from_numpy(history)[None], one, noise)[0].numpy()
+        with torch.no_grad():
+            right = model(torch.from_numpy(history)[None], *one, noise)[0].numpy()
         plan = graph.plan(history, graph.sentences[at][1], noise[0].numpy())
         found.append(np.abs(plan - right).max())
     return float(np.max(found))
@@ -219,6 +226,8 @@ def _manifest(
 ) -> Manifest:
     command, planner = models.controller.config.command, models.planner
     motions = () if planner is None else planner.config.about.motions
+    encodes = planner is not None and planner.config.output == "pose"
+    route = "re-encode" if encodes else "skills"
     return Manifest(
         version=bundle.VERSION,
         made_with=f"spectral-skills {version('spectral-skills')}",
@@ -238,7 +247,7 @@ def _manifest(
         bases=tuple(clip.facts for clip in clips),
         typical=bank.typical,
         far=bank.far,
-        plan_every=EVERY,
+        plan_every=longest(route, models.skill_encoder),
         sentences=() if planner is None else _sentences(planner),
         takes_s={motion.name: motion.frames / FPS for motion in motions},
         files={p.name: bundle.file_hash(p) for p in sorted(folder.iterdir())},

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from spectral_skills.atomic import write_file
 from spectral_skills.control.bundle import JointOrder
 from spectral_skills.control.run import ReferenceSource, Tracker, run
 from spectral_skills.motion.windows import MotionTensors, anchor_poses
@@ -116,9 +114,31 @@ _WORDS = 12
 """Number of tokens in the example; the graph takes any number."""
 
 
-def export(planner: Planner, path: Path) -> None:
-    """Write a planner: history (1, 10, 93), token states (1, k, 384), their mask (1, k)
-    and noise (1, 30, a) to a chunk (1, 30, a), all four steps of the flow inside."""
+class EncodedPlanner(nn.Module):
+    """A planner of poses whose chunks are skills: ten poses are encoded at every step,
+    so there are nine steps less."""
+
+    def __init__(self, planner: Planner, encoder: SkillEncoder):
+        super().__init__()
+        self.planner, self.encoder = planner, encoder
+
+    def forward(
+        self, history: Tensor, states: Tensor, mask: Tensor, noise: Tensor
+    ) -> Tensor:
+        chunk = self.planner(history, states, mask, noise)[0]
+        poses = chunk.unfold(0, self.encoder.poses, 1).transpose(1, 2)
+        return self.encoder.encode(poses)[None]
+
+
+def skill_planner(planner: Planner, encoder: SkillEncoder) -> nn.Module:
+    """What a bundle plans with: a planner of skills, or of poses that are encoded."""
+    is_pose = planner.config.output == "pose"
+    return EncodedPlanner(planner, encoder) if is_pose else planner
+
+
+def planner_onnx(planner: Planner, encoder: SkillEncoder) -> bytes:
+    """The graph of history (1, 10, 93), token states (1, k, 384), their mask (1, k) and
+    noise (1, 30, a) to a chunk of skills (1, n, d), with all steps of the flow."""
     head = planner.config.head
     example = (
         torch.zeros(1, HISTORY, PROPRIO),
@@ -131,7 +151,8 @@ def export(planner: Planner, path: Path) -> None:
         "states": {1: tokens},
         "mask": {1: tokens},
     }
-    write_file(path, to_onnx(planner, example, INPUTS, "chunk", shapes))
+    graph = skill_planner(planner, encoder)
+    return to_onnx(graph, example, INPUTS, "chunk", shapes)
 
 
 def to_onnx(

