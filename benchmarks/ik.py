@@ -80,7 +80,12 @@ def _result(row: str, metric: str, value: float, unit: str, n: int) -> Result:
     return Result("Inverse kinematics", row, metric, value, unit, n=n, paper=goal)
 
 
-def _errors(row: str, position: Tensor, orientation: Tensor) -> list[Result]:
+def _errors(row: str, wanted: Tensor, reached: Tensor) -> list[Result]:
+    """Errors of the links of reached rows (..., 36)."""
+    kinematics = Kinematics(_LINKS, dtype=torch.float64)
+    goal, found = kinematics(wanted), kinematics(reached)
+    position = (found.position - goal.position).norm(dim=-1)
+    orientation = rotation.angle_between(found.quaternion, goal.quaternion)
     values = (
         ("mean position error", 1e3 * float(position.mean()), "mm"),
         ("largest position error", 1e3 * float(position.max()), "mm"),
@@ -104,7 +109,7 @@ def _ours(rows: Tensor, start: Tensor, device: str, row: str) -> list[Result]:
     return [
         _result(row, "speed", count / seconds, "frames/s", count),
         _result(row, "iterations", found.iterations, "", count),
-        *_errors(row, found.position_error.cpu(), found.orientation_error.cpu()),
+        *_errors(row, rows, found.qpos.cpu()),
     ]
 
 
@@ -183,14 +188,11 @@ def _mink(rows: Tensor, start: Tensor) -> list[Result]:
         return time.perf_counter() - begin, iterations, np.array(found)
 
     seconds, iterations, found = min((run() for _ in range(3)), key=lambda r: r[0])
-    reached = Kinematics(_LINKS, dtype=torch.float64)(torch.from_numpy(found))
-    position = (reached.position - poses.position).norm(dim=-1)
-    orientation = rotation.angle_between(reached.quaternion, poses.quaternion)
     row, count = f"mink {version('mink')} with daqp, one core", len(goals)
     return [
         _result(row, "speed", count / seconds, "frames/s", count),
         _result(row, "iterations", iterations / count, "a frame", count),
-        *_errors(row, position, orientation),
+        *_errors(row, rows, torch.from_numpy(found)),
     ]
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from spectral_skills.motion.inverse_dynamics import derivatives, inverse_dynamics
-from spectral_skills.motion.synthetic import acts
+from spectral_skills.motion.synthetic import factors
 from spectral_skills.motion.synthetic.body import BodySolver
 from spectral_skills.motion.synthetic.sketch import Sketch
 from spectral_skills.robot import g1
@@ -71,7 +71,7 @@ def squat() -> np.ndarray:
     """Down and up until the time is over."""
     sketch = Sketch(np.random.default_rng(1))
     while sketch.now_s < SECONDS + 0.1:
-        acts.squat(sketch)
+        factors.squat(sketch)
     return BodySolver().perform(sketch.score())
 
 

@@ -6,37 +6,36 @@ Poses that have nothing to do with each other are clips of one frame, (N, 1, 36)
 The search is Levenberg-Marquardt on the weighted errors of the targets. A frame's
 damping is proportional to its own error (Sugihara, 2011) times a factor that its clip
 adapts: frames that can be reached converge quadratically, others stay stable. Frames
-are coupled by smoothness and velocity limits; that linear system is solved by
-conjugate gradients with the single frames as preconditioner.
+are coupled by velocity limits; that linear system is solved by conjugate gradients
+with the single frames as preconditioner.
+
+Tangent coordinates are root translation and root rotation, both in world axes, then
+the free joints. The root's three rotations are treated as joints that turn about the
+world axes through the pelvis.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.linalg import cholesky_ex, solve_triangular
 from torch.nn.functional import pad
 
 from spectral_skills import rotation
-from spectral_skills.motion.ik_targets import (
-    Jacobians,
-    LinkTarget,
-    MassTarget,
-    Targets,
-    inverse_right_jacobian,
-)
-from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.motion.kinematics import Kinematics, LinkPoses
 from spectral_skills.robot import g1
-
-__all__ = ["IkConfig", "InverseKinematics", "LinkTarget", "MassTarget", "Solution"]
+from spectral_skills.robot.model import build_model
 
 _TURN = slice(3, 6)  # root rotation among the tangent coordinates
-_FIRST_DAMPING = 0.1
-_LEAST_DAMPING = 1e-6
+_TOLERANCE = 1e-6
+"""A clip is done when a step lowers no frame's cost by more than the square of this:
+at weight 1, when about that many m or rad are left to gain."""
+_DAMPING, _FIRST_DAMPING, _LEAST_DAMPING = 1e-9, 0.1, 1e-6
 _BASE_COST = 1e-5  # so that rejected steps soon become short where targets are met
-_INNER_STEPS = 30
-_INNER_TOLERANCE = 1e-3
+_INNER_STEPS, _INNER_TOLERANCE = 30, 1e-3
 
 
 @dataclass(frozen=True)
@@ -45,40 +44,249 @@ class IkConfig:
 
     iterations: int = 30
     """Largest number of Gauss-Newton steps."""
-    tolerance: float = 1e-6
-    """A clip is done when a step lowers no frame's cost by more than the square of
-    this: at weight 1, when about that many m or rad are left to gain."""
-    damping: float = 1e-9
-    """Smallest damping of a step."""
-    smoothness: float = 0.0
-    """Weight of squared accelerations of root and free joints, per (rad/s^2)^2.
-    In a walk 1e-10 costs targets of weight 1 hundredths of a millimetre, 1e-8 half a
-    millimetre. Where targets leave joints open, raise `posture` to 1e-4 with it, or
-    many more iterations are needed."""
     posture: float = 1e-6
-    """Weight of squared distance from the posture, per rad^2: settles what the
-    targets leave open. In float32 less than 1e-4 drowns in rounding."""
+    """Weight of squared distance from the joints of the start, per rad^2: settles
+    what the targets leave open."""
     velocity_fraction: float = 0.9
     """Part of its speed limit that a joint never exceeds."""
 
 
 @dataclass(frozen=True)
-class Solution:
-    """A motion, and how far it is from each target."""
+class LinkTarget:
+    """Where a link shall be, or how turned, or both, at every frame.
 
+    Weights are one number, or fit (..., T, 3) by frame and axis.
+    """
+
+    link: str
+    position: Tensor | None = None  # (..., T, 3), world, m
+    quaternion: Tensor | None = None  # (..., T, 4) orientation, wxyz
+    position_weight: float | Tensor = 1.0  # weight of squared m
+    orientation_weight: float | Tensor = 1.0  # weight of squared rad
+
+
+@dataclass(frozen=True)
+class MassTarget:
+    """Where the centre of mass of the whole robot shall be at every frame."""
+
+    position: Tensor  # (..., T, 3), m
+    weight: float | Tensor = 1.0  # as `LinkTarget.position_weight`
+
+
+class Solution(NamedTuple):
     qpos: Tensor  # (..., T, 36)
-    position_error: Tensor  # (..., T, targets), m, over axes of nonzero weight
-    orientation_error: Tensor  # (..., T, targets), rad, in the same way
-    mass_error: Tensor  # (..., T), m, in the same way
     iterations: int
+
+
+def cross_matrix(vector: Tensor) -> Tensor:
+    """(..., 3, 3) matrix that multiplies by `vector` from the left: v x."""
+    x, y, z = vector.unbind(-1)
+    o = torch.zeros_like(x)
+    return torch.stack((o, -z, y, z, o, -x, -y, x, o), dim=-1).unflatten(-1, (3, 3))
+
+
+def inverse_right_jacobian(vector: Tensor) -> Tensor:
+    """(..., 3, 3) M with log(exp(v) exp(w)) = v + M w for small w."""
+    angle = vector.norm(dim=-1)[..., None, None]
+    small = angle < 1e-2
+    safe = torch.where(small, 1.0, angle)
+    # 1/a^2 - cot(a/2) / (2a), which tends to 1/12.
+    second = 1 / safe**2 - 1 / (2 * safe * (0.5 * safe).tan())
+    second = torch.where(small, 1 / 12 + angle**2 / 720, second)
+    cross = cross_matrix(vector)
+    unit = torch.eye(3, dtype=vector.dtype, device=vector.device)
+    return unit + 0.5 * cross + second * (cross @ cross)
+
+
+class Jacobians:
+    """Derivatives of links and of the centre of mass by the tangent coordinates."""
+
+    def __init__(
+        self, free_joints: Sequence[str] = g1.JOINTS, device: torch.device | str = "cpu"
+    ):
+        unknown = sorted(set(free_joints) - set(g1.JOINTS))
+        if unknown:
+            raise ValueError(
+                f"no joint {unknown[0]!r}; there are {', '.join(g1.JOINTS)}"
+            )
+        if len(set(free_joints)) < len(free_joints):
+            raise ValueError("a free joint is named twice")
+        model = build_model(meshes=False, floor=False)
+        joints = np.array([g1.joint_index(name) for name in free_joints], dtype=int)
+        # carries[i, j]: link i moves with link j.
+        carries = np.eye(len(g1.LINKS))
+        for link in range(1, len(g1.LINKS)):
+            carries[link] += carries[model.body_parentid[link + 1] - 1]
+        root = np.ones((len(g1.LINKS), 6))
+        moved = np.concatenate((root, carries[:, joints + 1]), axis=1)
+        mass = model.body_mass[1:]
+
+        def tensor(array: np.ndarray) -> Tensor:
+            return torch.as_tensor(array, dtype=torch.float64, device=device)
+
+        self.joints = torch.as_tensor(joints, device=device)
+        """Indices of the free joints among all."""
+        self.size = 6 + len(joints)  # number of tangent coordinates
+        self.carried = tensor(moved)
+        """(30, size), 1 where the link is moved by the coordinate."""
+        self._axes = tensor(model.jnt_axis[joints + 1])
+        self._world = tensor(np.eye(3))
+        self._share = tensor(mass / mass.sum())[:, None]  # of each link in the mass
+        self._carried_share = (self.carried * self._share).sum(dim=0)
+        self._centre = tensor(model.body_ipos[1:])
+
+    def advance(self, rows: Tensor, step: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """Rows (..., 36) after a step (..., size), free joints within limits."""
+        moved = rows.clone()
+        moved[..., :3] += step[..., :3]
+        turned = rotation.multiply(rotation.exp(step[..., _TURN]), rows[..., 3:7])
+        moved[..., 3:7] = rotation.normalize(turned)
+        columns = 7 + self.joints
+        joints = rows[..., columns] + step[..., 6:]
+        moved[..., columns] = joints.clamp(low, high)
+        return moved
+
+    def weighted_links(self, poses: LinkPoses) -> Tensor:
+        """(..., 30, 3) centre of each link times its share; their sum is the mass'."""
+        centre = rotation.rotate(poses.quaternion, self._centre) + poses.position
+        return centre * self._share
+
+    def screws(self, poses: LinkPoses) -> Tensor:
+        """(frames, 6, size) axis, and axis x anchor less shift, of each coordinate.
+
+        Seen from the pelvis. A point p moves by axis x p - (axis x anchor - shift).
+        """
+        links = self.joints + 1
+        axes = rotation.rotate(poses.quaternion[:, links], self._axes).mT
+        anchors = (poses.position[:, links] - poses.position[:, :1]).mT
+        screws = axes.new_zeros(len(axes), 6, self.size)
+        screws[:, 3:, :3] = -self._world
+        screws[:, :3, _TURN] = self._world
+        screws[:, :3, 6:] = axes
+        screws[:, 3:, 6:] = torch.linalg.cross(axes, anchors, dim=1)
+        return screws
+
+    def of_mass(self, poses: LinkPoses, screws: Tensor) -> Tensor:
+        """(frames, 3, size) of the centre of mass."""
+        links = self.weighted_links(poses) - self._share * poses.position[:, :1]
+        # Sum of share * (axis x centre - moment) over the links that are moved.
+        centres = (self.carried.T @ links).mT
+        turns = torch.linalg.cross(screws[:, :3], centres, dim=1)
+        return turns - screws[:, 3:] * self._carried_share
+
+
+class Errors(NamedTuple):
+    poses: LinkPoses
+    plain: Tensor  # (frames, rows, 3) target less present
+    weighted: Tensor  # (frames, 3 rows) whose squares sum to twice the cost
+
+
+class Targets:
+    """All targets of one problem, as errors (frames, rows, 3) that should be zero.
+
+    Rows are the positions, then the orientations, then the centre of mass.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[LinkTarget],
+        mass: MassTarget | None,
+        shape: torch.Size,
+        jacobians: Jacobians,
+    ):
+        self._jacobians, self._mass = jacobians, mass is not None
+        like = jacobians.carried
+
+        def stacked(values: Iterable[tuple[float | Tensor | None, str]], size: int):
+            fit = [like.new_zeros(shape.numel(), 0, size)]
+            for value, what in values:
+                tensor = torch.as_tensor(value, dtype=like.dtype, device=like.device)
+                try:
+                    row = tensor.broadcast_to(*shape, size).reshape(-1, 1, size)
+                except RuntimeError:
+                    raise ValueError(
+                        f"{what} is {tuple(tensor.shape)}, "
+                        f"must fit {(*shape, size)}: frames and components"
+                    ) from None
+                fit.append(row)
+            return torch.cat(fit, dim=1)
+
+        def links(some: list[LinkTarget]) -> Tensor:
+            for target in some:
+                if target.link not in g1.LINKS:
+                    known = ", ".join(g1.LINKS)
+                    raise ValueError(f"no link {target.link!r}; there are {known}")
+            found = [g1.LINKS.index(target.link) for target in some]
+            return torch.tensor(found, dtype=torch.long, device=like.device)
+
+        placed = [t for t in targets if t.position is not None]
+        turned = [t for t in targets if t.quaternion is not None]
+        if not (placed or turned or mass):
+            raise ValueError("no target has a position or an orientation")
+        self._placed, self._turned = links(placed), links(turned)
+        places = [(t.position, f"position of {t.link}") for t in placed]
+        turns = [(t.quaternion, f"quaternion of {t.link}") for t in turned]
+        weights = [
+            *((t.position_weight, f"weight of position of {t.link}") for t in placed),
+            *(
+                (t.orientation_weight, f"weight of quaternion of {t.link}")
+                for t in turned
+            ),
+        ]
+        if mass is not None:
+            places.append((mass.position, "position of the mass"))
+            weights.append((mass.weight, "weight of the mass"))
+        self._positions = stacked(places, 3)
+        self._quaternions = rotation.normalize(stacked(turns, 4))
+        squared = stacked(weights, 3)
+        if bool((squared < 0).any()):
+            raise ValueError("weights of targets must not be negative")
+        self._weights = squared.sqrt()
+        clips = torch.Size(shape[:-1]).numel()
+        self.largest_weight = self._weights.reshape(clips, -1).amax(dim=1) ** 2
+        """(clips,) largest weight of any target."""
+        rows = torch.cat((self._placed, self._turned))
+        self._moved = jacobians.carried[rows].repeat_interleave(3, dim=0)
+
+    def measure(self, poses: LinkPoses) -> Errors:
+        """Errors of poses of all links, flat frames."""
+        present, placed = poses.position[:, self._placed], len(self._placed)
+        if self._mass:
+            centre = self._jacobians.weighted_links(poses).sum(dim=1, keepdim=True)
+            present = torch.cat((present, centre), dim=1)
+        quaternion = rotation.conjugate(poses.quaternion[:, self._turned])
+        turn = rotation.log(rotation.multiply(self._quaternions, quaternion))
+        shift = self._positions - present
+        plain = torch.cat((shift[:, :placed], turn, shift[:, placed:]), dim=1)
+        return Errors(poses, plain, (plain * self._weights).flatten(1))
+
+    def jacobian(self, errors: Errors) -> Tensor:
+        """(frames, 3 rows, size) change of minus the weighted errors."""
+        poses, placed = errors.poses, len(self._placed)
+        count = placed + len(self._turned)
+        screws = self._jacobians.screws(poses)
+        left = screws.new_zeros(len(screws), count, 3, 6)
+        # The velocity of a point is axis x point - axis x anchor.
+        points = poses.position[:, self._placed]
+        left[:, :placed, :, :3] = cross_matrix(poses.position[:, :1] - points)
+        left[:, :placed, :, 3:] = -torch.eye(3).to(screws)
+        left[:, placed:, :, :3] = inverse_right_jacobian(errors.plain[:, placed:count])
+        left *= self._weights[:, :count, :, None]
+        rows = screws.new_empty(*errors.weighted.shape, screws.shape[2])
+        links = rows[:, : 3 * count]
+        torch.bmm(left.flatten(1, 2), screws, out=links)
+        links *= self._moved
+        if self._mass:
+            centre = self._jacobians.of_mass(poses, screws)
+            rows[:, -3:] = centre * self._weights[:, -1, :, None]
+        return rows
 
 
 @dataclass(frozen=True)
 class Coupling:
-    """What ties the frames of a clip together: penalties on accelerations and on
-    velocities above the limit. Rates are per frame here."""
+    """What ties the frames of a clip together: a penalty on velocities above the
+    limit. Rates are per frame here."""
 
-    smoothness: float  # weight of squared second differences
     stiffness: Tensor  # (clips, 1, 1) weight of the squared velocity in excess
     limit: Tensor  # (size,) largest change from frame to frame; infinite for the root
     joints: Tensor  # indices of the free joints
@@ -98,17 +306,11 @@ class Coupling:
 
     def cost(self, velocity: Tensor) -> Tensor:
         """(clips,)."""
-        cost = (self.stiffness * self.excess(velocity).square()).sum(dim=(1, 2))
-        if self.smoothness:
-            bend = velocity.diff(dim=1).square().sum(dim=(1, 2))
-            cost = cost + self.smoothness * bend
-        return 0.5 * cost
+        return 0.5 * (self.stiffness * self.excess(velocity).square()).sum(dim=(1, 2))
 
     def force(self, velocity: Tensor) -> Tensor:
         """(clips, T, size): the cost's gradient, negated."""
         pull = self.stiffness * self.excess(velocity)
-        if self.smoothness:
-            pull = pull - self.smoothness * _spread(velocity.diff(dim=1))
         # A turn from frame to frame is not quite the difference of two turns.
         matrix = inverse_right_jacobian(velocity[..., _TURN])
         turn = pull[..., _TURN, None]
@@ -122,30 +324,14 @@ class Coupling:
         above = velocity.abs() > self.limit
         return self.stiffness * above.to(velocity) if bool(above.any()) else None
 
-    def multiply(self, active: Tensor | None, step: Tensor) -> Tensor:
-        """Curvature of the cost times a step, both (clips, T, size)."""
-        change = step.diff(dim=1)
-        pull = torch.zeros_like(change) if active is None else active * change
-        if self.smoothness and change.shape[1] > 1:
-            pull = pull - self.smoothness * _spread(change.diff(dim=1))
-        return -_spread(pull)
 
-    def diagonal(self, active: Tensor | None, like: Tensor) -> Tensor:
-        """Diagonal of the curvature, for a motion of the shape of `like`."""
-        total = torch.zeros_like(like)
-        frames = like.shape[1]
-        for shift, weight in ((0, 1.0), (1, 4.0), (2, 1.0)):
-            if self.smoothness and frames > 2:
-                total[:, shift : frames - 2 + shift] += weight * self.smoothness
-        if active is not None:
-            total[:, 1:] += active
-            total[:, :-1] += active
-        return total
+def curvature(active: Tensor, step: Tensor) -> Tensor:
+    """Curvature of the coupling's cost times a step, both (clips, T, size)."""
+    return -pad(active * step.diff(dim=1), (0, 0, 1, 1)).diff(dim=1)
 
 
-def _spread(values: Tensor) -> Tensor:
-    """Minus the transpose of differencing over time: one frame longer."""
-    return pad(values, (0, 0, 1, 1)).diff(dim=1)
+def curvature_diagonal(active: Tensor) -> Tensor:
+    return pad(active, (0, 0, 0, 1)) + pad(active, (0, 0, 1, 0))
 
 
 def limit_velocity(values: Tensor, limit: Tensor) -> Tensor:
@@ -164,53 +350,103 @@ def limit_velocity(values: Tensor, limit: Tensor) -> Tensor:
     return 0.5 * (below(values) - below(-values))
 
 
+class InverseKinematics:
+    """Fits root and free joints to targets; other joints stay as they are."""
+
+    def __init__(
+        self,
+        free_joints: Sequence[str] = g1.JOINTS,
+        device: torch.device | str = "cpu",
+        config: IkConfig | None = None,
+    ):
+        self.config = config or IkConfig()
+        self.jacobians = Jacobians(free_joints, device)
+        self.kinematics = Kinematics(device=device, dtype=torch.float64)
+        joints = self.jacobians.joints.cpu().numpy()
+        speed = self.config.velocity_fraction * g1.VELOCITY_LIMIT[joints]
+        low, high, self._speed = (
+            torch.as_tensor(x).to(self.jacobians.carried)
+            for x in (*g1.SOFT_LIMITS[joints].T, speed)
+        )
+        self.limits = (low, high)  # of the free joints
+
+    def solve(
+        self,
+        start: Tensor,
+        targets: Sequence[LinkTarget],
+        mass: MassTarget | None = None,
+        fps: float = 50.0,
+    ) -> Solution:
+        """Fit clips (..., T, 36), beginning at `start`.
+
+        Where targets leave a choice, joints stay near those of the start.
+        """
+        if start.ndim < 2 or start.shape[-1] != g1.QPOS_SIZE or not start.numel():
+            raise ValueError(
+                f"start is {tuple(start.shape)}, must be (..., T, {g1.QPOS_SIZE})"
+            )
+        jacobians = self.jacobians
+        rows = start.to(jacobians.carried).reshape(-1, *start.shape[-2:])
+        goals = Targets(targets, mass, start.shape[:-1], jacobians)
+        limit = self._speed / fps
+        coupling = Coupling(
+            stiffness=10 * goals.largest_weight[:, None, None],
+            limit=torch.cat((limit.new_full((6,), torch.inf), limit)),
+            joints=jacobians.joints,
+        )
+        search = _Search(self, goals, coupling, rows[..., 7 + jacobians.joints])
+        still = rows.new_zeros(*rows.shape[:2], jacobians.size)
+        state, iterations = search.run(jacobians.advance(rows, still, *self.limits))
+        rows = state.rows
+        if bool((state.joints.diff(dim=1).abs() > limit).any()):
+            # The penalty is soft; the limit is kept exactly.
+            rows = rows.clone()
+            slow = limit_velocity(state.joints, limit).clamp(*self.limits)
+            rows[..., 7 + jacobians.joints] = slow
+        return Solution(rows.reshape(start.shape), iterations)
+
+
 class _State:
     """A motion with its errors and cost."""
 
     def __init__(self, search: "_Search", rows: Tensor):
         self.rows = rows
-        poses = search.kinematics(rows.flatten(0, 1))
-        self.errors = search.goals.measure(poses)
-        self.joints = rows[..., 7 + search.jacobians.joints]
+        self.errors = search.goals.measure(search.solver.kinematics(rows.flatten(0, 1)))
+        self.joints = rows[..., 7 + search.coupling.joints]
         self.velocity = search.coupling.velocity(rows)
         squares = self.errors.weighted.square().sum(dim=1)
         self.frame_cost = 0.5 * squares.view(rows.shape[:2])
         stray = (self.joints - search.rest).square().sum(dim=(1, 2))
         self.cost = (
             self.frame_cost.sum(dim=1)
-            + 0.5 * search.config.posture * stray
+            + 0.5 * search.solver.config.posture * stray
             + search.coupling.cost(self.velocity)
         )
 
 
+@dataclass(frozen=True)
 class _Search:
     """Levenberg-Marquardt over the motions of one problem."""
 
-    def __init__(
-        self,
-        solver: "InverseKinematics",
-        goals: Targets,
-        coupling: Coupling,
-        rest: Tensor,  # (clips, T, free joints) posture to stay near
-    ):
-        self.config, self.limits = solver.config, solver.limits
-        self.kinematics, self.jacobians = solver.kinematics, solver.jacobians
-        self.goals, self.coupling, self.rest = goals, coupling, rest
+    solver: InverseKinematics
+    goals: Targets
+    coupling: Coupling
+    rest: Tensor  # (clips, T, free joints) posture to stay near
 
     def run(self, rows: Tensor) -> tuple[_State, int]:
         """The motion found, and the number of iterations."""
-        noise = 64 * torch.finfo(rows.dtype).eps
+        solver, noise = self.solver, 64 * torch.finfo(rows.dtype).eps
         state = _State(self, rows)
         factor = torch.full_like(state.cost, _FIRST_DAMPING)
         done = torch.zeros_like(state.cost, dtype=torch.bool)
         iteration = 0
-        while iteration < self.config.iterations and not bool(done.all()):
+        while iteration < solver.config.iterations and not bool(done.all()):
             iteration += 1
             step, force = self._step(state, factor)
             step = step.masked_fill(done[:, None, None], 0.0)
             gain = (step * force).sum(dim=-1)
-            done |= gain.amax(dim=-1) < self.config.tolerance**2
-            moved = self.jacobians.advance(state.rows, step, *self.limits)
+            done |= gain.amax(dim=-1) < _TOLERANCE**2
+            moved = solver.jacobians.advance(state.rows, step, *solver.limits)
             trial = _State(self, moved)
             fall = state.cost - trial.cost
             better = fall >= -noise * state.cost
@@ -226,56 +462,57 @@ class _Search:
         return state, iteration
 
     def _step(self, state: _State, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """A step, and the force that it balances."""
         clips, frames = state.rows.shape[:2]
+        posture = self.solver.config.posture
         jacobian = self.goals.jacobian(state.errors)
         force = (jacobian.mT @ state.errors.weighted[..., None]).view(clips, frames, -1)
-        force[..., 6:] += self.config.posture * (self.rest - state.joints)
+        force[..., 6:] += posture * (self.rest - state.joints)
         blocks = (jacobian.mT @ jacobian).unflatten(0, (clips, frames))
-        damping = factor[:, None] * (state.frame_cost + _BASE_COST)
-        damping = damping + self.config.damping
+        damping = factor[:, None] * (state.frame_cost + _BASE_COST) + _DAMPING
         diagonal = blocks.diagonal(dim1=-2, dim2=-1)
         diagonal += damping[..., None]
-        diagonal[..., 6:] += self.config.posture
+        diagonal[..., 6:] += posture
         active = self.coupling.active(state.velocity)
-        if active is not None or self.coupling.smoothness:
+        if active is not None:
             force += self.coupling.force(state.velocity)
 
         # Joints at a limit that are pushed outwards stay there.
-        low, high = self.limits
+        low, high = self.solver.limits
         push = force[..., 6:]
         held = (state.joints <= low) & (push < 0)
         held |= (state.joints >= high) & (push > 0)
         force[..., 6:] = push.masked_fill(held, 0.0)
-        return self._solve(blocks, active, force, held), force
+        return _balance(blocks, active, force, held), force
 
-    def _solve(
-        self, blocks: Tensor, active: Tensor | None, force: Tensor, held: Tensor
-    ) -> Tensor:
-        """Step that balances `force`, nothing for the joints that are held."""
-        coupling = self.coupling
-        coupled = active is not None or coupling.smoothness > 0
-        loose = torch.ones_like(force)
-        loose[..., 6:] = (~held).to(force)
-        alone = blocks
-        if coupled:
-            alone = blocks.clone()
-            alone.diagonal(dim1=-2, dim2=-1).add_(coupling.diagonal(active, force))
-        if bool(held.any()):
-            alone = alone * loose[..., None] * loose[..., None, :]
-            alone.diagonal(dim1=-2, dim2=-1).add_(1 - loose)
-        factor = cholesky_ex(alone).L
 
-        def precondition(residual: Tensor) -> Tensor:
-            half = solve_triangular(factor, residual[..., None], upper=False)
-            return solve_triangular(factor.mT, half, upper=True).squeeze(-1)
+def _balance(
+    blocks: Tensor, active: Tensor | None, force: Tensor, held: Tensor
+) -> Tensor:
+    """Step that balances `force`, nothing for the joints that are held."""
+    loose = torch.ones_like(force)
+    loose[..., 6:] = (~held).to(force)
+    alone = blocks
+    if active is not None:
+        alone = blocks.clone()
+        alone.diagonal(dim1=-2, dim2=-1).add_(curvature_diagonal(active))
+    if bool(held.any()):
+        alone = alone * loose[..., None] * loose[..., None, :]
+        alone.diagonal(dim1=-2, dim2=-1).add_(1 - loose)
+    factor = cholesky_ex(alone).L
 
-        def multiply(step: Tensor) -> Tensor:
-            product = (blocks @ step[..., None]).squeeze(-1)
-            return (product + coupling.multiply(active, step)) * loose
+    def precondition(residual: Tensor) -> Tensor:
+        half = solve_triangular(factor, residual[..., None], upper=False)
+        return solve_triangular(factor.mT, half, upper=True).squeeze(-1)
 
-        if not coupled:
-            return precondition(force)
-        return _conjugate_gradients(multiply, precondition, force)
+    if active is None:
+        return precondition(force)
+
+    def multiply(step: Tensor) -> Tensor:
+        product = (blocks @ step[..., None]).squeeze(-1)
+        return (product + curvature(active, step)) * loose
+
+    return _conjugate_gradients(multiply, precondition, force)
 
 
 def _conjugate_gradients(
@@ -303,80 +540,3 @@ def _conjugate_gradients(
             break
         direction = ahead + energy / before.clamp_min(tiny) * direction
     return solution
-
-
-class InverseKinematics:
-    """Fits root and free joints to targets; other joints stay as they are."""
-
-    def __init__(
-        self,
-        free_joints: Sequence[str] = g1.JOINTS,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float64,
-        config: IkConfig | None = None,
-    ):
-        self.config = config or IkConfig()
-        self.jacobians = Jacobians(free_joints, device, dtype)
-        self.kinematics = Kinematics(device=device, dtype=dtype)
-        self._like = torch.zeros((), dtype=dtype, device=device)
-        joints = self.jacobians.joints.cpu().numpy()
-        speed = self.config.velocity_fraction * g1.VELOCITY_LIMIT[joints]
-        low, high, self._speed = (
-            torch.as_tensor(x).to(self._like)
-            for x in (*g1.SOFT_LIMITS[joints].T, speed)
-        )
-        self.limits = (low, high)  # of the free joints
-
-    def solve(
-        self,
-        start: Tensor,
-        targets: Sequence[LinkTarget],
-        mass: MassTarget | None = None,
-        posture: Tensor | None = None,
-        fps: float = 50.0,
-    ) -> Solution:
-        """Fit clips (..., T, 36), beginning at `start`.
-
-        `posture` (..., 29) is what joints stay near where targets leave a choice;
-        those of `start` by default.
-        """
-        if start.ndim < 2 or start.shape[-1] != g1.QPOS_SIZE or not start.numel():
-            raise ValueError(
-                f"start is {tuple(start.shape)}, must be (..., T, {g1.QPOS_SIZE})"
-            )
-        shape, jacobians = start.shape[:-1], self.jacobians
-        rows = start.to(self._like).reshape(-1, *start.shape[-2:])
-        zero = rows.new_zeros(*rows.shape[:2], jacobians.size)
-        rows = jacobians.advance(rows, zero, *self.limits)
-        goals = Targets(targets, mass, shape, jacobians, self._like)
-        posture = start[..., 7:] if posture is None else posture
-        try:
-            rest = posture.to(self._like).broadcast_to(*shape, g1.NUM_JOINTS)
-        except RuntimeError:
-            raise ValueError(
-                f"posture is {tuple(posture.shape)}, must fit (..., {g1.NUM_JOINTS})"
-            ) from None
-        rest = rest.reshape(*rows.shape[:2], -1)[..., jacobians.joints]
-        limit = self._speed / fps
-        coupling = Coupling(
-            smoothness=self.config.smoothness * fps**4,
-            stiffness=10 * goals.largest_weight[:, None, None],
-            limit=torch.cat((self._like.new_full((6,), torch.inf), limit)),
-            joints=jacobians.joints,
-        )
-        search = _Search(self, goals, coupling, rest)
-        state, iterations = search.run(rows)
-        if bool((state.joints.diff(dim=1).abs() > limit).any()):
-            # The penalty is soft; the limit is kept exactly.
-            rows = state.rows.clone()
-            slow = limit_velocity(state.joints, limit).clamp(*self.limits)
-            rows[..., 7 + jacobians.joints] = slow
-            state = _State(search, rows)
-        position, orientation, centre = goals.distances(state.errors)
-        return Solution(
-            qpos=state.rows.reshape(start.shape),
-            position_error=position.reshape(*shape, -1),
-            orientation_error=orientation.reshape(*shape, -1),
-            mass_error=centre.reshape(shape),
-            iterations=iterations,
-        )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.synthetic import acts
+from spectral_skills.motion.synthetic import factors
 from spectral_skills.motion.synthetic.generate import Piece, perform
 from spectral_skills.motion.synthetic.sketch import LEFT, RIGHT, Sketch
 
@@ -63,10 +63,10 @@ def generate(name: str, steps: int = STEPS, seed: int = 0) -> Base:
         if name == "jog":
             sketch.jogs.append(sketch.walks[-1])
         if name == "carry":
-            acts.stroke(sketch, (LEFT, RIGHT), name, (-2.0, sketch.now_s + 2.0), 1.0)
+            factors.stroke(sketch, (LEFT, RIGHT), name, (-2.0, sketch.now_s + 2.0), 1.0)
     elif name == "squat":
         while sketch.now_s < seconds + 1.0:
-            acts.squat(sketch)
+            factors.squat(sketch)
     else:
         sketch.width, sketch.now_s = 0.22, seconds + 1.0
     return _base(name, _performed(sketch, first_s, steps))
@@ -77,10 +77,10 @@ def of_factor(factor: str, steps: int = STEPS) -> Base:
     sketch, seconds = Sketch(np.random.default_rng(0)), steps / FPS + 1.0
     if factor == "bow":
         while sketch.now_s < seconds:
-            acts.bow(sketch)
+            factors.bow(sketch)
         return Base(factor, _performed(sketch, 0.0, steps))
     if factor not in _FACTORS:
-        acts.MANNER[factor](sketch)
+        factors.MANNER[factor](sketch)
     ramp, speeds = _FACTORS.get(factor, _MANNER)
     sketch.walk(seconds, ramp, **speeds)
     return Base(factor, _performed(sketch, 1.6, steps))

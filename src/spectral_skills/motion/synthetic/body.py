@@ -80,7 +80,7 @@ class Trunk:
     ):
         self._score = score
         t = np.arange(score.frames) / FPS
-        rng = np.random.default_rng(score.style.seed)
+        rng = np.random.default_rng(score.seed)
         yaw = soften(path.yaw, 5.0)
         between = soles[RIGHT].position[:, :2] - soles[LEFT].position[:, :2]
         # How far the right foot is ahead of the left one.
@@ -89,15 +89,15 @@ class Trunk:
         # Also steps that lead nowhere ahead move the arms a little.
         self._lead = lead + 0.09 * side * (1.0 - support.standing)
         self._pace = np.clip(np.abs(score.forward) / 1.2, 0.0, 1.3)
-        pace, style, flight = self._pace, score.style, score.flight
+        pace, flight = self._pace, score.flight
         shared = 1.0 - soften(np.abs(2.0 * support.load - 1.0), 3.0)
         self._shared = shared * (1.0 - support.standing)
         drift = [0.012 * wander(rng, t) for _ in range(4)]
         # The hip of the leg ahead is ahead; the shoulders turn the other way.
         later = np.concatenate((np.repeat(self._lead[:1], 3), self._lead[:-3]))
-        pelvis_yaw = yaw + 0.18 * style.pelvis_turn * later + 0.4 * drift[3]
-        torso_yaw = yaw - 0.16 * style.torso_turn * lead + score.twist + drift[0]
-        tilt = 0.05 * style.pelvis_tilt * (0.3 + 0.7 * pace) * side
+        pelvis_yaw = yaw + 0.18 * score.pelvis_turn * later + 0.4 * drift[3]
+        torso_yaw = yaw - 0.16 * score.torso_turn * lead + score.twist + drift[0]
+        tilt = 0.05 * score.pelvis_tilt * (0.3 + 0.7 * pace) * side
         pitch = 0.02 + 0.01 * pace + 0.03 * flight + 0.5 * score.lean
         upright = 0.03 + 0.03 * pace + 0.08 * flight + score.lean
         self.pelvis = turned(pelvis_yaw, pitch + 0.5 * drift[1], tilt)
@@ -126,26 +126,26 @@ class Trunk:
     def _swing(self) -> list[np.ndarray]:
         """(T, 7) left and right arm that swing against the legs."""
         score, arms = self._score, []
-        flight, style = score.flight, score.style
+        flight = score.flight
         # Arms hang away from hips that bend or drop.
-        out = style.shoulder_roll + 0.05 * self._pace + 0.1 * flight
+        out = score.shoulder_roll + 0.05 * self._pace + 0.1 * flight
         out = out + 0.25 * np.maximum(score.lean, 0.0)
         out = out + 0.8 * np.maximum(score.drop, 0.0)
-        for sign, hang in zip((1.0, -1.0), style.hang, strict=True):
+        for sign, hang in zip((1.0, -1.0), score.hang, strict=True):
             # The left arm goes forward (negative pitch) with the right leg.
-            forward = sign * self._lead * style.arm_swing
+            forward = sign * self._lead * score.arm_swing
             arm = np.zeros((score.frames, len(PARTS)))
             arm[:, 0] = 0.18 + hang + 0.25 * flight - (0.62 + 0.2 * flight) * forward
             arm[:, 1] = out
             arm[:, 2] = 0.05 - 0.15 * flight
-            arm[:, 3] = style.elbow - 0.95 * flight - 0.35 * np.maximum(forward, 0.0)
+            arm[:, 3] = score.elbow - 0.95 * flight - 0.35 * np.maximum(forward, 0.0)
             arms.append(arm)
         return arms
 
     def nominal_height(self) -> np.ndarray:
         """Pelvis height that a person of this style would have."""
         score = self._score
-        usual = 0.78 + score.style.height - 0.008 * self._pace - 0.035 * score.flight
+        usual = 0.78 + score.height - 0.008 * self._pace - 0.035 * score.flight
         # Highest over one leg, lowest between two steps.
         dip = 0.016 * (1 - 0.6 * np.minimum(self._pace, 1.0)) * (1 - score.flight)
         return usual - score.drop - dip * self._shared

@@ -115,7 +115,7 @@ def _walk(score: Score, path: Path, made: list[Footprint], begin: float, end: fl
     # The foot on the side one goes to begins; otherwise the clip decides.
     span = slice(int(begin * FPS), int(end * FPS))
     bias = score.sideways[span].sum() + 0.3 * score.turning[span].sum()
-    side = score.style.seed % 2
+    side = score.seed % 2
     if abs(bias) / FPS > 0.1:
         side = LEFT if bias > 0 else RIGHT
     arrived = 0

@@ -3,6 +3,7 @@
 import functools
 import math
 from bisect import bisect
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
@@ -15,7 +16,7 @@ from spectral_skills import cache as caches
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import FPS, HEADER
 from spectral_skills.motion.corpus_writer import CorpusWriter
-from spectral_skills.motion.synthetic import acts, factors
+from spectral_skills.motion.synthetic import factors
 from spectral_skills.motion.synthetic.sketch import Phrase, Score, Sketch
 from spectral_skills.workers import in_order, one_torch_thread
 
@@ -23,6 +24,7 @@ SOURCE = "spectral-skills generator"
 LICENCE = "Apache-2.0"
 _SOURCE = "motion/synthetic/generate.py"
 _GOLDEN = 0.6180339887498949
+Act = Callable[[Sketch], None]
 _HELD_POSES = frozenset(("raise", "spread", "reach", "reach_up"))
 
 
@@ -85,33 +87,33 @@ def compose_factors(
     wanted: frozenset[str], rng: np.random.Generator, number: int = 0
 ) -> Piece:
     """A clip with the given factors."""
-    sketch = Sketch(rng)
+    factors.check(wanted)
+    sketch = Sketch(rng, wanted)
     sketch.lift = sketch.uniform(0.04, 0.06)
-    for factor in sorted(wanted):
-        sketch.add(factor)
     sketch.wait(0.4, 0.9)
-    for factor, manner in acts.MANNER.items():
-        if factor in wanted:
-            manner(sketch)
-    in_turn = acts.TRAVEL | acts.STANDING
-    todo = [act for factor, act in in_turn.items() if factor in wanted]
+
+    def acts(known: dict[str, Act]) -> list[Act]:
+        return [act for factor, act in known.items() if factor in wanted]
+
+    for manner in acts(factors.MANNER):
+        manner(sketch)
+    todo = acts(factors.TRAVEL | factors.STANDING)
     if not todo:
-        todo = [acts.march if "high" in wanted else acts.stand]
+        todo = [factors.march if "high" in wanted else factors.stand]
     sketch.patience = 0.8 if len(todo) == 1 else 0.3
     for index in rng.permutation(len(todo)):
         todo[index](sketch)
     sketch.wait(0.1, 0.5)
-    for factor, gesture in acts.GESTURE.items():
-        if factor in wanted:
-            gesture(sketch)
+    for gesture in acts(factors.GESTURE):
+        gesture(sketch)
     score = sketch.score()
-    name = factors.name_of(sketch.factors, number)
+    name = factors.name_of(wanted, number)
     return Piece(name, sentences(sketch), score, _crop(sketch, score.frames))
 
 
 def _crop(sketch: Sketch, frames: int) -> tuple[int, int]:
     """Half of the walks are shown under way, without their start and stop."""
-    if len(sketch.walks) != 1 or sketch.factors & set(acts.STANDING):
+    if len(sketch.walks) != 1 or sketch.factors & set(factors.STANDING):
         return 0, frames
     if sketch.uniform(0, 1) < 0.5:
         return 0, frames

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spectral_skills.motion.synthetic import factors
-
 FPS = 50
 LEFT, RIGHT = 0, 1
 SIDES = ("left", "right")
@@ -19,6 +17,7 @@ PARTS = (
     *("wrist_roll", "wrist_pitch", "wrist_yaw"),
 )
 _SETTLE_S = 1.7  # from the end of a walk until the weight is between both feet
+_DOUBLED = ("step", "sidestep", "jog", "run", "squat")  # their last letter in -ing
 
 
 def ease(x: np.ndarray) -> np.ndarray:
@@ -55,9 +54,8 @@ class Stroke:
     pose: str
     start_s: float
     end_s: float
-    ramp_s: float = 0.8
-    offset: np.ndarray = field(default_factory=lambda: np.zeros(len(PARTS)))
-    """Difference from the pose, rad."""
+    ramp_s: float
+    offset: np.ndarray  # difference from the pose, rad
     beats: float = 0.0  # swings (wave) or blows (guard) a second while the pose is held
     delay_s: float = 0.0  # time before the first blow
     heights: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
@@ -86,23 +84,8 @@ class Stroke:
 
 
 @dataclass(frozen=True)
-class Style:
-    """How the person of a clip moves; drawn anew for every clip."""
-
-    arm_swing: float = 1.0
-    elbow: float = 0.8  # elbow angle at rest, rad; 1.57 is a straight arm
-    shoulder_roll: float = 0.15
-    hang: tuple[float, float] = (0.0, 0.0)  # offsets of the shoulders' pitch, rad
-    pelvis_turn: float = 1.0
-    pelvis_tilt: float = 1.0
-    torso_turn: float = 1.0
-    height: float = 0.0  # offset of the pelvis height, m
-    seed: int = 0  # seed of the small variation that nothing else decides
-
-
-@dataclass(frozen=True)
 class Score:
-    """Curves at 50 Hz, one value a frame, and what the arms do."""
+    """Curves at 50 Hz, one value a frame, what the arms do, and a manner of moving."""
 
     forward: np.ndarray  # speed along the heading, m/s
     sideways: np.ndarray  # speed to the left, m/s
@@ -116,9 +99,18 @@ class Score:
     twist: np.ndarray  # yaw of the shoulders, rad
     sway: np.ndarray  # (T, 2) shift of the weight while standing, ahead and left, m
     width: np.ndarray  # distance between the ankles, m
+    strokes: tuple[Stroke, ...]
+    # How the person of the clip moves.
     toe_out: float  # yaw of each foot outwards, rad
-    strokes: tuple[Stroke, ...] = ()
-    style: Style = field(default_factory=Style)
+    arm_swing: float
+    elbow: float  # elbow angle at rest, rad; 1.57 is a straight arm
+    shoulder_roll: float
+    hang: tuple[float, float]  # offsets of the shoulders' pitch, rad
+    pelvis_turn: float
+    pelvis_tilt: float
+    torso_turn: float
+    height: float  # offset of the pelvis height, m
+    seed: int  # seed of the small variation that nothing else decides
 
     @property
     def frames(self) -> int:
@@ -127,11 +119,18 @@ class Score:
 
 @dataclass(frozen=True)
 class Phrase:
-    """One thing a clip does, as an order and as something going on."""
+    """One thing a clip does, in words."""
 
     order: str  # `walk forward slowly`
     doing: str  # `walking forward slowly`
     holding: str = ""  # `with the right arm raised`, where it is a state
+
+
+def _doing(order: str) -> str:
+    """The first verb of an order as something going on."""
+    verb, space, rest = order.partition(" ")
+    stem = verb + verb[-1] if verb in _DOUBLED else verb.removesuffix("e")
+    return f"{stem}ing{space}{rest}"
 
 
 @dataclass
@@ -139,7 +138,7 @@ class Sketch:
     """A clip while it is drawn."""
 
     rng: np.random.Generator
-    factors: set[str] = field(default_factory=set)
+    factors: frozenset[str] = frozenset()
     now_s: float = 0.0  # time at which the next act begins
     width: float = 0.19
     lift: float = 0.045
@@ -158,18 +157,13 @@ class Sketch:
     def choose(self, *options):
         return options[int(self.rng.integers(len(options)))]
 
-    def add(self, factor: str) -> None:
-        """Note a factor; pairs that the table leaves out are refused."""
-        factors.check(self.factors | {factor})
-        self.factors.add(factor)
-
-    def act(self, order: str, doing: str) -> None:
+    def act(self, order: str, doing: str = "") -> None:
         """Note what the clip does next."""
-        self.acts.append(Phrase(order, doing))
+        self.acts.append(Phrase(order, doing or _doing(order)))
 
-    def overlay(self, order: str, doing: str, holding: str = "") -> None:
+    def overlay(self, order: str, holding: str = "") -> None:
         """Note what the clip does at the same time."""
-        self.overlays.append(Phrase(order, doing, holding))
+        self.overlays.append(Phrase(order, _doing(order), holding))
 
     def change(self, curve: str, amount: float, start_s: float, ramp_s: float) -> None:
         """Move a curve of the score by an amount, smoothly from a time on."""
@@ -213,25 +207,24 @@ class Sketch:
         flight = _within(t, self.jogs) * ease((curves["forward"] - 0.9) / 0.5)
         sway = np.stack((0.006 * wander(rng, t), 0.014 * wander(rng, t)), axis=1)
         quickness = self.hurry * self.uniform(0.96, 1.06) * (1 + 0.02 * wander(rng, t))
+        # Arguments are evaluated in this order, so each has its place in the draws.
         return Score(
             **curves,
             stepping=_within(t, self.walks),
             quickness=quickness,
             flight=flight,
             sway=sway,
-            toe_out=self.uniform(0.0, 0.12),
             strokes=tuple(self.strokes),
-            style=Style(
-                arm_swing=rng.uniform(0.6, 1.35),
-                elbow=rng.uniform(0.65, 1.15),
-                shoulder_roll=rng.uniform(0.22, 0.34),
-                hang=(rng.uniform(-0.3, 0.15), rng.uniform(-0.3, 0.15)),
-                pelvis_turn=rng.uniform(0.7, 1.2),
-                pelvis_tilt=rng.uniform(0.7, 1.4),
-                torso_turn=rng.uniform(0.6, 1.3),
-                height=rng.uniform(-0.02, 0.0),
-                seed=int(rng.integers(2**31)),
-            ),
+            toe_out=self.uniform(0.0, 0.12),
+            arm_swing=rng.uniform(0.6, 1.35),
+            elbow=rng.uniform(0.65, 1.15),
+            shoulder_roll=rng.uniform(0.22, 0.34),
+            hang=(rng.uniform(-0.3, 0.15), rng.uniform(-0.3, 0.15)),
+            pelvis_turn=rng.uniform(0.7, 1.2),
+            pelvis_tilt=rng.uniform(0.7, 1.4),
+            torso_turn=rng.uniform(0.6, 1.3),
+            height=rng.uniform(-0.02, 0.0),
+            seed=int(rng.integers(2**31)),
         )
 
 
