@@ -30,9 +30,8 @@ from spectral_skills.physics.base import simulate
 from spectral_skills.physics.settings import FAST
 from spectral_skills.results import Result
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
-from spectral_skills.tracking.experience import (
+from spectral_skills.tracking.learner import (
     Environment,
     ReplayBatch,
     captured,
@@ -41,9 +40,10 @@ from spectral_skills.tracking.experience import (
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
+from spectral_skills.tracking.recipes import TrackConfig
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.sac import SACConfig, SACLearner
-from spectral_skills.tracking.start import TrackConfig
+from spectral_skills.tracking.train import commanded, critic_of
 
 
 class Stopwatch:
@@ -122,6 +122,7 @@ def _track(device: str, config: TrackConfig) -> list[Result]:
     if not cuda:
         small = SACConfig(updates=2, batch=64, warmup=8, memory=64)
         config = replace(config, robots=8, ppo=PPOConfig(steps=8), sac=small)
+    each = config.learning.steps
     corpus = Corpus.open(embedded_corpus()).with_mirror()
     references = References.build(MotionTensors.load(corpus, where))
     encoder = SkillModel.load("base", where).encoder
@@ -131,9 +132,9 @@ def _track(device: str, config: TrackConfig) -> list[Result]:
     env = TrackingEnv(config.env, command, physics, references, encoder, 0, cuda)
     if ppo:
         learner, stage = _on_policy(config, released, where), env
-        acting, beside = learner._collector, "values, storage and the rest"
+        acting, beside = learner, "values, storage and the rest"
     else:
-        settings = start.commanded(config.controller, encoder)
+        settings = commanded(config.controller, encoder)
         apart = replace(config.sac, overlap=False)
         learner = _off_policy(replace(config, controller=settings, sac=apart), where)
         stage = Driven(env, released, cuda)
@@ -146,7 +147,7 @@ def _track(device: str, config: TrackConfig) -> list[Result]:
             env.refresh(frames + i)
             improve(collect(stage), 0.0)
 
-    iterate(learner.collect, learner.update, (72 if cuda else 24) // config.steps)
+    iterate(learner.collect, learner.update, (72 if cuda else 24) // each)
 
     watches = {
         name: Stopwatch(where) for name in ("physics", "step function", "policy")
@@ -161,7 +162,7 @@ def _track(device: str, config: TrackConfig) -> list[Result]:
     collect = rollout.around(learner.collect)
     improve = update.around(learner.update)
     steps = 240 if cuda else 16
-    iterations = steps // config.steps
+    iterations = steps // each
 
     def measured(collect: Callable, improve: Callable) -> tuple[float, float]:
         """Frames a second, and the milliseconds that driving the robots took."""
@@ -182,7 +183,10 @@ def _track(device: str, config: TrackConfig) -> list[Result]:
     size = f"a control step of {config.robots:,} robots"
     rows = [(f"{size}: {name}", "time", v, "ms") for name, v in parts.items()]
     rows.append((size, "time", a_step, "ms"))
-    after, times = f"update from {config.robots * config.steps:,} frames", iterations
+    after, times = (
+        f"update from {config.robots * each:,} frames",
+        iterations,
+    )
     if not ppo:
         after, times = "updates that follow a control step", steps
     rows.append((after, "time", update.milliseconds() / times, "ms"))
@@ -201,7 +205,7 @@ def _track(device: str, config: TrackConfig) -> list[Result]:
             learner = SACLearner(
                 config.sac, learner.controller, learner.critic, where, True
             )
-            iterate(learner.collect, learner.update, 72 // config.steps)
+            iterate(learner.collect, learner.update, 72 // each)
             rate, _ = measured(learner.collect, learner.update)
             row = "end to end, updates beside the next steps"
             rows.append((row, "rate", rate, "frames/s"))
@@ -232,7 +236,7 @@ def _on_policy(
 
 def _off_policy(config: TrackConfig, device: torch.device) -> SACLearner:
     """A new actor and new critics."""
-    critic = start.critic_of(config)
+    critic = critic_of(config)
     assert isinstance(critic, TwinCritic)
     controller = Controller(config.controller)
     return SACLearner(config.sac, controller, critic, device, device.type == "cuda")

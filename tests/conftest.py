@@ -18,8 +18,8 @@ from spectral_skills.motion.corpus_writer import CorpusWriter
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.robot import g1, render, software
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig
+from spectral_skills.tracking.references import CommandConfig
 
 SKILL_WIDTH = 5
 """Of the small encoder."""

@@ -180,8 +180,7 @@ def track(
     from spectral_skills.experiments.tracking import probe_of
     from spectral_skills.plots.curves import draw_curves
     from spectral_skills.skill.model import SkillModel
-    from spectral_skills.tracking import start
-    from spectral_skills.tracking.train import train
+    from spectral_skills.tracking.train import commanded, train, usable
 
     default = recipes.track(recipe)
     settings = settings or default
@@ -189,11 +188,11 @@ def track(
     opened = [open_corpus(folder) for folder in corpora]
     encoder = None if skill is None else SkillModel.load(skill, where).encoder
     begin = None if init is None else Path(init)
-    start.commanded(settings.controller, encoder, begin)  # refuse misfits at once
+    commanded(settings.controller, encoder, begin)  # refuse misfits at once
     probe = None
     if settings.probe_clips:
-        usable = start.usable(opened)
-        probe = probe_of(usable, encoder, settings.probe_clips, where, settings.physics)
+        clips = usable(opened)
+        probe = probe_of(clips, encoder, settings.probe_clips, where, settings.physics)
     words = ["spectral track", recipe, "--corpus", *_names(corpora)]
     words += [] if skill is None else ["--skill", *_names([skill])]
     words += [] if init is None else ["--init", *_names([init])]

@@ -9,8 +9,7 @@ from spectral_skills import config as configs
 from spectral_skills.motion.synthetic.generate import SynthConfig
 from spectral_skills.planner.train import PlanConfig
 from spectral_skills.skill.pretrain import PretrainConfig
-from spectral_skills.tracking.recipes import TRACK
-from spectral_skills.tracking.start import TrackConfig
+from spectral_skills.tracking.recipes import TRACK, TrackConfig
 
 T = TypeVar("T")
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())

@@ -9,7 +9,7 @@ import torch
 from spectral_skills.control.batch import OffsetTracker
 from spectral_skills.control.run import Tracker
 from spectral_skills.robot import g1
-from spectral_skills.tracking.networks import CommandConfig
+from spectral_skills.tracking.references import CommandConfig
 
 STEPS, ROBOTS = 4, 2
 

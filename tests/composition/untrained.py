@@ -7,8 +7,8 @@ import torch
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig
+from spectral_skills.tracking.references import CommandConfig
 
 
 def controller(**command) -> Controller:

@@ -9,9 +9,9 @@ import torch
 
 from spectral_skills.control.run import Tracker, check_match
 from spectral_skills.robot import g1
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
 from spectral_skills.tracking.randomization import RandomizationConfig, off
+from spectral_skills.tracking.references import CommandConfig
 
 
 class Listener:

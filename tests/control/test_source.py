@@ -17,7 +17,7 @@ from spectral_skills.control.run import (
 from spectral_skills.control.schedules import Automation
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.skill.encoder import encode_rows
-from spectral_skills.tracking.networks import CommandConfig
+from spectral_skills.tracking.references import CommandConfig
 
 ANYWHERE = torch.zeros(1, 36)
 

@@ -15,8 +15,8 @@ from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.physics.settings import PhysicsConfig, tracking_model
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig
+from spectral_skills.tracking.references import CommandConfig
 
 LENGTHS = (40, 90, 55, 61, 30)
 NAMES = ("walk_a", "jump_b", "walk_c", "box_punch_d", "jump_e")

@@ -28,10 +28,9 @@ from spectral_skills.runtime.bases import RELEASED_FILE, CorpusBank
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.direction_file import Directions
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import Controller
-from spectral_skills.tracking.references import CommandSource, References
+from spectral_skills.tracking.references import CommandConfig, CommandSource, References
 
 BASE = Path("base")
 

@@ -12,9 +12,9 @@ from spectral_skills.motion.windows import WindowConfig, anchor_poses
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.tracking.adapt import AdaptConfig, adapt
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
+from spectral_skills.tracking.references import CommandConfig
 
 QUICK = AdaptConfig(
     hidden=(64,), updates=300, batch=128, every=1, held_out=0.3, off=0.0
@@ -105,7 +105,8 @@ def test_training_goes_on_with_the_adapter(moved):
     """Its weights are among those that the optimizer changes."""
     controller = moved[3].controller
     learner = PPOLearner(PPOConfig(), controller, Critic(controller.config), "cpu")
-    learned = {id(p) for g in learner.actor_optimizer.param_groups for p in g["params"]}
+    groups = learner._optimizers["actor"].param_groups
+    learned = {id(p) for group in groups for p in group["params"]}
     assert {id(p) for p in controller.adapter.parameters()} <= learned
     assert id(controller.log_std) in learned
 

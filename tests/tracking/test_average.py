@@ -7,8 +7,8 @@ import torch
 
 from spectral_skills.artifact import Provenance
 from spectral_skills.tracking.adapt import average
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig
+from spectral_skills.tracking.references import CommandConfig
 
 SMALL = ControllerConfig(hidden=(16,), command=CommandConfig(adapter=(8,)))
 

@@ -5,8 +5,7 @@ import torch
 
 from spectral_skills.motion.windows import WindowConfig, reference_poses
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.tracking.networks import CommandConfig
-from spectral_skills.tracking.references import CommandSource, References
+from spectral_skills.tracking.references import CommandConfig, CommandSource, References
 
 CLIPS, FRAMES = torch.tensor([0, 1, 1]), torch.tensor([12, 8, 20])
 COMMAND = CommandConfig(width=4)

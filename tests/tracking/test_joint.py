@@ -7,10 +7,15 @@ import pytest
 import torch
 
 from spectral_skills.skill.bottleneck import VQ, BottleneckConfig
-from spectral_skills.tracking.networks import CommandConfig, JointEncoder
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
+from spectral_skills.tracking.policy import (
+    Controller,
+    ControllerConfig,
+    Critic,
+    JointEncoder,
+)
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
+from spectral_skills.tracking.references import CommandConfig
 
 BOTTLENECKS = ("continuous", "fsq", "vq", "gumbel", "categorical")
 ROBOTS = 16
@@ -124,7 +129,7 @@ def test_encoder_and_actor_have_their_own_rates():
     """The encoder's does not follow the policy's change."""
     learner = _learner(_config(), actor_lr=1e-4, kl_target=1e-9)
     learner.update(learner.collect(Windows()), 0.0)
-    actor, std, joint = learner.actor_optimizer.param_groups
+    actor, std, joint = learner._optimizers["actor"].param_groups
     assert float(actor["lr"]) == float(std["lr"]) == pytest.approx(1e-4 / 1.5)
     assert joint["lr"] == 1e-2
     assert (std["weight_decay"], actor["weight_decay"]) == (0.0, 1e-2)

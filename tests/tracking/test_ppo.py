@@ -12,18 +12,18 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from spectral_skills.skill.bottleneck import BottleneckConfig
-from spectral_skills.tracking import experience as rollouts_module
-from spectral_skills.tracking import learner as equations
-from spectral_skills.tracking.experience import (
+from spectral_skills.tracking import ppo
+from spectral_skills.tracking.observations import Observation
+from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
+from spectral_skills.tracking.ppo import (
+    PPOConfig,
+    PPOLearner,
     Transitions,
     chunks,
     log_prob,
     minibatches,
 )
-from spectral_skills.tracking.networks import CommandConfig
-from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
-from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
+from spectral_skills.tracking.references import CommandConfig
 
 SMALL = ControllerConfig(
     hidden=(32, 32),
@@ -48,7 +48,7 @@ def test_gae_by_hand():
     dones = torch.zeros(3, 3, dtype=torch.bool)
     timeouts = dones.clone()
     dones[1, 1] = dones[1, 2] = timeouts[1, 2] = True
-    found = equations.gae(rewards, values, last, dones, timeouts, 0.5, 0.5)
+    found = ppo.gae(rewards, values, last, dones, timeouts, 0.5, 0.5)
     # Step 2, all: delta = 3 + 0.5 * 8 - 6 = 1, A = 1.
     # Step 1: goes on: delta = 2 + 0.5 * 6 - 5 = 0, A = 0 + 0.25 * 1 = 0.25.
     #         falls:   delta = 2 - 5 = -3, A = -3.
@@ -71,7 +71,7 @@ def test_gae_by_hand():
 def test_clipped_objective_by_hand(ratio, advantage, wanted, slope):
     """Its value, and its slope in the ratio."""
     log_ratio = torch.tensor(math.log(ratio), requires_grad=True)
-    found = equations.clipped_objective(log_ratio, torch.tensor(advantage), 0.2)
+    found = ppo.clipped_objective(log_ratio, torch.tensor(advantage), 0.2)
     assert found.item() == pytest.approx(wanted)
     (gradient,) = torch.autograd.grad(found, log_ratio)
     assert gradient.item() == pytest.approx(slope * ratio)
@@ -86,7 +86,7 @@ def test_gaussians_are_those_of_torch():
         Independent(Normal(m, s), 1) for m, s in ((mean, std), (new_mean, new_std))
     )
     torch.testing.assert_close(log_prob(action, mean, std), old.log_prob(action))
-    found = equations.divergence(mean, std, new_mean, new_std)
+    found = ppo.divergence(mean, std, new_mean, new_std)
     torch.testing.assert_close(found, kl_divergence(old, new))
     assert not torch.allclose(found, kl_divergence(new, old))
 
@@ -103,16 +103,14 @@ def test_gaussians_are_those_of_torch():
 )
 def test_the_rate_follows_the_change_of_the_policy(kl, rate, wanted):
     """Within its limits, which are those of the paper."""
-    found = equations.next_rate(
-        torch.tensor(rate), torch.tensor(kl), 0.02, (1e-5, 1e-3)
-    )
+    found = ppo.next_rate(torch.tensor(rate), torch.tensor(kl), 0.02, (1e-5, 1e-3))
     assert found.item() == pytest.approx(wanted)
 
 
 def test_advantages_have_mean_zero_and_deviation_one():
     """Over the batch."""
     torch.manual_seed(0)
-    found = equations.standardized(5 + 3 * torch.randn(24, 100))
+    found = ppo.standardized(5 + 3 * torch.randn(24, 100))
     assert float(found.mean()) == pytest.approx(0, abs=1e-6)
     assert float(found.std(correction=0)) == pytest.approx(1, rel=1e-5)
 
@@ -175,8 +173,8 @@ def _first_gradients(**settings) -> list[dict[str, list[Tensor]]]:
 
     def watched(groups):
         found.append({k: [p.grad.clone() for p in ps] for k, ps in groups.items()})
-        learner.actor_optimizer.zero_grad()
-        learner.critic_optimizer.zero_grad()
+        for optimizer in learner._optimizers.values():
+            optimizer.zero_grad()
         return dict.fromkeys(groups, torch.zeros(()))
 
     learner._descend = watched
@@ -197,7 +195,7 @@ def test_chunks_and_minibatches_give_the_gradient_of_the_whole(
 ):
     """Weighted by their shares, minibatches have the batch's gradients."""
     # Each minibatch has advantages of its own mean and deviation.
-    monkeypatch.setattr(rollouts_module, "standardized", lambda values: values)
+    monkeypatch.setattr(ppo, "standardized", lambda values: values)
     (whole,) = _first_gradients()
     parts = _first_gradients(**settings)
     assert len(parts) == len(shares)

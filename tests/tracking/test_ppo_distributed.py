@@ -10,9 +10,9 @@ from torch import Tensor
 
 from spectral_skills import distributed
 from spectral_skills.skill.bottleneck import BottleneckConfig
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
+from spectral_skills.tracking.references import CommandConfig
 from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
 
 ITERATIONS = 2

@@ -11,10 +11,8 @@ from reach import Reach
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import AffineTransform, TanhTransform
 
-from spectral_skills.tracking import experience as launcher
-from spectral_skills.tracking.experience import Launcher, Replay
-from spectral_skills.tracking.learner import squash
-from spectral_skills.tracking.networks import CommandConfig
+from spectral_skills.tracking import learner as launcher
+from spectral_skills.tracking.learner import Launcher, Replay
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import (
     Controller,
@@ -23,7 +21,8 @@ from spectral_skills.tracking.policy import (
     project,
     value_range,
 )
-from spectral_skills.tracking.sac import SACConfig, SACLearner
+from spectral_skills.tracking.references import CommandConfig
+from spectral_skills.tracking.sac import SACConfig, SACLearner, squash
 
 BOUNDED = ControllerConfig(
     hidden=(64, 64),
@@ -271,7 +270,7 @@ def test_it_goes_on_as_it_was():
         assert torch.equal(value, other.tensors()[name]), name
     # The rate still follows the progress of the run.
     other.update(other.collect(env), 1.0)
-    rates = [g["lr"] for g in other.actor_optimizer.param_groups]
+    rates = [g["lr"] for g in other._optimizers["actor"].param_groups]
     assert all(rate is other.rate for rate in rates)
 
 

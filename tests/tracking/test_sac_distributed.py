@@ -9,8 +9,8 @@ from recorded import ROBOTS, Recorded, in_two
 from torch import Tensor
 
 from spectral_skills import distributed
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.policy import Controller, ControllerConfig, TwinCritic
+from spectral_skills.tracking.references import CommandConfig
 from spectral_skills.tracking.sac import SACConfig, SACLearner
 
 EACH, ITERATIONS, STEPS, UPDATES = 4, 3, 5, 2

@@ -22,11 +22,10 @@ from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder, encode_rows
 from spectral_skills.tracking import observations, randomization
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import HISTORY, PROPRIO, Body
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig
-from spectral_skills.tracking.references import CommandSource, References
+from spectral_skills.tracking.references import CommandConfig, CommandSource, References
 
 
 @dataclass(frozen=True)

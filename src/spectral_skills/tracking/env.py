@@ -24,9 +24,12 @@ from spectral_skills.tracking.observations import (
     TrackingState,
     relative_reference,
 )
-from spectral_skills.tracking.policy import CommandConfig
 from spectral_skills.tracking.randomization import RandomizationConfig
-from spectral_skills.tracking.references import CommandSource, References
+from spectral_skills.tracking.references import (
+    CommandConfig,
+    CommandSource,
+    References,
+)
 from spectral_skills.tracking.rewards import STEP_S, RewardConfig
 from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
 from spectral_skills.tracking.terminations import CAUSES, TerminationConfig

@@ -1,32 +1,58 @@
-"""What both learners share: the base class, rows of inputs, and equations."""
+"""What learners are made of: their base class, rows of inputs, and for learning
+off-policy a replay memory and launched updates."""
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils import get_total_norm
+from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from spectral_skills import distributed
-from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.runs import load_optimizer, optimizer_tensors, part
-from spectral_skills.tracking.networks import aligned
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
+from spectral_skills.tracking.policy import Controller, Critic, TwinCritic, aligned
+
+
+class Environment(Protocol):
+    """The robots that a learner needs."""
+
+    @property
+    def observation(self) -> Observation: ...
+
+    def step(self, action: Tensor, /) -> tuple[Tensor, Tensor, Tensor]:
+        """Rewards, episodes that ended, and those of them that only ran out of time."""
+        ...
+
+
+def precision(device: torch.device) -> torch.autocast:
+    """bf16 on a GPU."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+
+
+def maybe_compiled(compiled: bool) -> Callable:
+    """Compiles functions for fixed shapes, or leaves them as they are."""
+    if not compiled:
+        return lambda function: function
+    return lambda function: torch.compile(function, dynamic=False)
 
 
 class ActorCritic(ABC):
     """Lets robots act, learns from it, and can be saved and restored."""
 
     def __init__(
-        self, controller: Controller, critic: nn.Module, device: torch.device | str
+        self,
+        config: Any,
+        controller: Controller,
+        critic: Critic | TwinCritic,
+        device: torch.device | str,
     ):
         if controller.config.released:
             raise ValueError("a released controller lacks what training needs")
-        self.device = torch.device(device)
+        self.config, self.device = config, torch.device(device)
         self.controller = controller.to(device).train()
         self.kept = controller
         """The controller that the run saves and measures."""
@@ -44,7 +70,44 @@ class ActorCritic(ABC):
             self._layers += controller.adapter.parameters()
         self._actor = [*self._layers, controller.log_std]
         self._critic = [*critic.parameters()]
-        self._optimizers: dict[str, torch.optim.Optimizer] = {}
+        self._inputs = Inputs(controller, critic, self.device)
+
+    def _optimize(
+        self, free: list[nn.Parameter], rates: tuple[Tensor, Tensor], **options: Any
+    ) -> None:
+        """Create optimizers of actor and critic with these rates, which are tensors so
+        that changing them does not wait for the device; `free` parameters of the actor
+        do not decay."""
+        decay = self.config.weight_decay
+        layers = {"params": self._layers, "weight_decay": decay}
+        groups = [layers, {"params": free, "weight_decay": 0.0}]
+        options["fused"] = True
+        self._optimizers = {
+            "actor": torch.optim.AdamW(groups, **options),
+            "critic": torch.optim.AdamW(self._critic, weight_decay=decay, **options),
+        }
+        self._rates = rates
+        self._tie_rates()
+
+    def _tie_rates(self) -> None:
+        pairs = zip(self._optimizers.values(), self._rates, strict=True)
+        for optimizer, rate in pairs:
+            for group in optimizer.param_groups[:2]:
+                group["lr"] = rate
+
+    def _descend(
+        self, groups: dict[str, list[nn.Parameter]], *names: str
+    ) -> dict[str, Tensor]:
+        """One step of these optimizers, or of all, along the accumulated gradients;
+        returns the norms of groups of them before they were clipped."""
+        norms = {}
+        for name, parameters in groups.items():
+            distributed.average_gradients(parameters)
+            norms[name] = clip_grad_norm_(parameters, self.config.clip_norm)
+        for name in names or self._optimizers:
+            self._optimizers[name].step()
+            self._optimizers[name].zero_grad(set_to_none=True)
+        return norms
 
     @torch.no_grad()
     def _copy_from_first(self) -> None:
@@ -71,15 +134,13 @@ class ActorCritic(ABC):
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a later run needs to continue."""
-        tensors = {
-            f"{name}.{k}": v
-            for name, module in self._modules.items()
-            for k, v in module.state_dict().items()
-        }
+        tensors = {"iterations": torch.tensor(self.iterations)}
+        for name, module in self._modules.items():
+            tensors |= {f"{name}.{k}": v for k, v in module.state_dict().items()}
         for name, optimizer in self._optimizers.items():
             state = optimizer_tensors(optimizer)
             tensors |= {f"{name}_{k}": v for k, v in state.items()}
-        return tensors | {"iterations": torch.tensor(self.iterations)}
+        return tensors
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Restore what `tensors` returned."""
@@ -89,11 +150,6 @@ class ActorCritic(ABC):
             load_optimizer(optimizer, part(tensors, f"{name}_"))
         self.iterations = int(tensors["iterations"])
         self._tie_rates()  # loading replaced them by copies
-
-    @abstractmethod
-    def _tie_rates(self) -> None:
-        """Let the optimizers use the learner's rates, which are tensors so that
-        changing them does not wait for the device."""
 
 
 class Inputs:
@@ -106,6 +162,8 @@ class Inputs:
         self.controller, self.critic = controller, critic
         self.dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         """Type of stored rows."""
+        self.widths = aligned(controller.input_width), aligned(critic.input_width)
+        """Width of the actor's rows and of the critic's."""
         self._normalizers = [controller.proprio, critic.normalizer]
         if controller.source is not None:
             self._normalizers.insert(1, controller.source)
@@ -113,11 +171,6 @@ class Inputs:
         shape = (2, sum(self._widths))
         self._sums = torch.zeros(shape, dtype=torch.float64, device=device)
         self._count = 0
-
-    @property
-    def widths(self) -> tuple[int, int]:
-        """Width of the actor's rows and of the critic's."""
-        return aligned(self.controller.input_width), aligned(self.critic.input_width)
 
     def rows(self, observation: Observation) -> tuple[Tensor, Tensor]:
         """(n, w) for the actor and for the critic, padded with columns of zeros."""
@@ -154,76 +207,185 @@ class Inputs:
         return functional.pad(row, (0, aligned(width) - width)).to(self.dtype)
 
 
-def maybe_compiled(compiled: bool) -> Callable:
-    """Compiles functions for fixed shapes, or leaves them as they are."""
-    if not compiled:
-        return lambda function: function
-    return lambda function: torch.compile(function, dynamic=False)
+class ReplayBatch(NamedTuple):
+    """Rows to learn from: a state, the action taken there, and what followed."""
+
+    inputs: Tensor
+    """(n, w) inputs of the actor."""
+    states: Tensor
+    """(n, w) inputs of the critics."""
+    actions: Tensor
+    returns: Tensor
+    """(n,) discounted rewards up to the later state."""
+    discounts: Tensor
+    """(n,) factor of the later state's value; 0 where the episode has failed."""
+    later_inputs: Tensor
+    later_states: Tensor
+    weights: Tensor
+    """(n,) 1, or 0 for a row without information."""
 
 
-def divergence(mean: Tensor, std: Tensor, new_mean: Tensor, new_std: Tensor) -> Tensor:
-    """KL(old || new) of diagonal Gaussians, (n,)."""
-    # log(s'/s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2
-    spread = std.square() + (mean - new_mean).square()
-    return ((new_std / std).log() + spread / (2 * new_std.square()) - 0.5).sum(-1)
+class Replay:
+    """The last `steps` control steps of every robot; up to `ahead` more may be written
+    before `show` includes them."""
+
+    def __init__(
+        self,
+        steps: int,
+        ahead: int,
+        robots: int,
+        widths: tuple[int, int, int],
+        device: torch.device,
+        dtype: torch.dtype,
+    ):
+        """`widths` are those of the actor's inputs, the critics' inputs and actions."""
+        self.steps, self.slots, self.robots = steps, steps + ahead, robots
+
+        def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
+            shape = (self.slots, robots, *shape)
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        self.inputs, self.states, self.actions = (
+            zeros(width, dtype=dtype) for width in widths
+        )
+        self.rewards = zeros(dtype=torch.float32)
+        self.failed, self.timed_out = (zeros(dtype=torch.bool) for _ in range(2))
+        self.count = 0
+        """Number of control steps written so far."""
+        # On the device, where a captured graph reads it.
+        self._shown = torch.zeros((), dtype=torch.long, device=device)
+
+    def before(self, inputs: Tensor, states: Tensor, actions: Tensor) -> None:
+        """Store what robots see and are about to do."""
+        slot = self.count % self.slots
+        self.inputs[slot], self.states[slot] = inputs, states
+        self.actions[slot] = actions
+
+    def after(self, rewards: Tensor, done: Tensor, timed_out: Tensor) -> None:
+        """Store the result of the step."""
+        slot = self.count % self.slots
+        self.rewards[slot], self.timed_out[slot] = rewards, timed_out
+        self.failed[slot] = done & ~timed_out
+        self.count += 1
+
+    def show(self) -> None:
+        """Let rows be drawn from everything written so far."""
+        self._shown.fill_(self.count)
+
+    def sample(self, size: int, n_step: int, gamma: float) -> ReplayBatch:
+        """Rows drawn evenly from all whose n-th later state is stored as well.
+
+        A return ends where the episode does. Where the episode only ran out of time,
+        the last step is omitted, since the state after it was never seen: a return ends
+        before it, and a row that begins with it has no information.
+        """
+        device = self._shown.device
+        known = self._shown.clamp_max(self.steps) - n_step
+        back = (torch.rand(size, device=device, dtype=torch.float64) * known).long()
+        first = self._shown - 1 - n_step - back
+        robot = torch.randint(self.robots, (size,), device=device)
+
+        def rows(values: Tensor, step: Tensor) -> Tensor:
+            return values.flatten(0, 1)[(step % self.slots) * self.robots + robot]
+
+        returns = torch.zeros(size, device=device)
+        discounts = torch.ones(size, device=device)
+        going = torch.ones(size, dtype=torch.bool, device=device)
+        last = first
+        for k in range(n_step):
+            step = first + k
+            counts = going & ~rows(self.timed_out, step)
+            if k == 0:
+                weights = counts.float()
+            returns = returns + counts * discounts * rows(self.rewards, step)
+            failed = counts & rows(self.failed, step)
+            discounts = torch.where(counts, gamma * discounts, discounts) * ~failed
+            last = torch.where(counts, step + 1, last)
+            going = counts & ~failed
+        return ReplayBatch(
+            *(rows(x, first) for x in (self.inputs, self.states, self.actions)),
+            *(returns, discounts),
+            *(rows(x, last) for x in (self.inputs, self.states)),
+            weights,
+        )
 
 
-def gae(
-    rewards: Tensor,
-    values: Tensor,
-    last_values: Tensor,
-    dones: Tensor,
-    timeouts: Tensor,
-    gamma: float,
-    lam: float,
-) -> Tensor:
-    """Generalised advantage estimates (T, n)."""
-    # An episode that only ran out of time would have continued: r += gamma V(s_t).
-    rewards = rewards + gamma * values * timeouts
-    going = 1.0 - (dones | timeouts).float()
-    following = torch.cat((values[1:], last_values[None]))
-    # delta_t = r_t + gamma V(s_t+1) - V(s_t), without V(s_t+1) at the end of an episode
-    delta = rewards + gamma * following * going - values
-    # A_t = delta_t + gamma lambda A_t+1, without A_t+1 at the end of an episode
-    advantages, decay = torch.empty_like(delta), gamma * lam * going
-    later = torch.zeros_like(last_values)
-    for t in reversed(range(len(delta))):
-        later = torch.addcmul(delta[t], decay[t], later)
-        advantages[t] = later
-    return advantages
+class Launcher:
+    """Runs updates one after the other or, on a GPU, as one captured graph.
 
-
-def clipped_objective(log_ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
-    """min(rho A, clip(rho, 1 - eps, 1 + eps) A) with rho = pi_new(a) / pi_old(a)."""
-    ratio = log_ratio.exp()
-    bounded = ratio.clamp(1 - clip, 1 + clip)
-    return torch.minimum(ratio * advantages, bounded * advantages)
-
-
-def next_rate(
-    rate: Tensor, kl: Tensor, target: float, limits: tuple[float, float]
-) -> Tensor:
-    """A lower learning rate if the policy changed too much, a higher if too little."""
-    slower = torch.where(kl > 2 * target, rate / 1.5, rate)
-    return torch.where(kl < target / 2, rate * 1.5, slower).clamp(*limits)
-
-
-def standardized(values: Tensor) -> Tensor:
-    """Values with mean 0 and deviation 1 over all processes."""
-    mean = mean_over_ranks(values.mean())
-    away = values - mean
-    return away / (mean_over_ranks(away.square().mean()).sqrt() + 1e-8)
-
-
-def squash(
-    mean: Tensor, std: Tensor, noise: Tensor, bounds: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Actions within their bounds (n, 29), and their log-probabilities (n,).
-
-    a = b tanh(u / b) with u = m + s e, so log p(a) = log N(u; m, s) - log |da/du|.
+    With `overlaps` they run on a stream of their own while robots take their next
+    steps: physics is a chain of many small kernels that leaves room beside it.
     """
-    scaled = (mean + std * noise) / bounds
-    gaussian = -(noise.square() / 2 + std.log() + 0.5 * math.log(2 * math.pi))
-    # da/du = 1 - tanh^2(x) = 4 / (e^x + e^-x)^2, in a form that does not overflow.
-    slope = 2 * (math.log(2) - scaled - functional.softplus(-2 * scaled))
-    return bounds * scaled.tanh(), (gaussian - slope).sum(-1)
+
+    def __init__(
+        self,
+        function: Callable[[], Tensor],
+        device: torch.device,
+        captures: bool,
+        overlaps: bool,
+    ):
+        self.function, self.device = function, device
+        self.captures, self.overlaps = captures, overlaps
+        self.due = 0
+        """Number of calls that will run beside the next steps of robots."""
+        self._graph: Callable[[], Tensor] | None = None
+        if overlaps:
+            self._aside = torch.cuda.Stream(device)
+            # Robots have priority: their many small kernels wait for each other, and
+            # the updates use what they leave free.
+            self._robots = torch.cuda.Stream(device, priority=-1)
+
+    def forget(self) -> None:
+        """Drop the graph and pending calls: the function will do something else."""
+        self._graph, self.due = None, 0
+
+    def run(self, times: int) -> Tensor:
+        """Call the function so many times; returns the last result."""
+        call = self._ready()
+        return [call() for _ in range(times)][-1]
+
+    @contextmanager
+    def beside(self) -> Iterator[Tensor | None]:
+        """Run pending calls, if any, beside the work in this context; yields their last
+        result, to be read afterwards."""
+        if not self.overlaps:
+            yield None
+            return
+        now = torch.cuda.current_stream(self.device)
+        if self.due:
+            self._ready()
+        for stream in (self._aside, self._robots):
+            stream.wait_stream(now)
+        with torch.cuda.stream(self._aside):
+            result = self.run(self.due) if self.due else None
+        self.due = 0
+        with torch.cuda.stream(self._robots):
+            yield result
+        for stream in (self._aside, self._robots):
+            now.wait_stream(stream)
+
+    def _ready(self) -> Callable[[], Tensor]:
+        if not self.captures:
+            return self.function
+        if self._graph is None:
+            self._graph = captured(self.function)
+        return self._graph
+
+
+def captured(function: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """The function as one graph on the GPU; each call overwrites its result."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):  # compiles, lets libraries allocate, and learns
+            function()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = function()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result
+
+    return replay

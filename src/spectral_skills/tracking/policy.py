@@ -17,18 +17,14 @@ from torch.nn import functional
 
 from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
+from spectral_skills.distributed import all_reduce_sum
 from spectral_skills.robot import g1
 from spectral_skills.runs import part
+from spectral_skills.skill import bottleneck as bottlenecks
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.encoder import mlp
-from spectral_skills.tracking.networks import (
-    CommandConfig,
-    JointEncoder,
-    Network,
-    Normalizer,
-    aligned,
-)
 from spectral_skills.tracking.observations import CRITIC, HISTORY, PROPRIO
+from spectral_skills.tracking.references import CommandConfig
 
 KIND = "controller"
 PHASE = 2
@@ -79,6 +75,119 @@ class ControllerConfig:
         """Least and greatest deviation; the widest possible where they are free."""
         low = math.ulp(0.0) if self.min_std is None else self.min_std
         return low, math.inf if self.max_std is None else self.max_std
+
+
+def aligned(width: int) -> int:
+    """Width of a stored row: a multiple of 16, since such rows multiply faster."""
+    return -(-width // 16) * 16
+
+
+class Normalizer(nn.Module):
+    """Subtracts the mean of all values seen and divides by their deviation."""
+
+    floor, limit = 0.01, 10.0
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.width = width
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("variance", torch.ones(width))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, values: Tensor) -> Tensor:
+        std = self.variance.sqrt().clamp_min(self.floor)
+        return ((values - self.mean) / std).clamp(-self.limit, self.limit)
+
+    def moments(self, values: Tensor) -> Tensor:
+        """(2, width): sums over (n, width) of distances from the mean, and squares.
+
+        From the mean and not from zero, so that small deviations survive float32.
+        """
+        away = values - self.mean
+        return torch.stack((away.sum(0), away.square().sum(0)))
+
+    @torch.no_grad()
+    def learn(self, moments: Tensor, count: int) -> None:
+        """Include `count` values with these moments, and those of other processes."""
+        ours = torch.cat((moments.double().flatten(), self.count.new_tensor([count])))
+        whole = all_reduce_sum(ours)
+        added = whole[-1]
+        shift, square = (whole[:-1] / added).view(2, -1)
+        total = self.count + added
+        share = added / total  # of the new values among all
+        # Variance of a mixture: within both parts, and between their means.
+        within = (1 - share) * self.variance + share * (square - shift.square())
+        between = share * (1 - share) * shift.square()
+        self.variance.copy_((within + between).clamp_min(0))
+        self.mean.add_(share * shift)
+        self.count.copy_(total)
+
+    def update(self, values: Tensor) -> None:
+        """Include values (n, width), and those of other processes."""
+        self.learn(self.moments(values.double()), len(values))
+
+
+class Network(nn.Module):
+    """SiLU layers. The last computes in float32: the error of a mean in bf16 would be a
+    large share of a small deviation, and log-probabilities would be noise."""
+
+    def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int, last: float):
+        super().__init__()
+        self.first = nn.Linear(inputs, hidden[0])
+        pairs = zip(hidden[:-1], hidden[1:], strict=True)
+        inner = [layer for a, b in pairs for layer in (nn.Linear(a, b), nn.SiLU())]
+        self.body = nn.Sequential(nn.SiLU(), *inner)
+        self.project = nn.Linear(hidden[-1], outputs)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                nn.init.zeros_(layer.bias)
+        nn.init.normal_(self.project.weight, std=last / hidden[-1] ** 0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs for inputs (n, w), which may be padded with columns of zeros."""
+        more, weight = x.shape[-1] - self.first.in_features, self.first.weight
+        if more:  # only then, since padding copies the weight
+            weight = functional.pad(weight, (0, more))
+        h = self.body(functional.linear(x, weight, self.first.bias))
+        if h.dtype == self.project.weight.dtype:
+            return self.project(h)
+        with torch.autocast(x.device.type, enabled=False):
+            return self.project(h.to(self.project.weight.dtype))
+
+
+class JointEncoder(nn.Module):
+    """The encoder of the paper's joint variants: a normalised window (n, w) to a skill.
+
+    It learns by reconstructing the window and, if allowed, from the policy's gradient.
+    """
+
+    def __init__(self, command: CommandConfig, decodes: bool = True):
+        super().__init__()
+        window, hidden = command.source_width, command.hidden
+        self.bottleneck = bottlenecks.build(command.bottleneck, command.width)
+        *body, self.project = mlp((window, *hidden, self.bottleneck.features), nn.ELU)
+        self.body, self.decoder = nn.Sequential(*body), None
+        if decodes:
+            self.decoder = mlp((command.width, *reversed(hidden), window), nn.ELU)
+
+    def forward(self, window: Tensor) -> Code:
+        """The same at run time and in training: nothing is drawn."""
+        features = self.body(window)
+        with torch.autocast(window.device.type, enabled=False):
+            # The skill itself keeps its precision whatever the layers compute in.
+            features = self.project(features.to(self.project.weight.dtype))
+            return self.bottleneck(features)
+
+    def reconstruction(self, window: Tensor, code: Code) -> Tensor:
+        """(n,) mean squared error of the window reconstructed from its skill."""
+        if self.decoder is None:
+            raise ValueError("a released controller has no decoder to learn with")
+        rebuilt = self.decoder(code.skill)
+        return (rebuilt.float() - window.float()).square().mean(-1)
 
 
 class Controller(nn.Module):

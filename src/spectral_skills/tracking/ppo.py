@@ -12,32 +12,22 @@ its chunks. Nothing here waits for the device: learning rates and losses are ten
 """
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
 
 from spectral_skills import config as configs
-from spectral_skills import distributed
-from spectral_skills.tracking.experience import (
-    Collector,
-    Environment,
-    Rollouts,
-    Transitions,
-    chunked,
-    log_prob,
-    minibatches,
-    precision,
-)
+from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.tracking.learner import (
     ActorCritic,
-    clipped_objective,
-    divergence,
-    gae,
+    Environment,
     maybe_compiled,
-    next_rate,
+    precision,
 )
+from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic
 
 _SAMPLE = 65_536
@@ -100,8 +90,44 @@ class PPOConfig:
             )
 
 
+class Rollouts(NamedTuple):
+    """T steps of n robots."""
+
+    inputs: Tensor
+    """(T, n, w) inputs of the actor, normalised and padded with zeros."""
+    critic_inputs: Tensor
+    """(T + 1, n, w); the last row is the state after the last step."""
+    actions: Tensor
+    """(T, n, 29) as drawn."""
+    means: Tensor
+    log_probs: Tensor
+    """(T, n)"""
+    rewards: Tensor
+    dones: Tensor
+    timeouts: Tensor
+    values: Tensor
+    """(T + 1, n)"""
+    std: Tensor
+    """(29,)"""
+
+
+class Transitions(NamedTuple):
+    """Rows that losses are computed from."""
+
+    inputs: Tensor
+    critic_inputs: Tensor
+    actions: Tensor
+    means: Tensor
+    log_probs: Tensor
+    values: Tensor
+    advantages: Tensor
+    returns: Tensor
+
+
 class PPOLearner(ActorCritic):
     """Actor, critic, their optimizers, and the storage of a rollout."""
+
+    config: PPOConfig
 
     def __init__(
         self,
@@ -111,36 +137,24 @@ class PPOLearner(ActorCritic):
         device: torch.device | str,
         compiled: bool = False,
     ):
-        super().__init__(controller, critic, device)
-        self.config, self.critic = config, critic
-        self._collector = Collector(
-            controller, critic, config.steps, config.chunk, self.device, compiled
-        )
+        super().__init__(config, controller, critic, device)
+        self.critic = critic
         self.actor_lr = torch.tensor(config.actor_lr, device=device)
         self.critic_lr = torch.tensor(config.critic_lr, device=device)
-        joint, decay = controller.joint, config.weight_decay
+        self._optimize([controller.log_std], (self.actor_lr, self.critic_lr))
+        joint = controller.joint
         self._joint = [] if joint is None else [*joint.parameters()]
-        groups = [{"params": self._layers, "weight_decay": decay}]
-        groups += [{"params": [controller.log_std], "weight_decay": 0.0}]
         if self._joint:
-            rate = {"lr": config.joint_lr, "weight_decay": 0.0}
-            groups += [{"params": self._joint, **rate}]
-        self.actor_optimizer = torch.optim.AdamW(groups, fused=True)
-        self.critic_optimizer = torch.optim.AdamW(
-            self._critic, weight_decay=decay, fused=True
-        )
-        self._optimizers = {
-            "actor": self.actor_optimizer,
-            "critic": self.critic_optimizer,
-        }
-        self._tie_rates()
+            group = {"params": self._joint, "lr": config.joint_lr, "weight_decay": 0.0}
+            self._optimizers["actor"].add_param_group(group)
+        self._storage: Rollouts | None = None
         fast = maybe_compiled(compiled)
-        self._actor_loss, self._critic_loss = (
-            fast(self.actor_loss),
-            fast(self.critic_loss),
-        )
+        self._act, self._value = fast(self._choose), fast(critic.forward)
+        self._actor_loss = fast(self.actor_loss)
+        self._critic_loss = fast(self.critic_loss)
         self._change = fast(self.change)
 
+    @torch.no_grad()
     def collect(self, env: Environment) -> Rollouts:
         """Let the robots act; the next call overwrites the result."""
         robots, parts = len(env.observation.phase), self.config.minibatches
@@ -148,7 +162,58 @@ class PPOLearner(ActorCritic):
             raise ValueError(
                 f"{robots} robots cannot be shared equally by {parts} minibatches"
             )
-        return self._collector.collect(env)
+        if self._storage is None or self._storage.rewards.shape[1] != robots:
+            self._storage = self._allocate(robots)
+        found = self._storage
+        found.std.copy_(self.controller.std)
+        for t in range(self.config.steps):
+            with precision(self.device):
+                inputs, critic_inputs, mean, action, likely, moments = self._act(
+                    env.observation
+                )
+            found.inputs[t], found.critic_inputs[t] = inputs, critic_inputs
+            found.means[t], found.actions[t] = mean, action
+            found.log_probs[t] = likely
+            self._inputs.note(moments, robots)
+            found.rewards[t], found.dones[t], found.timeouts[t] = env.step(action)
+        found.critic_inputs[-1] = self._inputs.rows(env.observation)[1]
+        states = found.critic_inputs[:-1].flatten(0, 1)
+        values = found.values[:-1].flatten()  # shares its memory
+        rows = (chunks(x, self.config.chunk) for x in (states, values))
+        with precision(self.device):
+            for part, value in zip(*rows, strict=True):
+                value.copy_(self._value(part))
+            found.values[-1] = self._value(found.critic_inputs[-1])
+        return found
+
+    def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
+        """Inputs of both networks, sampled actions, and sums for the normalisers."""
+        inputs, critic_inputs = self._inputs.rows(observation)
+        mean, std = self.controller(inputs), self.controller.std
+        action = mean + std * torch.randn_like(mean)
+        moments = self._inputs.moments(observation)
+        likely = log_prob(action, mean, std)
+        return inputs, critic_inputs, mean, action, likely, moments
+
+    def _allocate(self, robots: int) -> Rollouts:
+        steps, actions = self.config.steps, self.controller.config.actions
+        dtype, (width, critic_width) = self._inputs.dtype, self._inputs.widths
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=self.device)
+
+        return Rollouts(
+            inputs=zeros(steps, robots, width, dtype=dtype),
+            critic_inputs=zeros(steps + 1, robots, critic_width, dtype=dtype),
+            actions=zeros(steps, robots, actions),
+            means=zeros(steps, robots, actions),
+            log_probs=zeros(steps, robots),
+            rewards=zeros(steps, robots),
+            dones=zeros(steps, robots, dtype=torch.bool),
+            timeouts=zeros(steps, robots, dtype=torch.bool),
+            values=zeros(steps + 1, robots),
+            std=zeros(actions),
+        )
 
     def update(self, rollouts: Rollouts, progress: float) -> dict[str, Tensor]:
         """Improve actor and critic; `progress` through the whole training is 0 to 1."""
@@ -157,16 +222,9 @@ class PPOLearner(ActorCritic):
         discounts = config.gamma, config.gae_lambda
         advantages = gae(rewards, values, rollouts.values[-1], *ends, *discounts)
         returns = advantages + values
-        batch = Transitions(
-            inputs=rollouts.inputs.flatten(0, 1),
-            critic_inputs=rollouts.critic_inputs[:-1].flatten(0, 1),
-            actions=rollouts.actions.flatten(0, 1),
-            means=rollouts.means.flatten(0, 1),
-            log_probs=rollouts.log_probs.flatten(),
-            values=values.flatten(),
-            advantages=advantages.flatten(),
-            returns=returns.flatten(),
-        )
+        stored = rollouts.inputs, rollouts.critic_inputs[:-1], rollouts.actions
+        stored += rollouts.means, rollouts.log_probs, values, advantages, returns
+        batch = Transitions(*(x.flatten(0, 1) for x in stored))
         first_rate, last_rate = config.critic_lr, config.critic_lr_end
         self.critic_lr.fill_(first_rate + progress * (last_rate - first_rate))
         actor_learns = self.iterations >= config.critic_warmup
@@ -187,13 +245,14 @@ class PPOLearner(ActorCritic):
                 with torch.no_grad(), precision(self.device):
                     found["kl"] = self.change(*sample, rollouts.std)
             self._learn_codes(sample[0])
-        self._last = distributed.mean_over_ranks(torch.stack(list(found.values())))
+        self._last = mean_over_ranks(torch.stack(list(found.values())))
         found = dict(zip(found, self._last.unbind(), strict=True))
         if actor_learns:
             limits = config.actor_lr_limits
             rate = next_rate(self.actor_lr, found["kl"], config.kl_target, limits)
             self.actor_lr.copy_(rate)
-        self._collector.learn_inputs()
+        # Only now, so that everything about one rollout uses the same normalisers.
+        self._inputs.learn()
         self.iterations += 1
         return found | {
             "actor_lr": self.actor_lr.clone(),
@@ -205,10 +264,24 @@ class PPOLearner(ActorCritic):
         self, rows: list[Transitions], actor_learns: bool
     ) -> dict[str, Tensor]:
         """One optimizer step of the critic and, if it learns, of the actor."""
-        losses = self._critic_gradient(rows)
+
+        def critic(part: Transitions) -> tuple[Tensor, Tensor]:
+            loss = self._critic_loss(part.critic_inputs, part.returns, part.values)
+            return loss, loss.detach()
+
+        def actor(part: Transitions) -> tuple[Tensor, Tensor]:
+            old = part.log_probs
+            return self._actor_loss(part.inputs, part.actions, old, part.advantages)
+
+        losses = {"value_loss": self._backward(rows, critic)}
         groups = {"critic_gradient_norm": self._critic}
         if actor_learns:
-            losses |= self._actor_gradient(rows)
+            names = ("surrogate_loss", "clipped", "reconstruction", "penalty")
+            parts = self._backward(rows, actor).unbind()
+            # The last two are of a joint encoder.
+            losses |= dict(
+                zip(names if self._joint else names[:2], parts, strict=False)
+            )
             groups["actor_gradient_norm"] = self._actor
             if self.config.one_norm:
                 groups = {"gradient_norm": [*self._actor, *self._critic]}
@@ -219,31 +292,19 @@ class PPOLearner(ActorCritic):
         self.controller.limit_std()
         return losses
 
-    def _critic_gradient(self, rows: list[Transitions]) -> dict[str, Tensor]:
+    def _backward(
+        self,
+        rows: list[Transitions],
+        loss_of: Callable[[Transitions], tuple[Tensor, Tensor]],
+    ) -> Tensor:
+        """Accumulate the gradients of a loss; returns the mean of its figures."""
         total = torch.zeros((), device=self.device)
-        for chunk, share in chunked(rows, self.config.chunk):
+        for part, share in chunked(rows, self.config.chunk):
             with precision(self.device):
-                loss = self._critic_loss(
-                    chunk.critic_inputs, chunk.returns, chunk.values
-                )
+                loss, figures = loss_of(part)
             (loss * share).backward()
-            total += share * loss.detach()
-        return {"value_loss": total}
-
-    def _actor_gradient(self, rows: list[Transitions]) -> dict[str, Tensor]:
-        total = torch.zeros(4, device=self.device)
-        for chunk, share in chunked(rows, self.config.chunk):
-            with precision(self.device):
-                loss, parts = self._actor_loss(
-                    chunk.inputs, chunk.actions, chunk.log_probs, chunk.advantages
-                )
-            (loss * share).backward()
-            total += share * parts
-        surrogate, clipped, reconstruction, penalty = total.unbind()
-        found = {"surrogate_loss": surrogate, "clipped": clipped}
-        if self._joint:
-            found |= {"reconstruction": reconstruction, "penalty": penalty}
-        return found
+            total = total + share * figures.float()
+        return total
 
     def critic_loss(self, inputs: Tensor, returns: Tensor, old: Tensor) -> Tensor:
         """(V(s) - R)^2, or where that is more, with V kept near the rollout's."""
@@ -276,32 +337,18 @@ class PPOLearner(ActorCritic):
         parts = torch.stack((surrogate, clipped, reconstruction, penalty))
         return loss, parts.detach()
 
-    def _descend(
-        self, groups: dict[str, list[torch.nn.Parameter]]
-    ) -> dict[str, Tensor]:
-        """One step along the accumulated gradients; returns the norms before it."""
-        norms = {}
-        for name, parameters in groups.items():
-            distributed.average_gradients(parameters)
-            norms[name] = clip_grad_norm_(parameters, self.config.clip_norm)
-        for optimizer in self._optimizers.values():
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        return norms
-
     def change(self, inputs: Tensor, means: Tensor, std: Tensor) -> Tensor:
         """Mean KL(old || new) for rows whose actions had these means and deviations."""
-        return divergence(
-            means, std, self.controller(inputs), self.controller.std
-        ).mean()
+        new = self.controller(inputs), self.controller.std
+        return divergence(means, std, *new).mean()
 
     @torch.no_grad()
     def _changed(self, rows: list[Transitions], std: Tensor) -> Tensor:
         """The change on all rows of an optimizer step."""
         total = torch.zeros((), device=self.device)
-        for chunk, share in chunked(rows, self.config.chunk):
+        for part, share in chunked(rows, self.config.chunk):
             with precision(self.device):
-                total += share * self._change(chunk.inputs, chunk.means, std)
+                total += share * self._change(part.inputs, part.means, std)
         return total
 
     def _sample(self, rollouts: Rollouts) -> tuple[Tensor, Tensor]:
@@ -317,14 +364,13 @@ class PPOLearner(ActorCritic):
     @torch.no_grad()
     def _learn_codes(self, inputs: Tensor) -> None:
         """Update a codebook with inputs."""
-        joint = self.controller.joint
-        if joint is None:
-            return
         with precision(self.device):
             encoded = self.controller.encode(inputs)
-        if encoded is not None and encoded[1].latent is not None:
-            generator = torch.Generator(self.device).manual_seed(self.iterations)
-            joint.bottleneck.update(encoded[1].latent, generator)
+        joint = self.controller.joint
+        if joint is None or encoded is None or encoded[1].latent is None:
+            return
+        generator = torch.Generator(self.device).manual_seed(self.iterations)
+        joint.bottleneck.update(encoded[1].latent, generator)
 
     def tensors(self) -> dict[str, Tensor]:
         return super().tensors() | {"actor_rate": self.actor_lr}
@@ -333,7 +379,94 @@ class PPOLearner(ActorCritic):
         super().load(tensors)
         self.actor_lr.copy_(tensors["actor_rate"])
 
-    def _tie_rates(self) -> None:
-        for group in self.actor_optimizer.param_groups[:2]:
-            group["lr"] = self.actor_lr
-        self.critic_optimizer.param_groups[0]["lr"] = self.critic_lr
+
+def chunks(rows: Tensor, size: int) -> tuple[Tensor, ...]:
+    """Parts of rows, none longer than `size` and equal but for the last, so that there
+    are at most two shapes to compile."""
+    return rows.chunk(math.ceil(len(rows) / size))
+
+
+def chunked(rows: list[Transitions], size: int) -> Iterator[tuple[Transitions, float]]:
+    """Chunks of rows, each with its share of the total."""
+    total = sum(len(part.inputs) for part in rows)
+    for part in rows:
+        for chunk in zip(*(chunks(x, size) for x in part), strict=True):
+            yield Transitions(*chunk), len(chunk[0]) / total
+
+
+def minibatches(
+    batch: Transitions, count: int, merged: tuple[int, ...], epoch: int
+) -> Iterator[list[Transitions]]:
+    """Parts of a batch for each optimizer step of an epoch: one of `count`, or the
+    numbers in `merged`. Each step's advantages have mean 0 and deviation 1."""
+    taken = 0
+    for size in merged or (1,) * count:
+        # Every epoch combines other parts. The number of robots is a multiple of
+        # `count`, so these are whole robots.
+        firsts = ((epoch + i) % count for i in range(taken, taken + size))
+        rows = [Transitions(*(x[i::count] for x in batch)) for i in firsts]
+        advantages = standardized(torch.cat([part.advantages for part in rows]))
+        pieces = zip(rows, advantages.chunk(size), strict=True)
+        yield [part._replace(advantages=piece) for part, piece in pieces]
+        taken += size
+
+
+def log_prob(action: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Log-probability (n,) of actions (n, 29) of a diagonal Gaussian."""
+    # log N(a; m, s) = -sum_j [(a - m)^2 / (2 s^2) + log s + log(2 pi) / 2]
+    constant = 0.5 * math.log(2 * math.pi)
+    return -(((action - mean) / std).square() / 2 + std.log() + constant).sum(-1)
+
+
+def divergence(mean: Tensor, std: Tensor, new_mean: Tensor, new_std: Tensor) -> Tensor:
+    """KL(old || new) of diagonal Gaussians, (n,)."""
+    # log(s'/s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2
+    spread = std.square() + (mean - new_mean).square()
+    return ((new_std / std).log() + spread / (2 * new_std.square()) - 0.5).sum(-1)
+
+
+def gae(
+    rewards: Tensor,
+    values: Tensor,
+    last_values: Tensor,
+    dones: Tensor,
+    timeouts: Tensor,
+    gamma: float,
+    lam: float,
+) -> Tensor:
+    """Generalised advantage estimates (T, n)."""
+    # An episode that only ran out of time would have continued: r += gamma V(s_t).
+    rewards = rewards + gamma * values * timeouts
+    going = 1.0 - (dones | timeouts).float()
+    following = torch.cat((values[1:], last_values[None]))
+    # delta_t = r_t + gamma V(s_t+1) - V(s_t), without V(s_t+1) at the end of an episode
+    delta = rewards + gamma * following * going - values
+    # A_t = delta_t + gamma lambda A_t+1, without A_t+1 at the end of an episode
+    advantages, decay = torch.empty_like(delta), gamma * lam * going
+    later = torch.zeros_like(last_values)
+    for t in reversed(range(len(delta))):
+        later = torch.addcmul(delta[t], decay[t], later)
+        advantages[t] = later
+    return advantages
+
+
+def clipped_objective(log_ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
+    """min(rho A, clip(rho, 1 - eps, 1 + eps) A) with rho = pi_new(a) / pi_old(a)."""
+    ratio = log_ratio.exp()
+    bounded = ratio.clamp(1 - clip, 1 + clip)
+    return torch.minimum(ratio * advantages, bounded * advantages)
+
+
+def next_rate(
+    rate: Tensor, kl: Tensor, target: float, limits: tuple[float, float]
+) -> Tensor:
+    """A lower learning rate if the policy changed too much, a higher if too little."""
+    slower = torch.where(kl > 2 * target, rate / 1.5, rate)
+    return torch.where(kl < target / 2, rate * 1.5, slower).clamp(*limits)
+
+
+def standardized(values: Tensor) -> Tensor:
+    """Values with mean 0 and deviation 1 over all processes."""
+    mean = mean_over_ranks(values.mean())
+    away = values - mean
+    return away / (mean_over_ranks(away.square().mean()).sqrt() + 1e-8)

@@ -1,22 +1,78 @@
-"""Named runs of a controller: each is a function that returns a whole configuration."""
+"""The configuration of a controller's training run, and named runs: each is a function
+that returns a whole configuration."""
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from spectral_skills.physics.settings import FAST
+from spectral_skills import config as configs
+from spectral_skills.physics.settings import FAST, PhysicsConfig
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.tracking import rewards
 from spectral_skills.tracking.env import EnvConfig
-from spectral_skills.tracking.networks import CommandConfig
 from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig
 from spectral_skills.tracking.randomization import RandomizationConfig, scaled
+from spectral_skills.tracking.references import CommandConfig
 from spectral_skills.tracking.sac import SACConfig
 from spectral_skills.tracking.sampler import SamplerConfig
-from spectral_skills.tracking.start import TrackConfig
 from spectral_skills.tracking.terminations import TerminationConfig
+
+
+@dataclass(frozen=True)
+class TrackConfig:
+    """A training run of a controller."""
+
+    env: EnvConfig = EnvConfig()
+    controller: ControllerConfig = ControllerConfig()
+    learner: Literal["ppo", "sac"] = "ppo"
+    """Learner: on-policy, from each rollout once (ppo), or off-policy, many times from
+    the last seconds (sac)."""
+    ppo: PPOConfig = PPOConfig()
+    sac: SACConfig = SACConfig()
+    physics: PhysicsConfig = PhysicsConfig()
+    robots: int = 16_384
+    """Number of robots over all processes."""
+    frames: int = 50_000_000_000
+    """Control steps of all robots together, over all calls; 200M is understood."""
+    minutes: float | None = None
+    """Time limit of this call."""
+    mirror: bool = False
+    """Whether every clip's mirror image is trained on as well."""
+    log_every: int = 10
+    """Iterations between lines of the log."""
+    probe_every: int = 50_000_000
+    """Frames between measurements of success and errors."""
+    probe_clips: int = 256
+    """Number of clips for these measurements; 0 for none."""
+    checkpoint_every: int = 50_000_000
+    """Frames between checkpoints."""
+    seed: int = 0
+
+    def __post_init__(self):
+        counts = ("robots", "frames", "log_every", "probe_every", "checkpoint_every")
+        configs.at_least(self, 1, *counts)
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"minutes is {self.minutes}, must be above 0")
+        if self.controller.released:
+            raise ValueError("a released controller has no critic to train")
+        if self.learner == "sac" and not self.controller.bounds:
+            raise ValueError(
+                "off-policy learning needs bounds of actions (--controller.bounds); "
+                "the recipe lafan1 has them"
+            )
+        if self.learner == "sac" and self.controller.command.kind == "joint":
+            raise ValueError(
+                "an encoder that learns with the policy (--controller.command.kind "
+                "joint) needs --learner ppo"
+            )
+
+    @property
+    def learning(self) -> PPOConfig | SACConfig:
+        """Settings of the learner."""
+        return getattr(self, self.learner)
 
 
 def _authors(**changes) -> EnvConfig:

@@ -6,18 +6,25 @@ with its velocities therefore moves exactly as the reference does, which smoothe
 velocities would not allow. A frame takes 71 numbers: the paper's 47 M take 13 GB.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from spectral_skills import config as configs
 from spectral_skills import rotation
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import FILTER_SIGMA_FRAMES
-from spectral_skills.motion.windows import Anchor, MotionTensors, anchor_poses
+from spectral_skills.motion.windows import (
+    POSE_SIZE,
+    Anchor,
+    MotionTensors,
+    anchor_poses,
+)
 from spectral_skills.robot import g1
+from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.tracking.networks import CommandConfig
 
 _QVEL = 6 + g1.NUM_JOINTS
 _FILTER_RADIUS = 8
@@ -93,6 +100,45 @@ class References:
         """Rows (n, k, 36) of frames (n, k), clamped into their clips (n,)."""
         inside = frames.clamp_min(0).minimum(self.lengths[clips, None] - 1)
         return self.table[:, : g1.QPOS_SIZE][self.starts[clips, None] + inside]
+
+
+@dataclass(frozen=True)
+class CommandConfig:
+    """The commands of a controller."""
+
+    kind: Literal["skill", "pose", "joint"] = "skill"
+    """Kind of command: a skill of a frozen encoder, the next reference pose, or a
+    window of poses that the controller's own encoder turns into a skill."""
+    width: int = 64
+    """Numbers of a skill."""
+    hold: int = 1
+    """Control steps for which a command is held."""
+    encoder: str = ""
+    """Fingerprint of the frozen encoder whose skills are the commands."""
+    adapter: tuple[int, ...] = ()
+    """Hidden widths of a network before the controller, which turns commands (skill,
+    pose) into the skills of `width` numbers that it knew before; none by default."""
+    poses: int = 10
+    """Poses of a window (joint)."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden widths of the encoder (joint); its decoder has them in reverse."""
+    bottleneck: BottleneckConfig = BottleneckConfig()
+    """Bottleneck of the encoder (joint)."""
+    gradient: bool = True
+    """Whether the encoder also learns from the policy's gradient (joint)."""
+
+    def __post_init__(self):
+        configs.at_least(self, 1, "width", "hold", "poses")
+        if self.adapter and self.kind == "joint":
+            raise ValueError(
+                "an adapter is for skills and poses, these commands are joint"
+            )
+
+    @property
+    def source_width(self) -> int:
+        """Width of what commands are made from."""
+        windows = {"pose": POSE_SIZE, "joint": self.poses * POSE_SIZE}
+        return windows.get(self.kind, self.width)
 
 
 class CommandSource:

@@ -28,18 +28,19 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_
+from torch.nn import functional
 
 from spectral_skills import config as configs
 from spectral_skills import distributed
-from spectral_skills.tracking.experience import (
+from spectral_skills.tracking.learner import (
+    ActorCritic,
     Environment,
     Launcher,
     Replay,
     ReplayBatch,
+    maybe_compiled,
     precision,
 )
-from spectral_skills.tracking.learner import ActorCritic, Inputs, maybe_compiled, squash
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, TwinCritic, project
 
@@ -134,6 +135,8 @@ class SACConfig:
 class SACLearner(ActorCritic):
     """Actor, twin critics, their slow copies, and the replay memory."""
 
+    config: SACConfig
+
     def __init__(
         self,
         config: SACConfig,
@@ -142,9 +145,9 @@ class SACLearner(ActorCritic):
         device: torch.device | str,
         compiled: bool = False,
     ):
-        super().__init__(controller, critic, device)
+        super().__init__(config, controller, critic, device)
         assert controller.bounds is not None and controller.joint is None
-        self.config, self.critic, self.bounds = config, critic, controller.bounds
+        self.critic, self.bounds = critic, controller.bounds
         self.slow_critic = deepcopy(critic).requires_grad_(False)
         self.kept = deepcopy(controller).requires_grad_(False)
         self._modules |= {"slow_critic": self.slow_critic, "kept": self.kept}
@@ -155,24 +158,10 @@ class SACLearner(ActorCritic):
         # The entropy of a Gaussian with that deviation.
         single = math.log(config.entropy_std) + 0.5 * math.log(2 * math.pi * math.e)
         self.entropy_target = controller.config.actions * single
-        decay, cuda = config.weight_decay, self.device.type == "cuda"
-        shared = {"betas": (0.9, 0.95), "fused": True, "capturable": cuda}
-        free = [controller.log_std, self.log_temperature]
-        groups = [
-            {"params": self._layers, "weight_decay": decay},
-            {"params": free, "weight_decay": 0.0},
-        ]
-        self.actor_optimizer = torch.optim.AdamW(groups, **shared)
-        self.critic_optimizer = torch.optim.AdamW(
-            self._critic, weight_decay=decay, **shared
-        )
-        self._optimizers = {
-            "actor": self.actor_optimizer,
-            "critic": self.critic_optimizer,
-        }
-        self._tie_rates()
+        cuda = self.device.type == "cuda"
+        free, rates = [controller.log_std, self.log_temperature], (self.rate, self.rate)
+        self._optimize(free, rates, betas=(0.9, 0.95), capturable=cuda)
         self.replay: Replay | None = None
-        self._inputs = Inputs(controller, critic, self.device)
         captures = compiled and cuda and distributed.world_size() == 1
         overlaps = captures and config.overlap
         self.launcher = Launcher(self._updates, self.device, captures, overlaps)
@@ -183,10 +172,8 @@ class SACLearner(ActorCritic):
         self._actor_learns = True
         fast = maybe_compiled(compiled)
         self._act, self._sample = fast(self._choose), fast(self._draw)
-        self._critic_loss, self._actor_loss = (
-            fast(self.critic_loss),
-            fast(self.actor_loss),
-        )
+        self._critic_loss = fast(self.critic_loss)
+        self._actor_loss = fast(self.actor_loss)
 
     def collect(self, env: Environment) -> int:
         """Let the robots act into the memory; returns the number of steps."""
@@ -306,30 +293,26 @@ class SACLearner(ActorCritic):
         with precision(self.device):
             loss, figures = self._critic_loss(batch)
         loss.backward()
-        norm = self._descend(self.critic_optimizer, self._critic)
-        return torch.cat((figures, norm[None]))
+        return self._followed("critic", self._critic, figures)
 
     def _actor_step(self, batch: ReplayBatch) -> Tensor:
         with precision(self.device):
             loss, figures = self._actor_loss(batch.inputs, batch.states)
         loss.backward()
         distributed.average_gradients([self.log_temperature])
-        norm = self._descend(self.actor_optimizer, self._actor)
+        figures = self._followed("actor", self._actor, figures)
         self.controller.limit_std()
         low, high = (math.log(limit) for limit in self.config.temperature_limits)
         with torch.no_grad():
             self.log_temperature.clamp_(low, high)
-        return torch.cat((figures, norm[None]))
+        return figures
 
-    def _descend(
-        self, optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]
+    def _followed(
+        self, name: str, parameters: list[nn.Parameter], figures: Tensor
     ) -> Tensor:
-        """One step along the gradients; returns their norm before clipping."""
-        distributed.average_gradients(parameters)
-        norm = clip_grad_norm_(parameters, self.config.clip_norm)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return norm.detach()
+        """Step along gradients; returns the figures with the norm of the gradients."""
+        norm = self._descend({name: parameters}, name)[name]
+        return torch.cat((figures, norm.detach()[None]))
 
     def critic_loss(self, batch: ReplayBatch) -> tuple[Tensor, Tensor]:
         """Cross-entropy of both beliefs with the later one, shifted by the return."""
@@ -381,14 +364,23 @@ class SACLearner(ActorCritic):
         self.launcher.forget()  # a captured graph uses old optimizer states
         self._lately = 0
 
-    def _tie_rates(self) -> None:
-        for optimizer in self._optimizers.values():
-            for group in optimizer.param_groups:
-                group["lr"] = self.rate
-
 
 @torch.no_grad()
 def _approach(model: nn.Module, goal: nn.Module, rate: float) -> None:
     """Move a model's weights that share of the way towards another's."""
     ours, theirs = [*model.parameters()], [*goal.parameters()]
     torch._foreach_lerp_(ours, theirs, rate)  # pyright: ignore
+
+
+def squash(
+    mean: Tensor, std: Tensor, noise: Tensor, bounds: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Actions within their bounds (n, 29), and their log-probabilities (n,).
+
+    a = b tanh(u / b) with u = m + s e, so log p(a) = log N(u; m, s) - log |da/du|.
+    """
+    scaled = (mean + std * noise) / bounds
+    gaussian = -(noise.square() / 2 + std.log() + 0.5 * math.log(2 * math.pi))
+    # da/du = 1 - tanh^2(x) = 4 / (e^x + e^-x)^2, in a form that does not overflow.
+    slope = 2 * (math.log(2) - scaled - functional.softplus(-2 * scaled))
+    return bounds * scaled.tanh(), (gaussian - slope).sum(-1)
