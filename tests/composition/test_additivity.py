@@ -8,7 +8,8 @@ import pytest
 
 from spectral_skills.experiments import additivity
 from spectral_skills.experiments.additivity import Sum, compare, cosine
-from spectral_skills.experiments.effects import UNITS, Effect
+from spectral_skills.experiments.effects import Effect
+from spectral_skills.spectral.catalogue import UNITS
 
 PAIR = ("right arm", "turn left")
 

@@ -7,19 +7,17 @@ import pytest
 
 from spectral_skills.control.batch import Executed, Run
 from spectral_skills.experiments.effects import (
-    NOTICED,
-    UNITS,
     Effect,
     effect,
     groups,
     headings,
     measure,
-    named,
     stride_hz,
 )
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
+from spectral_skills.spectral.catalogue import NOTICED, UNITS, named
 
 RUN = Run("", Base("stand", np.zeros((2, 36), np.float32)), None)
 

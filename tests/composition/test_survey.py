@@ -18,9 +18,9 @@ from spectral_skills.experiments.catalogue import (
     outcome,
     survey,
 )
-from spectral_skills.experiments.effects import NOTICED, UNITS, Effect
+from spectral_skills.experiments.effects import Effect
 from spectral_skills.robot import g1
-from spectral_skills.spectral.catalogue import mainly
+from spectral_skills.spectral.catalogue import NOTICED, UNITS, mainly
 
 
 def _effect(elbow: float = 0.0, **noticed: float) -> Effect:

@@ -21,11 +21,11 @@ import numpy as np
 
 from spectral_skills.atomic import write_file
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.experiments.effects import UNITS, Effect, effect, groups, hold
+from spectral_skills.experiments.effects import Effect, effect, groups, hold
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid, paper
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic.bases import Base
-from spectral_skills.spectral.catalogue import NOTICED, Parts, best_served
+from spectral_skills.spectral.catalogue import NOTICED, UNITS, Parts, best_served
 from spectral_skills.spectral.direction_file import Directions
 
 NAME = "catalogue"

@@ -13,17 +13,16 @@ import numpy as np
 
 from spectral_skills.control.batch import Executed, Runner
 from spectral_skills.experiments.catalogue import AMPLITUDE, attempt
-from spectral_skills.experiments.effects import (
-    LOOSELY_PREDICTED,
-    PREDICTED_BY,
-    UNITS,
-    effect,
-    hold,
-    predicted,
-)
+from spectral_skills.experiments.effects import effect, hold, predicted
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.motion.corpus import FPS
-from spectral_skills.spectral.catalogue import NOTICED, Parts
+from spectral_skills.spectral.catalogue import (
+    LOOSELY_PREDICTED,
+    NOTICED,
+    PREDICTED_BY,
+    UNITS,
+    Parts,
+)
 from spectral_skills.spectral.direction_file import Directions
 
 NAME = "dose"

@@ -16,8 +16,14 @@ from spectral_skills.control.schedules import full_amplitude
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
-from spectral_skills.spectral import catalogue
-from spectral_skills.spectral.catalogue import NOTICED, SHOULDERS, SIDES, outward
+from spectral_skills.spectral.catalogue import (
+    NOTICED,
+    PREDICTED_BY,
+    SHOULDERS,
+    SIDES,
+    UNITS,
+    named,
+)
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.support import ATTRIBUTES as DESCRIBED
 from spectral_skills.spectral.support import describe_run
@@ -26,33 +32,6 @@ _ARM = ("shoulder", "elbow", "wrist")
 ARM_JOINTS = [i for i, name in enumerate(g1.JOINTS) if any(p in name for p in _ARM)]
 _FOREARMS = [i for i in ARM_JOINTS if g1.JOINTS[i] not in SHOULDERS]
 _FOREARM_NOTICED_RAD = 0.3
-UNITS: dict[str, str] = {
-    **dict.fromkeys(SHOULDERS, "rad"),
-    **{f"{side}_apex": "m" for side in SIDES},
-    "heading": "deg",
-    "speed": "m/s",
-    "root_height": "m",
-    "stride": "Hz",
-}
-"""Measures and their units. Apex: how far the ankle rises within a second. Heading:
-the turn from the first step to the last. Speed: along the path. Stride: of one leg."""
-_NAMES: dict[str, tuple[str, str]] = {
-    "shoulder_pitch": ("arm lower", "arm raise"),
-    "shoulder_roll": ("arm out", "arm in"),
-    "shoulder_yaw": ("forearm out", "forearm in"),
-    "apex": ("high steps", "low steps"),
-    "heading": ("turn left", "turn right"),
-    "speed": ("faster", "slower"),
-    "root_height": ("rise", "crouch"),
-    "stride": ("quick steps", "long steps"),
-}
-"""Names of a growing and of a falling measure, on the left side."""
-PREDICTED_BY = catalogue.PREDICTED_BY | {
-    "left_apex": "left_foot_height",
-    "right_apex": "right_foot_height",
-}
-LOOSELY_PREDICTED = ("left_apex", "right_apex")
-"""Measures predicted by a foot's mean height instead: sizes do not compare."""
 
 
 @dataclass(frozen=True)
@@ -167,27 +146,6 @@ def stride_hz(rows: np.ndarray) -> float:
     hz = np.fft.rfftfreq(size, 1 / FPS)
     power[(hz < 0.3) | (hz > 4.0)] = 0.0
     return float(hz[power.argmax()])
-
-
-def named(changes: Mapping[str, float]) -> str:
-    """The strongest change in words: `right arm raise`, `turn left`, `high steps`."""
-    scaled = {name: changes[name] / NOTICED[name] for name in UNITS}
-    best = max(scaled, key=lambda name: abs(scaled[name]))
-    if abs(scaled[best]) < 1.0:
-        return ""
-    side, _, part = best.partition("_")
-    if side not in SIDES:
-        return _NAMES[best][scaled[best] <= 0]
-    other = f"{'right' if side == 'left' else 'left'}_{part}"
-    ours, theirs = outward(best, scaled[best]), outward(other, scaled[other])
-    word = _NAMES[part][ours <= 0]
-    if part == "apex":
-        return word if theirs / ours >= 0.5 else f"{side} {word}"
-    if abs(theirs) < 0.5 * abs(ours):
-        return f"{side} {word}"
-    limb, *rest = word.split()
-    both = "both" if ours * theirs > 0 else "opposed"
-    return " ".join((both, f"{limb}s", *rest))
 
 
 def groups(effects: np.ndarray, alike: float = 0.7) -> np.ndarray:

@@ -7,19 +7,12 @@ import numpy as np
 
 from spectral_skills.control.batch import Executed, Runner
 from spectral_skills.control.schedules import MARGIN_STEPS, Knob, schedule
-from spectral_skills.experiments.effects import (
-    LOOSELY_PREDICTED,
-    UNITS,
-    Effect,
-    effect,
-    measure,
-    predicted,
-)
+from spectral_skills.experiments.effects import Effect, effect, measure, predicted
 from spectral_skills.experiments.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import Base
-from spectral_skills.spectral.catalogue import NOTICED
+from spectral_skills.spectral.catalogue import LOOSELY_PREDICTED, NOTICED, UNITS
 from spectral_skills.spectral.support import WINDOW
 
 

@@ -19,7 +19,7 @@ from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.schedules import standard
 from spectral_skills.experiments import effects
-from spectral_skills.experiments.effects import UNITS, hold
+from spectral_skills.experiments.effects import hold
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import Kinematics
@@ -28,6 +28,7 @@ from spectral_skills.motion.synthetic.bases import STEPS, Base
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.robot import g1
+from spectral_skills.spectral.catalogue import UNITS
 
 NAME = "unseen"
 GOAL = 80.0

@@ -15,13 +15,13 @@ from PIL import Image, ImageDraw
 from spectral_skills.control.batch import Executed
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.chaining import ChainRun
-from spectral_skills.experiments.effects import NOTICED, UNITS
 from spectral_skills.experiments.spoken import Spoken, SpokenStep
 from spectral_skills.experiments.steer import Composed
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.plots import film, style
 from spectral_skills.rotation import yaw
 from spectral_skills.skill.encoder import save_stream
+from spectral_skills.spectral.catalogue import NOTICED, UNITS
 
 STEERED_FILM_S, SPOKEN_FILM_S = 10.0, 20.0
 """Length of a film; of a longer run it shows the beginning."""

@@ -5,21 +5,40 @@ Predicted effects per unit come from the skill model; measured ones are those of
 """
 
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
-from spectral_skills.spectral.direction_file import (
-    NOTICED,
-    SHOULDERS,
-    SIDES,
-    Directions,
-)
+from spectral_skills.spectral.direction_file import Directions
 
-USUAL_BASE = "walk"
-"""Base on which directions were measured first and most."""
-USUAL_AMPLITUDE = 2.0
-"""Amplitude that is used where it has a noticeable effect."""
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_MEASURES = _TABLES["measures"]
+SIDES = ("left", "right")
+_ARM = ("shoulder_pitch", "shoulder_roll", "shoulder_yaw")
+SHOULDERS = tuple(f"{side}_{part}" for side in SIDES for part in _ARM)
+_FEET = ("left_apex", "right_apex")
+_PARTS = {name: name.partition("_")[2] for name in (*SHOULDERS, *_FEET)}
+_PARTS |= {name: name for name in ("heading", "speed", "root_height", "stride")}
+"""Every measure, and its name in the table, which is without a side."""
+NOTICED: dict[str, float] = {n: _MEASURES[p]["noticed"] for n, p in _PARTS.items()}
+"""The smallest noticeable change of every measure."""
+UNITS: dict[str, str] = {n: _MEASURES[p]["unit"] for n, p in _PARTS.items()}
+PREDICTED_BY = {
+    **{name: name for name in SHOULDERS},
+    "heading": "yaw_rate",
+    "speed": "forward_speed",
+    "root_height": "root_height",
+    "left_apex": "left_foot_height",
+    "right_apex": "right_foot_height",
+}
+"""Measures, and the attribute of the skill model that predicts each."""
+LOOSELY_PREDICTED = _FEET
+"""Measures predicted by a foot's mean height instead: sizes do not compare."""
+USUAL_BASE, USUAL_AMPLITUDE = "walk", 2.0
+"""Base on which directions were measured first and most, and the amplitude that is used
+where it has a noticeable effect."""
 HELD_S = 5.38
 """Time in which a robot of the catalogue turns by the heading it reports."""
 UNTRIED, FELL = "not tried so far", "the robot fell"
@@ -29,19 +48,11 @@ _ENOUGH = 3.0
 """Noticeable changes of what a fader is for; more are not better."""
 _PREFERENCE = {"target": 1.3, "part": 1.1, "spectral": 1.0}
 """Weights of families: a direction solved for its effect is easier to explain."""
-_UNTRIED_REACH = 3.0
-"""Reach of a fader whose direction nobody has measured."""
-_BEYOND = 1.25
-"""Reach of a fader, as a multiple of what was tried without a fall."""
+_UNTRIED_REACH, _BEYOND = 3.0, 1.25
+"""Reach of a fader whose direction nobody has measured, and of another, as a multiple
+of what was tried without a fall."""
 _ALIKE = 0.7
 """Two sides are described as one if the smaller change is this share of the larger."""
-PREDICTED_BY = {
-    **{name: name for name in SHOULDERS},
-    "heading": "yaw_rate",
-    "speed": "forward_speed",
-    "root_height": "root_height",
-}
-"""Measures, and the attribute of the skill model that predicts each."""
 Key = TypeVar("Key")
 Parts = Mapping[str, int]
 """Measures that a wish is about: 1 where it is to grow, -1 where it is to fall."""
@@ -62,8 +73,7 @@ def mainly(changes: Mapping[str, float], parts: Parts) -> bool:
     of the other side of the body, where it is not wished, at most half as much."""
     sizes = {name: abs(value) / NOTICED[name] for name, value in changes.items()}
     for part in parts:
-        side, _, rest = part.partition("_")
-        other = f"{'left' if side == 'right' else 'right'}_{rest}"
+        other = _other_side(part)
         if other not in parts and sizes.get(other, 0.0) > 0.5 * sizes[part]:
             return False
     return max(sizes, key=sizes.__getitem__) in parts
@@ -164,17 +174,9 @@ class Topic:
     less: str
     more: str
     parts: Parts
-    """Measures that grow or fall towards `more`."""
 
 
-TOPICS = (
-    Topic("Right arm", "lower", "raise", {"right_shoulder_pitch": -1}),
-    Topic("Left arm", "lower", "raise", {"left_shoulder_pitch": -1}),
-    Topic("Arms", "in", "out", {"left_shoulder_roll": 1, "right_shoulder_roll": -1}),
-    Topic("Turn", "right", "left", {"heading": 1}),
-    Topic("Speed", "slower", "faster", {"speed": 1}),
-    Topic("Steps", "low", "high", {"left_apex": 1, "right_apex": 1}),
-)
+TOPICS = tuple(Topic(**one) for one in _TABLES["topics"])
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,7 @@ class Catalogue:
         known = {
             measure: amplitude * float(row[directions.attributes.index(attribute)])
             for measure, attribute in PREDICTED_BY.items()
-            if attribute in directions.attributes
+            if measure not in LOOSELY_PREDICTED and attribute in directions.attributes
         }
         if "heading" in known:
             known["heading"] = math.degrees(known["heading"]) * HELD_S
@@ -262,9 +264,13 @@ class Catalogue:
         """The base whose measurements hold for what is playing."""
         return name if any(base == name for _, base in self._entries) else USUAL_BASE
 
-    def _label(self, name: str) -> FaderLabel:
+    def _entries_of(self, name: str) -> list[Mapping[str, Any]]:
+        """What was measured of a direction, on every base."""
         short = _short(name)
-        ours = [e for (direction, _), e in self._entries.items() if direction == short]
+        return [e for (direction, _), e in self._entries.items() if direction == short]
+
+    def _label(self, name: str) -> FaderLabel:
+        short, ours = _short(name), self._entries_of(name)
         if not ours:
             return FaderLabel(name, name)
         lows, highs = zip(*(one["safe"] for one in ours), strict=True)
@@ -274,35 +280,30 @@ class Catalogue:
 
     def _choose(self) -> list[FaderLabel]:
         chosen: dict[str, FaderLabel] = {}
-        pairs = zip(self._directions.names, self._directions.families, strict=True)
-        signed = [(n, family, sign) for n, family in pairs for sign in (1, -1)]
+        signed = [(name, sign) for name in self.labels for sign in (1, -1)]
         for topic in TOPICS:
-            worth = [_PREFERENCE[f] * self._worth(n, topic, s) for n, f, s in signed]
-            best = max(range(len(worth)), key=worth.__getitem__, default=-1)
-            if best < 0 or worth[best] <= 0 or signed[best][0] in chosen:
-                continue
-            name, _, sign = signed[best]
-            less, more = topic.less, topic.more
-            ends = (less, more) if sign > 0 else (more, less)
-            safe = self.labels[name].safe
-            label = FaderLabel(name, topic.title, ends, safe, tuple(topic.parts))
-            chosen[name] = label
+            worth = {one: self._worth(*one, topic) for one in signed}
+            name, sign = max(worth, key=worth.__getitem__)
+            if worth[name, sign] > 0 and name not in chosen:
+                ends = (topic.less, topic.more)[::sign]
+                safe, parts = self.labels[name].safe, tuple(topic.parts)
+                chosen[name] = FaderLabel(name, topic.title, ends, safe, parts)
         return list(chosen.values()) or list(self.labels.values())[: len(TOPICS)]
 
-    def _worth(self, name: str, topic: Topic, sign: int) -> float:
+    def _worth(self, name: str, sign: int, topic: Topic) -> float:
         """How well a direction serves, over bases and both sides of its fader."""
         total = 0.0
-        for (direction, base), entry in self._entries.items():
-            if direction != _short(name):
-                continue
+        for entry in self._entries_of(name):
             sides = {1: 0.0, -1: 0.0}
             for label, effects in entry["effects"].items():
                 side = 1 if float(label) > 0 else -1
                 parts = {n: sign * side * own for n, own in topic.parts.items()}
                 size, share = served(effects or {}, parts)
                 sides[side] = max(sides[side], min(size, _ENOUGH) * share)
-            total += (2.0 if base == USUAL_BASE else 1.0) * sum(sides.values())
-        return total
+            weight = 2.0 if entry["base"] == USUAL_BASE else 1.0
+            total += weight * sum(sides.values())
+        family = self._directions.families[self._directions.index(name)]
+        return _PREFERENCE[family] * total
 
 
 def in_words(
@@ -315,19 +316,41 @@ def in_words(
     phrases: list[str] = []
     while shown and len(phrases) < most:
         name = shown.pop(0)
-        side, _, part = (
-            name.partition("_") if name.startswith(SIDES) else ("", "", name)
-        )
-        other = f"{'right' if side == 'left' else 'left'}_{part}"
-        ours, theirs = outward(name, changes[name]), 0.0
-        if side and other in shown:
-            theirs = outward(other, changes[other])
+        other, ours = _other_side(name), outward(name, changes[name])
+        theirs = outward(other, changes[other]) if other in shown else 0.0
         if theirs / ours >= _ALIKE:
             shown.remove(other)
-            phrases.append(_phrase("both", part, (ours + theirs) / 2))
+            phrases.append(_phrase("both", name, (ours + theirs) / 2))
         else:
-            phrases.append(_phrase(side, part, ours))
+            phrases.append(_phrase(name.split("_")[0], name, ours))
     return ", ".join(phrases)
+
+
+def named(changes: Mapping[str, float]) -> str:
+    """Name of the strongest change: `right arm raise`, `turn left`, `high steps`; empty
+    where none is noticeable."""
+    scaled = {name: changes[name] / NOTICED[name] for name in NOTICED}
+    best = max(scaled, key=lambda name: abs(scaled[name]))
+    if abs(scaled[best]) < 1.0:
+        return ""
+    ours, other = outward(best, scaled[best]), _other_side(best)
+    word = _MEASURES[_PARTS[best]]["names"][ours <= 0]
+    if other == best:
+        return word
+    side, theirs = best.split("_")[0], outward(other, scaled[other])
+    if best.endswith("apex"):
+        return word if theirs / ours >= 0.5 else f"{side} {word}"
+    if abs(theirs) < 0.5 * abs(ours):
+        return f"{side} {word}"
+    limb, *rest = word.split()
+    both = "both" if ours * theirs > 0 else "opposed"
+    return " ".join((both, f"{limb}s", *rest))
+
+
+def _other_side(name: str) -> str:
+    """The same measure on the other side of the body, or the measure itself."""
+    side, _, part = name.partition("_")
+    return {"left": f"right_{part}", "right": f"left_{part}"}.get(side, name)
 
 
 def outward(name: str, change: float) -> float:
@@ -336,25 +359,12 @@ def outward(name: str, change: float) -> float:
     return -change if mirrored else change
 
 
-def _phrase(side: str, part: str, change: float) -> str:
+def _phrase(side: str, name: str, change: float) -> str:
     """One change: `right arm up 43°`, `turns left 8°/s`, `0.20 m/s faster`."""
-    size, grows = abs(change), change > 0
-    limb, degrees = f"{side} arm{'s' * (side == 'both')}", f"{math.degrees(size):.0f}°"
-    match part:
-        case "heading":
-            return f"turns {'left' if grows else 'right'} {size / HELD_S:.0f}°/s"
-        case "speed":
-            return f"{size:.2f} m/s {'faster' if grows else 'slower'}"
-        case "root_height":
-            return f"{100 * size:.0f} cm {'taller' if grows else 'lower'}"
-        case "stride":
-            return f"{size:.1f} Hz {'quicker' if grows else 'slower'} steps"
-        case "apex":
-            foot = "both feet" if side == "both" else f"{side} foot"
-            return f"{foot} {100 * size:.0f} cm {'higher' if grows else 'lower'}"
-        case "shoulder_pitch":
-            return f"{limb} {'down' if grows else 'up'} {degrees}"
-        case "shoulder_roll":
-            return f"{limb} {'out' if grows else 'in'} {degrees}"
-        case _:
-            return f"{limb} turned {'out' if grows else 'in'} {degrees}"
+    words = _MEASURES[_PARTS[name]]
+    one, two = words.get("limb", ("", ""))
+    limb = f"both {two}" if side == "both" else f"{side} {one}"
+    size = abs(change) * words.get("factor", 1)
+    if name == "heading":
+        size = size / HELD_S
+    return words["phrases"][change <= 0].format(limb=limb, size=size)

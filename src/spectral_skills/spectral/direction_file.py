@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -24,20 +24,6 @@ DETERMINED = 0.9
 SINGLE_LIMB = 0.6
 """Least share of the energy for which a direction is said to move a single limb."""
 LIMBS = ("left_leg", "right_leg", "left_arm", "right_arm")
-SIDES = ("left", "right")
-SHOULDERS = tuple(
-    f"{side}_shoulder_{axis}" for side in SIDES for axis in ("pitch", "roll", "yaw")
-)
-NOTICED: dict[str, float] = {
-    **{name: 0.3 if name.endswith("pitch") else 0.2 for name in SHOULDERS},
-    **{f"{side}_apex": 0.03 for side in SIDES},
-    "heading": 27.0,
-    "speed": 0.15,
-    "root_height": 0.04,
-    "stride": 0.15,
-}
-"""The smallest noticeable change of what a robot does, in rad, m, degrees, m/s and Hz;
-smaller changes count as none."""
 
 
 @dataclass(frozen=True)
@@ -108,18 +94,19 @@ class Directions:
         return len(self.names)
 
     def index(self, name: str) -> int:
-        """Position of a direction by name, or by the part of it before a space."""
+        """Position of a direction, found as `position` does."""
         return position(name, self.names)
 
     def select(self, chosen: np.ndarray) -> "Directions":
         """Some of the directions, by a mask or by positions."""
         kept = np.arange(len(self))[chosen]
-        changes: dict[str, Any] = {
-            name: getattr(self, name)[kept] for name in _ARRAYS if name != "hand_maps"
-        }
-        for name in ("names", "families"):
-            changes[name] = tuple(getattr(self, name)[i] for i in kept)
-        return replace(self, **changes)
+        each = [name for name in _ARRAYS if name != "hand_maps"]
+        return replace(
+            self,
+            names=tuple(self.names[i] for i in kept),
+            families=tuple(self.families[i] for i in kept),
+            **{name: getattr(self, name)[kept] for name in each},
+        )
 
     def family(self, family: Family) -> np.ndarray:
         """Positions of the directions of a family."""
@@ -159,11 +146,7 @@ class Directions:
     def save(self, path: Path | str) -> None:
         """Write one file, in one step."""
         arrays = {n: np.ascontiguousarray(getattr(self, n)) for n in _ARRAYS}
-        header = {
-            f.name: configs.to_dict(getattr(self, f.name))
-            for f in fields(self)
-            if f.name not in _ARRAYS
-        }
+        header = {k: v for k, v in configs.to_dict(self).items() if k not in _ARRAYS}
         text = json.dumps(header)
         digest = _hash(arrays, text)
         metadata = {"version": str(VERSION), "hash": digest, "directions": text}
@@ -192,7 +175,7 @@ class Directions:
         if set(arrays) != set(_ARRAYS) or _hash(arrays, text) != metadata.get("hash"):
             raise ValueError(f"{path}: damaged, it does not hold what was written")
         header = configs.parse(text, str(path))
-        return cls(**arrays, **_header(header, str(path)))
+        return configs.from_dict(cls, header | arrays, str(path))
 
 
 def position(name: str, names: Sequence[str]) -> int:
@@ -212,19 +195,6 @@ def position(name: str, names: Sequence[str]) -> int:
 
 
 _ARRAYS = tuple(f.name for f in fields(Directions) if f.type is np.ndarray)
-_FIELDS = tuple(f for f in fields(Directions) if f.name not in _ARRAYS)
-
-
-def _header(values: Any, where: str) -> dict[str, Any]:
-    """Everything that is not an array, checked."""
-    known = {f.name for f in _FIELDS}
-    if not isinstance(values, dict) or {*values, "measured"} != known:
-        raise ValueError(f"{where}: damaged, its header has other fields than expected")
-    lists = {k: tuple(v) for k, v in values.items() if isinstance(v, list)}
-    unknown = set(lists.get("families", ())) - set(get_args(Family))
-    if unknown:
-        raise ValueError(f"{where}: unknown family {sorted(unknown)[0]!r}")
-    return values | lists
 
 
 def _hash(arrays: dict[str, np.ndarray], text: str) -> str:
