@@ -360,7 +360,7 @@ def evaluate(
     if table == "tracking":
         return _tracking(models, open_corpus(corpus), where, **options)
     if table in get_args(Planning):
-        from spectral_skills.experiments.language import evaluate as plan
+        from spectral_skills.experiments.planning import evaluate as plan
 
         return plan(table, models, open_corpus(corpus), where, **options)
     records = None if out is None else Path(out) / "records"

@@ -27,24 +27,28 @@ def test_cosine_knows_angles_and_nothing():
 def test_sum_compares_with_both_parts():
     alone = (_effect([3.0, 0.0], 10.0), _effect([0.0, 4.0], 20.0))
     one = Sum("walk", PAIR, _effect([4.0, 3.0], 27.0), alone)
-    assert one.cosine == pytest.approx(24 / 25)
-    assert one.size == pytest.approx(1.0)
-    assert one.headings == (27.0, 30.0)
+    assert list(one.values.values()) == pytest.approx([24 / 25, 1.0, 27.0, 30.0])
     assert one.label == "walk: right arm + turn left"
 
 
-@pytest.mark.parametrize("fallen", [(), ("turn left",), PAIR])
-def test_what_fell_is_not_compared(fallen, monkeypatch):
-    keys = ((), ("right arm",), ("turn left",), PAIR)
-    runs: Any = {key: SimpleNamespace(stands=key != fallen) for key in keys}
-    monkeypatch.setattr(additivity, "effect", lambda run, plain: _effect([1.0]))
-    assert compare("walk", runs, [PAIR]) == []
-    runs[fallen].stands = True
-    assert len(compare("walk", runs, [PAIR])) == 1
+@pytest.mark.parametrize("fallen", ["plain", ("turn left",), PAIR])
+def test_what_fell_is_not_compared(fallen):
+    def stands(key, now: bool) -> Any:
+        return SimpleNamespace(stands=now or key != fallen, effect=_effect([1.0]))
+
+    def compared(now: bool) -> list[Sum]:
+        keys = (("right arm",), ("turn left",), PAIR)
+        runs = {key: stands(key, now) for key in keys}
+        for run in runs.values():
+            run.plain = stands("plain", now)
+        return compare("walk", runs, [PAIR])
+
+    assert compared(False) == []
+    assert len(compared(True)) == 1
 
 
 def test_four_directions_are_never_all_on():
-    curves = additivity.overlap_curves(additivity.OVERLAP_STEPS)
+    curves = additivity.overlap_curves(additivity.GRID.overlap_steps)
     on = np.stack([curve > 0 for curve in curves.values()]).sum(axis=0)
     assert on.max() == 3
     assert all(curve.max() == 1.0 for curve in curves.values())

@@ -9,7 +9,7 @@ from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import alternatives
 from spectral_skills.experiments.alternatives import matched, offsets, reseeded, summary
 from spectral_skills.experiments.findings import Draft
-from spectral_skills.experiments.token_directions import Described
+from spectral_skills.experiments.neighbours import DescribedSkills
 from spectral_skills.robot import g1
 from spectral_skills.spectral.attributes import NAMES
 
@@ -43,7 +43,9 @@ def test_a_robot_that_obeys_takes_the_forced_pose_exactly(obedient):
         assert found["speed"] == (pytest.approx(1.0), 2)
         assert "turn" not in found
     again = reseeded(obedient, arms, 5)
-    assert {one.run.seed for t in again for one in (*t.runs, t.plain)} == {5}
+    assert {
+        run.run.seed for t in again for one in t.runs for run in (one, one.plain)
+    } == {5}
 
 
 def test_runs_that_fall_make_no_triple_and_count_as_falls(obedient, monkeypatch):
@@ -69,12 +71,12 @@ def test_a_robot_that_obeys_waves_all_three_ways(obedient):
     (wave,) = alternatives.wave(obedient, 200)
     joint = g1.joint_index("right_shoulder_pitch")
     for way, run in enumerate(wave.runs):
-        mean, sine, cosine = alternatives.wave_parts(run, wave.plain)[:, joint]
-        assert mean == pytest.approx(-0.4 * alternatives.RAISED_BY, abs=0.01)
-        assert sine == pytest.approx(-0.4 * alternatives.SWING, abs=0.01)
+        mean, sine, cosine = alternatives.wave_parts(run)[:, joint]
+        assert mean == pytest.approx(-0.4 * alternatives.GRID.wave["raised"], abs=0.01)
+        assert sine == pytest.approx(-0.4 * alternatives.GRID.wave["swing"], abs=0.01)
         assert cosine == pytest.approx(0.0, abs=0.01)
         assert wave.pose_ratio(way) == pytest.approx(1.0, abs=1e-3)
-    report = Draft.begin("alternatives", obedient)
+    report = Draft("alternatives", obedient)
     alternatives.add_wave(report, [wave])
     cells = {(c.row, c.metric): c for c in report.results}
     speed = cells["wave on the walk, offset on action", "speed"]
@@ -98,37 +100,42 @@ def test_who_falls_while_waving_makes_no_triple(obedient, monkeypatch):
 NAMED = ("stand_0000", "raise_0001", "raise_0002", "forward+raise_0003", "jog_0004")
 
 
-def _described() -> Described:
+def _described() -> DescribedSkills:
     """Two windows of each clip, the second raised; the skill is its own number."""
     values = np.zeros((10, len(NAMES)))
     right, left = (NAMES.index(f"{s}_shoulder_pitch") for s in ("right", "left"))
     values[[3, 5, 7, 9], right] = -2.3
     values[5, left] = -2.3  # both arms
     values[6:, NAMES.index("forward_speed")] = 0.7
-    return Described(np.arange(10.0)[:, None], values, np.repeat(np.arange(5), 2))
+    return DescribedSkills(np.arange(10.0)[:, None], values, np.repeat(np.arange(5), 2))
 
 
 def test_skills_are_gathered_by_the_arm_and_the_name():
     found = alternatives.gather(_described(), NAMED)
-    assert found.arm_clip == 3  # raise_0001: the right arm alone
-    assert found.idle_clip == 0.5
-    assert (found.standing[0], found.standing[1]) == (4, np.mean((0, 1, 2, 4)))
-    assert (found.walking[0], found.walking[1]) == (7, 6)  # the jog is not asked
+    arm = 3  # raise_0001: the right arm alone
+    assert found == {
+        alternatives.BLEND: arm,
+        alternatives.PAIR: arm - 0.5,
+        alternatives.STANDING: 4 - np.mean((0, 1, 2, 4)),
+        alternatives.WALKING: 7 - 6,  # the jog is not asked
+    }
 
 
 def test_the_lines_are_blends_and_sums_for_the_whole_run(obedient):
     base, d = obedient.base("walk", 200), 64
     rng = np.random.default_rng(0)
-    arm, idle, *rest = rng.normal(size=(6, d))
-    skills = alternatives.ArmSkills(arm, idle, tuple(rest[:2]), tuple(rest[2:]))  # type: ignore[arg-type]
-    made, own = alternatives.lines(obedient, base, skills), obedient.skills(base)
+    ways = [way for way in alternatives.GRID.sizes if way != alternatives.STEERING]
+    added = dict(zip(ways, rng.normal(size=(4, d)), strict=True))
+    made, own = alternatives.lines(obedient, base, added), obedient.skills(base)
     half = made[alternatives.BLEND, 0.5].skills
     assert half is not None
-    np.testing.assert_allclose(half, 0.5 * own + 0.5 * arm, atol=1e-5)
+    np.testing.assert_allclose(
+        half, 0.5 * own + 0.5 * added[alternatives.BLEND], atol=1e-5
+    )
     pair = made[alternatives.PAIR, 0.75].skills
     assert pair is not None
-    np.testing.assert_allclose(pair, own + 0.75 * (arm - idle), atol=1e-5)
-    listed = {(w, s) for w, sizes in alternatives.SIZES.items() for s in sizes}
+    np.testing.assert_allclose(pair, own + 0.75 * added[alternatives.PAIR], atol=1e-5)
+    listed = {(w, s) for w, sizes in alternatives.GRID.sizes.items() for s in sizes}
     assert set(made) == listed | {(alternatives.PLAIN, 0.0)}
 
 
@@ -136,5 +143,5 @@ def test_a_real_triple():
     """The released controller: the copied pose of a raised arm is an arm raised."""
     lab = Runner(*released())
     (triple,) = matched(lab, ("stand",), ("right_arm_1",), (2.0,), 200)
-    assert triple.effects[0].changes["right_shoulder_pitch"] < -0.1
+    assert triple.runs[0].effect.changes["right_shoulder_pitch"] < -0.1
     assert 0.5 < triple.pose_ratio(2) < 2.5

@@ -118,8 +118,8 @@ def test_results_name_the_models_and_the_command(models):
     """Hashes of controller, skill and directions; the options but not the folders."""
     set_command(["spectral", "evaluate", "x", "--out", "here", "--seeds", "1", "2"])
     try:
-        report = Draft("dose", "", Runner(*models), "3268f5c4aa")
-        report.add("row", "metric", 1.0)
+        report = Draft("dose", Runner(*models), "3268f5c4aa")
+        report.add("row", {"metric": 1.0})
     finally:
         set_command([])
     (result,) = report.results

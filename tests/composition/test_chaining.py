@@ -8,7 +8,13 @@ from untrained import explicit, tokens
 
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.experiments import chaining
-from spectral_skills.experiments.chaining import Chain, ChainRun, Smoothness, joined
+from spectral_skills.experiments.chaining import (
+    DURING,
+    OUTSIDE,
+    PEAK,
+    ChainRun,
+    joined,
+)
 from spectral_skills.experiments.findings import Draft
 from spectral_skills.motion.synthetic.bases import SQUAT_FALL_M, Base
 from spectral_skills.robot import g1
@@ -21,41 +27,38 @@ def standing(steps: int) -> np.ndarray:
 def test_one_kick_of_one_joint_is_felt_only_in_its_switch():
     rows = standing(200)
     rows[101:, 10] += 0.29  # step 100 moves one joint for good
-    felt = chaining.smoothness(rows, [slice(100, 105)])
+    felt = chaining.accelerations(rows, [slice(100, 105)])
     # Second differences +0.29 and -0.29, over 29 joints and 5 + 25 steps.
     square = 2 * (0.29 * 50**2) ** 2 / 29 / 30
-    assert felt.during == pytest.approx(np.sqrt(square))
-    assert felt.peak == pytest.approx(0.29 * 50**2 / np.sqrt(29))
-    assert felt.outside == pytest.approx(0.0, abs=1e-9)
+    assert felt[DURING] == pytest.approx(np.sqrt(square))
+    assert felt[PEAK] == pytest.approx(0.29 * 50**2 / np.sqrt(29))
+    assert felt[OUTSIDE] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_what_comes_before_a_switch_or_after_it_has_settled_is_outside():
-    for step in (98, 100 + 5 + chaining.SETTLING):
+    for step in (98, 100 + 5 + chaining.GRID.settling):
         rows = standing(200)
         rows[step + 1 :, 10] += 0.29
-        felt = chaining.smoothness(rows, [slice(100, 105)])
-        assert felt.outside > 1.0
-        assert felt.during == pytest.approx(0.0, abs=1e-9)
+        felt = chaining.accelerations(rows, [slice(100, 105)])
+        assert felt[OUTSIDE] > 1.0
+        assert felt[DURING] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_after_a_fall_nothing_is_measured():
     rows = standing(200)
     rows[160:, 10] += 1.0
-    felt = chaining.smoothness(rows, [slice(50, 60), slice(150, 160)], fell_at=120)
-    assert felt.during == pytest.approx(0.0, abs=1e-9)
-    none = chaining.smoothness(rows, [slice(150, 160)], fell_at=120)
-    assert np.isnan(none.during) and np.isnan(none.peak)
+    felt = chaining.accelerations(rows, [slice(50, 60), slice(150, 160)], fell_at=120)
+    assert felt[DURING] == pytest.approx(0.0, abs=1e-9)
+    none = chaining.accelerations(rows, [slice(150, 160)], fell_at=120)
+    assert np.isnan(none[DURING]) and np.isnan(none[PEAK])
 
 
 def outcome(during: float, height: float = 0.7) -> ChainRun:
     rows = standing(4)
     rows[:, 2] = height
     run = Run("", Base("walk", rows), np.zeros((4, 3), np.float32))
-    return ChainRun(
-        Chain(("walk", "jog"), 5, run, (slice(1, 2),)),
-        Executed(run, rows),
-        Smoothness(during, 1.0, during),
-    )
+    felt = {DURING: during, OUTSIDE: 1.0, PEAK: during}
+    return ChainRun(("walk", "jog"), 5, Executed(run, rows), felt)
 
 
 def test_smoother_counts_only_sequences_that_both_finish():
@@ -67,7 +70,7 @@ def test_smoother_counts_only_sequences_that_both_finish():
 def test_switches_that_nobody_reaches_have_no_acceleration(lab):
     """Neither a cell nor a point of a chart: 0 would be the smoothest of all."""
     fallen = [outcome(float("nan"), height=0.1)]
-    report = Draft.begin("chaining", lab)
+    report = Draft("chaining", lab)
     chaining.add_rows(report, "", fallen, fallen, lab)
     metrics = {r.metric for r in report.results}
     assert "acceleration in switches" not in metrics
@@ -78,8 +81,8 @@ def test_switches_that_nobody_reaches_have_no_acceleration(lab):
 
 
 def test_sequences_are_drawn_alike_every_time_and_never_repeat_a_skill():
-    drawn = chaining.draw(chaining.POOL, 42)
-    assert drawn == chaining.draw(chaining.POOL, 42)
+    drawn = chaining.draw(chaining.GRID.pool, 42)
+    assert drawn == chaining.draw(chaining.GRID.pool, 42)
     assert len(set(drawn)) == 42
     assert sorted({len(names) for names in drawn}) == [2, 3, 4]
     assert all(
@@ -88,23 +91,23 @@ def test_sequences_are_drawn_alike_every_time_and_never_repeat_a_skill():
 
 
 def test_a_chain_blends_the_skills_of_its_bases(lab):
-    made = chaining.chained(lab, ["walk", "squat"], switch=10, steps=60)
-    assert made.switches == (slice(50, 60),)
-    assert made.run.skills is not None
-    assert made.run.base.steps == len(made.run.skills) == 110
-    assert made.run.base.fall_m == SQUAT_FALL_M
+    run, switches = chaining.chained(lab, ["walk", "squat"], switch=10, steps=60)
+    assert switches == [slice(50, 60)]
+    assert run.skills is not None
+    assert run.base.steps == len(run.skills) == 110
+    assert run.base.fall_m == SQUAT_FALL_M
     walk, squat = (
         lab.skills(lab.base(name, 60 + lab.encoder.last)) for name in ("walk", "squat")
     )
-    np.testing.assert_array_equal(made.run.skills[:50], walk[:50])
-    np.testing.assert_array_equal(made.run.skills[60:], squat[10:60])
-    halfway = made.run.skills[54]
+    np.testing.assert_array_equal(run.skills[:50], walk[:50])
+    np.testing.assert_array_equal(run.skills[60:], squat[10:60])
+    halfway = run.skills[54]
     np.testing.assert_allclose(
         halfway, walk[54] + 5 / 11 * (squat[4] - walk[54]), atol=1e-5
     )
     # The robot starts as the first skill does.
     np.testing.assert_array_equal(
-        made.run.base.rows[:2], lab.base("walk", 60 + lab.encoder.last).rows[:2]
+        run.base.rows[:2], lab.base("walk", 60 + lab.encoder.last).rows[:2]
     )
 
 
@@ -186,10 +189,7 @@ def test_soft_switches_are_compared_with_hard_ones_of_others(lab, monkeypatch):
         assert (plan is joined) == (one is not lab)
         values = (2.0, 0.5) if one is not lab else (3.0, 1.0)
         found = [outcome(value) for value in values]
-        return [
-            replace(o, chain=replace(o.chain, switch=s))
-            for o, s in zip(found, switches, strict=True)
-        ]
+        return [replace(o, switch=s) for o, s in zip(found, switches, strict=True)]
 
     monkeypatch.setattr(chaining, "execute", made)
     small = {"pool": ("stand", "squat"), "sequences": 1, "steps": 20}

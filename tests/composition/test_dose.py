@@ -11,7 +11,7 @@ from released import released
 from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import dose
 from spectral_skills.experiments.dose import compare, correlation, through_origin
-from spectral_skills.experiments.effects import hold, predicted
+from spectral_skills.experiments.effects import beside, hold, predicted
 from spectral_skills.experiments.findings import Draft
 
 
@@ -70,7 +70,7 @@ def test_doses_slopes_and_falls(tmp_path):
     arm, turn = dose.turn_up(
         lab,
         "walk",
-        {k: dose.DOSE_KNOBS[k] for k in ("right_arm_1", "turn")},
+        {k: dose.GRID.knobs[k] for k in ("right_arm_1", "turn")},
         (1, 1.5, 2, 4),
     )
     assert arm.amplitudes.tolist() == [-4, -2, -1.5, -1, 1, 1.5, 2, 4]
@@ -82,7 +82,9 @@ def test_doses_slopes_and_falls(tmp_path):
     assert hold(lab.base("walk")).start + 50 < FALL_STEP
     assert arm.effects[-1] == pytest.approx(1.6)
     # Beside an unsteered robot that falls there is nothing to tell.
-    slope, fit, n = replace(arm, plain_stands=False).line()
+    low = replace(arm.runs[0].plain, rows=arm.runs[-1].executed.rows)
+    runs = [replace(one, plain=low) for one in arm.runs]
+    slope, fit, n = replace(arm, runs=runs).line()
     assert math.isnan(slope) and math.isnan(fit) and n == 0
 
 
@@ -90,10 +92,10 @@ def test_a_robot_that_falls_at_once_has_no_effect():
     lab = Puppets(_rule)
     base = lab.base("walk")
     run = lab.steered(base, lab.direction("right_arm_1", 4.0), "right_arm_1 a=+4")
-    plain, fallen = lab.execute([lab.plain(base), run])
-    parts, late = dose.DOSE_KNOBS["right_arm_1"], slice(FALL_STEP - 20, STEPS - 1)
-    assert dose.until_fall(fallen, plain, late, parts) == 0.0
-    assert dose.until_fall(fallen, plain, slice(65, STEPS - 1), parts) > 1.0
+    fallen = beside(lab, base, {4.0: run}, "")[4.0]
+    parts, late = dose.GRID.knobs["right_arm_1"], slice(FALL_STEP - 20, STEPS - 1)
+    assert dose.until_fall(fallen, late, parts) == 0.0
+    assert dose.until_fall(fallen, slice(65, STEPS - 1), parts) > 1.0
 
 
 def test_predicted_and_executed():
@@ -109,7 +111,7 @@ def test_predicted_and_executed():
         return {"left_shoulder_pitch": 0.5 * a * pitch}
 
     lab = Puppets(rule)
-    report = Draft.begin("dose", lab)
+    report = Draft("dose", lab)
     compare(report, "walk", ("s01", "s02", "s03", "turn"))
     found = {(c.row, c.metric): c for c in report.results}
     row = "left shoulder pitch of directions on walk"
@@ -140,6 +142,6 @@ def test_findings_have_a_chart_a_base_and_mark_falls(tmp_path):
 
 def test_the_released_controller_turns_more_with_more():
     lab = Runner(*released())
-    (turn,) = dose.turn_up(lab, "walk", {"turn": dose.DOSE_KNOBS["turn"]}, (2.0,))
+    (turn,) = dose.turn_up(lab, "walk", {"turn": dose.GRID.knobs["turn"]}, (2.0,))
     slope, fit, n = turn.line()
     assert n == 2 and 15 < slope < 80 and fit > 0.8

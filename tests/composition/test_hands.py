@@ -8,8 +8,7 @@ from released import released
 from spectral_skills.control.batch import Runner
 from spectral_skills.experiments.effects import hold
 from spectral_skills.experiments.hands import (
-    CENTRE,
-    RADIUS,
+    GRID,
     RIGHT,
     TARGETS,
     damped,
@@ -34,7 +33,7 @@ def test_a_hand_is_seen_from_the_pelvis_and_its_heading():
 
 def test_the_linear_map_is_found():
     linear = np.random.default_rng(0).normal(size=(3, 3))
-    asked = np.array(TARGETS)
+    asked = TARGETS
     np.testing.assert_allclose(linear_map(asked, asked @ linear.T), linear, atol=1e-9)
 
 
@@ -53,8 +52,8 @@ def test_long_changes_are_cut_and_keep_their_direction():
 
 def test_the_tour_ends_with_one_level_circle():
     path, circle = tour()
-    away = path[circle] - CENTRE
-    np.testing.assert_allclose(np.linalg.norm(away[:, :2], axis=1), RADIUS)
+    away = path[circle] - GRID.centre
+    np.testing.assert_allclose(np.linalg.norm(away[:, :2], axis=1), GRID.radius)
     np.testing.assert_allclose(away[:, 2], 0.0, atol=1e-12)
     turn = np.unwrap(np.arctan2(away[:, 1], away[:, 0]))
     assert turn[-1] - turn[0] == pytest.approx(2 * np.pi, rel=0.01)

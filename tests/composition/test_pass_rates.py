@@ -7,8 +7,8 @@ from released import released
 from untrained import tokens
 
 from spectral_skills.control.batch import Executed, Run, Runner
+from spectral_skills.experiments.neighbours import describe_skills
 from spectral_skills.experiments.pass_rates import TARGETS, experiment, judge
-from spectral_skills.experiments.token_directions import describe
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 
@@ -143,7 +143,7 @@ def test_tokens_are_steered_in_their_own_deviations(make_clip, make_corpus, tmp_
     assert cells["FSQ PCA", "right arm"].paper == "4/5"
     assert cells["FSQ ridge", "all"].n == 8
     assert cells["FSQ PCA", "all"].run != cells["PCA of skills", "all"].run
-    ours, other = (describe(one.encoder, corpus) for one in (lab, theirs))
+    ours, other = (describe_skills(one.encoder, corpus) for one in (lab, theirs))
     steered = [run for run in theirs.made if " a=+2" in run.name]
     lengths = [
         np.linalg.norm(run.skills - theirs.skills(run.base), axis=1).max()

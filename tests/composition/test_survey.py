@@ -10,8 +10,8 @@ from released import released
 from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import catalogue
 from spectral_skills.experiments.catalogue import (
+    GRID,
     MOST,
-    PAPER_KNOBS,
     brief,
     choose,
     matched,
@@ -65,7 +65,7 @@ def test_a_forearm_gives_the_name_where_nothing_else_does():
 
 
 def test_a_knob_is_served_by_what_mainly_changes_it_and_not_the_other_side():
-    arm, both = PAPER_KNOBS["right arm raise"], PAPER_KNOBS["both arms"]
+    arm, both = GRID.knobs["right arm raise"], GRID.knobs["both arms"]
     assert mainly(_effect(right_shoulder_pitch=-2, heading=1.9).changes, arm)
     assert not mainly(_effect(right_shoulder_pitch=-2, heading=2.1).changes, arm)
     slight = _effect(right_shoulder_pitch=-2, left_shoulder_pitch=-0.9)
@@ -103,26 +103,26 @@ def test_a_survey_tells_outcome_and_safe_range():
         "turn": "falls",
     }
     turn = found["turn"]
-    assert [one.amplitude for one in turn.attempts] == [2, -2, 6, -6, MOST, -MOST]
+    assert list(turn.attempts) == [2, -2, 6, -6, MOST, -MOST]
     assert turn.amplitude == MOST and turn.safe == (-2.0, 2.0)
     reach = found["s03"].amplitude
     assert 2.0 < reach < 6.0
     # It stands there on both sides, but falls at -2.
     assert found["s03"].safe == (0.0, reach)
-    assert turn.at(6.0).effect is None
+    assert turn.effect(6.0) is None
     # 5 degrees a unit in either sign, where the robot stands: weak.
     assert turn.limited(2.0).outcome == "weak"
 
 
 def test_the_strongest_direction_that_keeps_the_rest_serves_a_knob():
     found = survey(Puppets(_rule), "walk", NAMES)
-    one, sign = choose(found, PAPER_KNOBS["right arm raise"]) or (None, 0)
+    one, sign = choose(found, GRID.knobs["right arm raise"]) or (None, 0)
     assert one and (one.direction, sign) == ("right_arm_1", -1)
-    one, sign = choose(found, PAPER_KNOBS["turn"]) or (None, 0)
+    one, sign = choose(found, GRID.knobs["turn"]) or (None, 0)
     assert one and (one.direction, sign) == ("s02", -1)
-    one, _ = choose(found, PAPER_KNOBS["both arms"]) or (None, 0)
+    one, _ = choose(found, GRID.knobs["both arms"]) or (None, 0)
     assert one and one.direction == "s01"
-    assert choose(found, PAPER_KNOBS["high steps"]) is None
+    assert choose(found, GRID.knobs["high steps"]) is None
 
 
 def test_findings_count_and_keep_the_entries(tmp_path):
@@ -164,6 +164,6 @@ def test_findings_count_and_keep_the_entries(tmp_path):
 
 def test_the_released_controller_raises_its_arm():
     (arm,) = survey(Runner(*released()), "carry", ["right_arm_1"])
-    up = arm.at(2.0).effect
+    up = arm.effect(2.0)
     assert up and up.changes["right_shoulder_pitch"] < -0.4
     assert up.full_name == "right arm raise"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spectral_skills.experiments.token_directions import describe, principal, ridge
+from spectral_skills.experiments.neighbours import describe_skills, principal, ridge
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import EncoderConfig, SkillBank, SkillEncoder
@@ -55,7 +55,7 @@ def test_skills_are_beside_the_motion_they_stand_for(make_clip, make_corpus, tmp
     corpus = make_corpus(tmp_path / "two", [make_clip(f"w{i}", 60, i) for i in (0, 1)])
     windows = WindowConfig()
     encoder = SkillEncoder(EncoderConfig(width=4, hidden=(8,)), windows).eval()
-    found = describe(encoder, corpus, every=7)
+    found = describe_skills(encoder, corpus, every=7)
     per_clip = len(range(0, 60 - windows.chunk + 1, 7))
     assert found.skills.shape == (2 * per_clip, 4)
     assert found.clips.tolist() == [0] * per_clip + [1] * per_clip

@@ -8,8 +8,8 @@ from spectral_skills.spectral.direction_file import Directions
 
 def test_directions_are_nineteen_and_exist():
     directions = Directions.load("base")
-    assert len(set(transfer.DIRECTIONS)) == 19
-    assert len({directions.index(name) for name in transfer.DIRECTIONS}) == 19
+    assert len(set(transfer.GRID.directions)) == 19
+    assert len({directions.index(name) for name in transfer.GRID.directions}) == 19
 
 
 def test_pushes_stay_in_their_ranges():

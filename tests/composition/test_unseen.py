@@ -9,9 +9,7 @@ from spectral_skills.experiments import unseen
 from spectral_skills.experiments.effects import hold
 from spectral_skills.experiments.unseen import (
     ADDED,
-    AMPLITUDES,
-    BEAT_HZ,
-    KEPT,
+    GRID,
     MORE_UNITS,
     PAIRS,
     PairVerdict,
@@ -35,9 +33,9 @@ def test_the_table_holds_every_pair_that_is_left_out_once():
 def test_every_rule_asks_for_something_that_is_measured():
     known = measure(standing())
     for added in ADDED.values():
-        assert set(added.least) <= set(known)
-        assert set(added.least) <= set(MORE_UNITS)
-    assert set(KEPT.values()) <= set(known)
+        assert set(added["least"]) <= set(known)
+        assert set(added["least"]) <= set(MORE_UNITS)
+    assert set(GRID.kept.values()) <= set(known)
 
 
 def test_clips_with_both_factors_are_counted():
@@ -54,7 +52,7 @@ def test_clips_with_both_factors_are_counted():
 def test_a_beat_is_measured_at_its_own_frequency_alone():
     rows, joint = standing(270), 7 + g1.joint_index("right_shoulder_pitch")
     t = np.arange(270) / g1.CONTROL_HZ
-    rows[:, joint] += 0.3 * np.sin(2 * np.pi * BEAT_HZ * t + 1.0)
+    rows[:, joint] += 0.3 * np.sin(2 * np.pi * GRID.beat_hz * t + 1.0)
     assert measure(rows)["right_shoulder_beat"] == pytest.approx(0.3, rel=0.02)
     rows = standing(270)
     rows[:, joint] += 0.3 * np.sin(2 * np.pi * 0.8 * t)
@@ -158,5 +156,5 @@ def test_every_seed_has_a_row_and_larger_amplitudes_do_not_count(lab):
     found = unseen.experiment(lab, (3,), pairs=pairs, steps=200, clips=clips)
     cells = {(r.row, r.metric): r for r in found.results}
     assert cells["all pairs, seed 3", "success"].seed == 3
-    assert cells["squat + punch", "amplitude"].value in AMPLITUDES
+    assert cells["squat + punch", "amplitude"].value in GRID.amplitudes
     assert cells["all pairs, a=4", "falls"].n > 0

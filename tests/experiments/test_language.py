@@ -7,15 +7,16 @@ import torch
 from obliging import Letters, Obliging, actor, with_planner
 from rehearsed import Rehearsed, motions
 
-from spectral_skills.experiments import language as module
-from spectral_skills.experiments.language import (
+from spectral_skills.experiments import planning as module
+from spectral_skills.experiments.planning import (
     PERIOD,
     Recogniser,
+    ScoreTable,
+    Stage,
     add_changes,
     instructions,
     language,
 )
-from spectral_skills.experiments.planning import ScoreTable, Stage
 from spectral_skills.results import Result
 
 SETTLED = 20
@@ -109,7 +110,7 @@ def changes(place: Stage) -> list[Result]:
     models = with_planner(Obliging(motions(place)))
     table = ScoreTable("language", place, models)
     add_changes(table, models, 30)
-    return table.report.results
+    return table.results
 
 
 def test_who_does_something_else_has_not_done_as_values(stage, quick):

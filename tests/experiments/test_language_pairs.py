@@ -10,18 +10,18 @@ from obliging import Letters, directions, with_planner
 from rehearsed import Rehearsed
 
 from spectral_skills.control.schedules import full_amplitude
-from spectral_skills.experiments import language, unseen
-from spectral_skills.experiments.language import PAIR_EPISODES as EPISODES
-from spectral_skills.experiments.language import PAIR_STEPS as STEPS
-from spectral_skills.experiments.language import (
+from spectral_skills.experiments import planning, unseen
+from spectral_skills.experiments.planning import PAIR_EPISODES as EPISODES
+from spectral_skills.experiments.planning import PAIR_STEPS as STEPS
+from spectral_skills.experiments.planning import (
     SAID,
     SpokenPair,
+    Stage,
     amplitudes,
     judge_pair,
     pairs,
     spoken_pairs,
 )
-from spectral_skills.experiments.planning import Stage
 from spectral_skills.experiments.unseen import PairVerdict
 from spectral_skills.robot import g1
 from spectral_skills.spectral.catalogue import Choice
@@ -87,7 +87,7 @@ def test_without_a_base_there_is_nothing_to_try():
 def test_what_is_said_has_a_rule():
     """And is held: what beats is no part of it."""
     assert set(SAID) <= set(unseen.ADDED)
-    assert not any(unseen.ADDED[added].beats for added in SAID)
+    assert not any(unseen.ADDED[added].get("beats") for added in SAID)
 
 
 def _choice(direction: int, amplitude: float) -> Choice:
@@ -155,8 +155,8 @@ def bowing(two_motions, make_corpus, tmp_path_factory) -> Stage:
 
 def test_pairs_are_run_beside_their_bases(bowing, monkeypatch):
     """One that the catalogue offers nothing for does not succeed."""
-    monkeypatch.setattr(language, "PAIR_STEPS", 190)
-    monkeypatch.setattr(language, "PAIR_EPISODES", 1)
+    monkeypatch.setattr(planning, "PAIR_STEPS", 190)
+    monkeypatch.setattr(planning, "PAIR_EPISODES", 1)
     tried = (("bow", "raise"), ("bow", "reach"), ("jog", "raise"), ("bow", "wave"))
     monkeypatch.setattr(unseen, "PAIRS", tried)
     planner = Rehearsed(bowing, 30)

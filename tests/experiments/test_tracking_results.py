@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spectral_skills.experiments.training_runs import tracking_results
+from spectral_skills.experiments.skills import tracking_results
 
 
 @pytest.fixture

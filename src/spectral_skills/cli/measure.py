@@ -327,7 +327,7 @@ def report_skill(
         label: Name of the corpus in the tables.
         directions: Its direction file, if there is one.
     """
-    from spectral_skills.experiments.training_runs import skill_space_results
+    from spectral_skills.experiments.skills import skill_space_results
     from spectral_skills.plots.tables import publish, show
     from spectral_skills.spectral.direction_file import Directions
 
@@ -344,7 +344,7 @@ def report_tracking(*, run: Path, label: str, record: Path) -> None:
         run: Folder of the run.
         label: Name of the corpus in the tables.
     """
-    from spectral_skills.experiments.training_runs import tracking_results
+    from spectral_skills.experiments.skills import tracking_results
     from spectral_skills.plots.tables import publish, show
 
     results = tracking_results(run, label)

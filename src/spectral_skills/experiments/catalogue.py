@@ -16,19 +16,29 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from spectral_skills.atomic import write_file
-from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.experiments.effects import Effect, effect, groups, hold
+from spectral_skills.control.batch import Runner
+from spectral_skills.experiments.effects import (
+    Effect,
+    Steered,
+    attempt,
+    beside,
+    falls,
+    groups,
+    hold,
+)
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid, paper
 from spectral_skills.motion.corpus import FPS
-from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.spectral.catalogue import NOTICED, UNITS, Parts, best_served
 from spectral_skills.spectral.direction_file import Directions
 
 NAME = "catalogue"
+GRID = grid(NAME)
 FILE = "catalogue_entries.json"
 AMPLITUDE = 2.0
 MOST = 12.0
@@ -41,20 +51,6 @@ _LATE = 10
 """Rank after which directions are nearly degenerate in the paper."""
 _TURN_S = 4.0
 """Time over which the paper reports its turn."""
-_FILMED = ("right arm raise", "arms out", "high steps", "turn")
-PAPER_KNOBS: dict[str, Parts] = grid(NAME)["knobs"]
-_LARGER = {"speed": 3.0}
-"""Amplitudes of knobs that the paper does not report at 2."""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A direction at one amplitude."""
-
-    amplitude: float
-    executed: Executed
-    effect: Effect | None
-    """Effect, or None where this robot or the unsteered one has fallen."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +63,18 @@ class DirectionEntry:
     base: str
     amplitude: float
     """Amplitude matched to the gain."""
-    attempts: tuple[Attempt, ...]
+    attempts: dict[float, Steered]
+    """Runs by amplitude."""
 
-    def at(self, amplitude: float) -> Attempt:
-        """The attempt at an amplitude."""
-        return next(one for one in self.attempts if one.amplitude == amplitude)
+    def effect(self, amplitude: float) -> Effect | None:
+        """Effect, or None where this robot or the unsteered one has fallen."""
+        one = self.attempts[amplitude]
+        return None if falls((one, one.plain)) else one.effect
 
     @property
     def signs(self) -> tuple[Effect | None, Effect | None]:
         """Effects of the matched amplitude and of its opposite."""
-        return self.at(self.amplitude).effect, self.at(-self.amplitude).effect
+        return self.effect(self.amplitude), self.effect(-self.amplitude)
 
     @property
     def best(self) -> Effect | None:
@@ -92,11 +90,10 @@ class DirectionEntry:
         """The largest amplitude on each side without a fall up to it."""
         reach = {-1: 0.0, 1: 0.0}
         for sign in reach:
-            side = (one for one in self.attempts if one.amplitude * sign > 0)
-            for one in sorted(side, key=lambda one: abs(one.amplitude)):
-                if not one.executed.stands:
+            for amplitude in sorted(a * sign for a in self.attempts if a * sign > 0):
+                if not self.attempts[amplitude * sign].stands:
                     break
-                reach[sign] = one.amplitude
+                reach[sign] = amplitude * sign
         return reach[-1], reach[1]
 
     def limited(self, most: float) -> "DirectionEntry":
@@ -105,17 +102,13 @@ class DirectionEntry:
 
     def as_dict(self) -> dict:
         """Plain data for other tools."""
-        runs = [
-            {
-                "amplitude": one.amplitude,
-                "fell": not one.executed.stands,
-                "name": one.effect.full_name if one.effect else "",
-                "effects": one.effect.changes | {"arm_rms": one.effect.arm_rms}
-                if one.effect
-                else None,
-            }
-            for one in self.attempts
-        ]
+        runs = []
+        for amplitude, one in self.attempts.items():
+            found = self.effect(amplitude)
+            name = found.full_name if found else ""
+            changes = found.changes | {"arm_rms": found.arm_rms} if found else None
+            known = {"amplitude": amplitude, "fell": not one.stands}
+            runs.append(known | {"name": name, "effects": changes})
         return {
             "direction": self.direction,
             "family": self.family,
@@ -159,44 +152,28 @@ def matched(directions: Directions, most: float = MOST) -> np.ndarray:
     return np.minimum(aim / directions.gains.astype(float).clip(1e-9), most).round(2)
 
 
-def attempt(
-    runner: Runner, base: Base, direction: str, amplitude: float, seed=None
-) -> Run:
-    """A base steered along a direction, named after both."""
-    short = direction.split(" ")[0]
-    change = runner.direction(short, amplitude)
-    return runner.steered(base, change, f"{short} a={amplitude:+.4g}", seed=seed)
-
-
 def survey(
     runner: Runner,
     base_name: str,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] = (),
     seed: int | None = None,
 ) -> list[DirectionEntry]:
     """Try all directions, or those of some names, on a base."""
     directions, base = runner.directions, runner.base(base_name)
     chosen = [directions.index(one) for one in names or directions.names]
-    aims = matched(directions)
-    tries = [
-        (i, sign * size)
-        for i in chosen
-        for size in sorted({AMPLITUDE, min(aims[i], LESS), aims[i]})
-        for sign in (1, -1)
-    ]
-    runs = [runner.plain(base, seed)]
-    runs += [attempt(runner, base, directions.names[i], a, seed) for i, a in tries]
-    plain, *made = runner.execute(runs, f"survey of {base_name}")
-    attempts: dict[int, list[Attempt]] = {i: [] for i in chosen}
-    for (i, amplitude), one in zip(tries, made, strict=True):
-        found = effect(one, plain) if one.stands and plain.stands else None
-        attempts[i].append(Attempt(float(amplitude), one, found))
+    aims, runs = matched(directions), {}
+    for i in chosen:
+        sizes = sorted({AMPLITUDE, min(aims[i], LESS), aims[i]})
+        for a in (float(sign * size) for size, sign in product(sizes, (1, -1))):
+            runs[i, a] = attempt(runner, base, directions.names[i], a, seed)
+    done = beside(runner, base, runs, f"survey of {base_name}", seed)
     return [
         DirectionEntry(
             *(directions.names[i].split(" ")[0], directions.families[i]),
-            *(float(directions.gains[i]), base_name, float(aims[i]), tuple(ones)),
+            *(float(directions.gains[i]), base_name, float(aims[i])),
+            attempts={a: one for (k, a), one in done.items() if k == i},
         )
-        for i, ones in attempts.items()
+        for i in chosen
     ]
 
 
@@ -209,47 +186,38 @@ def choose(
         (i, sign): found.changes
         for i, entry in enumerate(entries)
         for sign in (1, -1)
-        if (found := entry.at(sign * AMPLITUDE).effect) is not None
+        if (found := entry.effect(sign * AMPLITUDE)) is not None
     }
     best = best_served(effects, parts)
     return None if best is None else (entries[best[0]], best[1])
 
 
-def experiment(
-    runner: Runner,
-    seeds: tuple[int, ...] = (),
-    *,
-    bases: tuple[str, ...] = ("walk",),
-    names: Sequence[str] | None = None,
-) -> Findings:
+def experiment(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> Findings:
     """Try all directions, or those of some names.
 
     Knobs are chosen on the first base. Seeds repeat the directions of parts and
     targets there.
     """
-    surveys = {base: survey(runner, base, names) for base in bases}
+    run, report = grid(NAME, **changes), Draft(NAME, runner)
+    surveys = {base: survey(runner, base, run.names) for base in run.bases}
     if runner.records is not None:
         listed = [one.as_dict() for entries in surveys.values() for one in entries]
         path = runner.records.parent / FILE
         write_file(path, json.dumps(listed, indent=1) + "\n")
-    report = Draft.begin(NAME, runner)
-    first = surveys[bases[0]]
     for base, entries in surveys.items():
         for most in (MOST, LESS):
             _add_outcomes(report, base, entries, most)
     for base, entries in surveys.items():
         _add_falls(report, base, entries)
+    base, first = run.bases[0], surveys[run.bases[0]]
     chosen = [one.direction for one in first if one.family != "spectral"]
     for seed in seeds if chosen else ():
-        again = survey(runner, bases[0], chosen, seed)
-        _add_falls(report, bases[0], again, seed)
-    unserved = _add_knobs(report, bases[0], first)
-    _add_charts(report, bases[0], first)
-    capped = sum(one.amplitude >= MOST for one in first)
+        _add_falls(report, base, survey(runner, base, chosen, seed), seed)
+    unserved = _add_knobs(report, base, first)
+    _add_charts(report, base, first)
     return report.findings(
-        **{"most": MOST, "less": LESS, "amplitude": AMPLITUDE},
-        capped=capped,
-        count=len(first),
+        **{"most": MOST, "less": LESS, "amplitude": AMPLITUDE, "count": len(first)},
+        capped=sum(one.amplitude >= MOST for one in first),
         unserved=f"; none does for {', '.join(unserved)}" if unserved else "",
     )
 
@@ -259,26 +227,25 @@ def _add_outcomes(
 ) -> None:
     """How many spectral directions work, and what those of late rank do."""
     ours = [one.limited(most) for one in entries if one.family == "spectral"]
-    late = ours[_LATE:]
-    counts = Counter(one.outcome for one in ours)
+    counts, late = Counter(one.outcome for one in ours), ours[_LATE:]
     # Directions that fall or are weak have no effect to be grouped by.
     works = [e.pattern for one in ours if (e := one.best) and e.strength >= 1.0]
     kinds = len(set(groups(np.stack(works)).tolist())) if works else 0
     main = Counter(one.best.dominant for one in late if one.best)
-    fallen = sum(one.outcome == "falls" for one in late)
-    after = f", after rank {_LATE}"
-    for suffix, metric, value, n in (
-        *(("", kind, counts[kind], len(ours)) for kind in OUTCOMES),
-        ("", "groups", kinds, len(works)),
-        (after, "mainly turn", main["heading"], len(late)),
-        (after, "mainly change speed", main["speed"], len(late)),
-        (after, "falls", fallen, len(late)),
+    after = {
+        "mainly turn": main["heading"],
+        "mainly change speed": main["speed"],
+        "falls": sum(one.outcome == "falls" for one in late),
+    }
+    for suffix, values, n in (
+        ("", {kind: counts[kind] for kind in OUTCOMES}, len(ours)),
+        ("", {"groups": kinds}, len(works)),
+        (f", after rank {_LATE}", after, len(late)),
     ):
         # The paper's counts are of 64 directions.
-        known = paper(NAME, f"spectral on {base}{suffix}", metric)
+        papers = paper(NAME, f"spectral on {base}{suffix}") if len(ours) == 64 else {}
         row = f"spectral on {base}, a up to {most:g}{suffix}"
-        printed = known if len(ours) == 64 else ""
-        report.add(row, metric, value, "directions", n, paper_value=printed)
+        report.add(row, values, n, papers=papers)
 
 
 def _add_falls(
@@ -287,11 +254,11 @@ def _add_falls(
     """Falls at the fixed amplitude, by family; the goal is none."""
     for kind, spectral in (("parts and targets", False), ("spectral", True)):
         ones = [one for one in entries if (one.family == "spectral") == spectral]
-        runs = [one.at(s * AMPLITUDE).executed for one in ones for s in (1, -1)]
+        runs = [one.attempts[s * AMPLITUDE] for one in ones for s in (1, -1)]
         if runs:
             row = f"{kind} on {base}" + ("" if seed is None else f", seed {seed}")
-            down = sum(not run.stands for run in runs)
-            report.add(row, f"falls at a={AMPLITUDE:g}", down, "runs", len(runs), seed)
+            metric = f"falls at a={AMPLITUDE:g}"
+            report.add(row, {metric: falls(runs)}, len(runs), seed=seed)
 
 
 def _add_knobs(
@@ -300,47 +267,43 @@ def _add_knobs(
     """A row for each sign of each knob that a direction serves; gives the others."""
     runner, unserved = report.runner, []
     base = runner.base(base_name)
-    (plain,) = runner.execute([runner.plain(base)], base_name)
-    for title, parts in PAPER_KNOBS.items():
-        size = _LARGER.get(title, AMPLITUDE)
+    for title, parts in GRID.knobs.items():
         if (served := choose(entries, parts)) is None:
             unserved.append(title)
             continue
         entry, sign = served
-        amplitudes = [side * sign * size for side in (1, -1)]
+        size = GRID.larger.get(title, AMPLITUDE)
+        amplitudes = sign * size, -sign * size
         if size == AMPLITUDE:
-            both = [entry.at(a).executed for a in amplitudes]
+            both = {a: entry.attempts[a] for a in amplitudes}
         else:
+            plain = entry.attempts[AMPLITUDE].plain
             runs = [attempt(runner, base, entry.direction, a) for a in amplitudes]
-            both = runner.execute(runs, title)
-        for amplitude, one in zip(amplitudes, both, strict=True):
+            done = zip(amplitudes, runner.execute(runs, title), strict=True)
+            both = {a: Steered(one, plain) for a, one in done}
+        for amplitude, one in both.items():
             row = f"{title} by {entry.direction} on {base_name}, a={amplitude:+g}"
             if one.stands:
-                _add_knob(report, row, title, one, plain)
-            report.add(row, "falls", not one.stands, "runs", paper_value="")
-        if title in _FILMED:
-            report.film(f"{title} on {base_name}", both[0].run, plain.run)
+                _add_knob(report, row, title, one)
+            report.add(row, {"falls": not one.stands}, unit="runs")
+        if title in GRID.filmed:
+            one = both[sign * size]
+            report.film(f"{title} on {base_name}", one.run, one.plain.run)
     return unserved
 
 
-def _add_knob(
-    report: Draft, row: str, title: str, one: Executed, plain: Executed
-) -> None:
-    parts = PAPER_KNOBS[title]
-    found, steps = effect(one, plain), hold(plain.run.base)
-    value, unit = found.along(parts), UNITS[next(iter(parts))]
+def _add_knob(report: Draft, row: str, title: str, one: Steered) -> None:
+    parts, base = GRID.knobs[title], one.run.base
+    value, unit, steps = one.effect.along(parts), UNITS[next(iter(parts))], hold(base)
     if unit == "deg":
         value *= _TURN_S * FPS / (steps.stop - steps.start - 1)
         unit = f"deg in {_TURN_S:g} s"
     # The paper's numbers are of the walk, and some of them of one sign only.
-    signed = value > 0 or "±" in paper(NAME, title, "effect")
-    like = plain.run.base.name == "walk" and signed
-    for metric, number, units in (
-        ("effect", value, unit),
-        ("heading", found.changes["heading"], "deg"),
-    ):
-        printed = paper(NAME, title, metric) if like else ""
-        report.add(row, metric, number, units, paper_value=printed)
+    known = paper(NAME, title)
+    like = base.name == "walk" and (value > 0 or "±" in known["effect"])
+    papers = known if like else {}
+    report.add(row, {"effect": value}, unit=unit, papers=papers)
+    report.add(row, {"heading": one.effect.changes["heading"]}, papers=papers)
 
 
 def _add_charts(report: Draft, base: str, entries: Sequence[DirectionEntry]) -> None:

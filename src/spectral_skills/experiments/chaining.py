@@ -10,6 +10,8 @@ follows the motions of a sequence joined to one reference.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +20,8 @@ from torch import Tensor
 from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.mixer import chain
-from spectral_skills.experiments.findings import Draft, Findings, Series, paper
+from spectral_skills.experiments.effects import falls
+from spectral_skills.experiments.findings import Draft, Findings, Series, grid, paper
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import Base
@@ -26,62 +29,33 @@ from spectral_skills.motion.synthetic.generate import embedded_corpus
 
 NAME = "chaining"
 EXPLICIT = "explicit"
-POOL = (*bases.NAMES, "sideways", "arc", "raise", "bow")
-"""Names of the bases and clips that sequences are drawn from."""
-SEQUENCES = 42
-"""Number of sequences, as in the paper."""
-LENGTHS = (2, 3, 4)
-"""Numbers of skills in a sequence."""
-SWITCHES = (0, 2, 5, 10, 20, 30)
-"""Lengths of a switch in steps; 0 is a hard switch."""
-SEGMENT = 175
-"""Number of steps of each skill."""
-SETTLING = 25
-"""Number of steps after a switch that still belong to it."""
-_METRICS = {
-    "during": "acceleration in switches",
-    "outside": "acceleration elsewhere",
-    "peak": "peak acceleration",
-}
-
-
-@dataclass(frozen=True)
-class Chain:
-    """A run of several skills, and the steps of its switches."""
-
-    names: tuple[str, ...]
-    switch: int
-    run: Run
-    switches: tuple[slice, ...]
-
-
-@dataclass(frozen=True)
-class Smoothness:
-    """Root mean square joint acceleration up to a fall, rad/s^2."""
-
-    during: float
-    """Acceleration in switches and while they settle; nan where none was reached."""
-    outside: float
-    peak: float
-    """Acceleration of the roughest step of a switch."""
+GRID = grid(NAME)
+DURING, OUTSIDE = "acceleration in switches", "acceleration elsewhere"
+PEAK = "peak acceleration"
+"""Root mean square joint accelerations up to a fall, rad/s^2: in switches and while
+they settle, elsewhere, and at the roughest step of a switch."""
+Planned = tuple[Run, list[slice]]
+"""A run of several skills, and the steps of its switches."""
 
 
 @dataclass(frozen=True)
 class ChainRun:
-    """A chain, executed."""
+    """A sequence of skills, executed."""
 
-    chain: Chain
+    names: tuple[str, ...]
+    switch: int
     executed: Executed
-    smoothness: Smoothness
+    acceleration: dict[str, float]
+    """`DURING`, `OUTSIDE` and `PEAK`; nan where no such step was reached."""
 
 
 def chained(
     runner: Runner,
     names: Sequence[str],
     switch: int,
-    steps: int = SEGMENT,
+    steps: int = GRID.steps,
     seed: int | None = None,
-) -> Chain:
+) -> Planned:
     """A sequence of skills; the lowest base decides what counts as a fall."""
     # Longer than its segment by what skills look ahead.
     parts = segments(runner, names, steps + runner.encoder.last)
@@ -89,23 +63,21 @@ def chained(
     # The base only says where the robot starts; past its end the first skill stops.
     at = np.arange(len(skills) + 1).clip(max=steps)
     base = Base("-".join(names), parts[0].rows[at], min(p.fall_m for p in parts))
-    run = Run(f"switch {switch}", base, skills, seed)
-    return Chain(tuple(names), switch, run, tuple(switches))
+    return Run(f"switch {switch}", base, skills, seed), switches
 
 
 def joined(
     tracker: Runner,
     names: Sequence[str],
     switch: int,
-    steps: int = SEGMENT,
+    steps: int = GRID.steps,
     seed: int | None = None,
-) -> Chain:
+) -> Planned:
     """A sequence as one reference, for an explicit tracker."""
     parts = segments(tracker, names, steps)
     rows, switches = join([torch.from_numpy(part.rows) for part in parts], switch)
     base = Base("-".join(names), rows.numpy(), min(part.fall_m for part in parts))
-    run = Run(f"explicit, switch {switch}", base, None, seed)
-    return Chain(tuple(names), switch, run, tuple(switches))
+    return Run(f"explicit, switch {switch}", base, None, seed), switches
 
 
 def join(motions: Sequence[Tensor], switch: int) -> tuple[Tensor, list[slice]]:
@@ -170,7 +142,7 @@ def draw(pool: Sequence[str], count: int, seed: int = 0) -> list[tuple[str, ...]
     drawn: list[tuple[str, ...]] = []
     while len(drawn) < count:
         names = [pool[int(random.integers(len(pool)))]]
-        while len(names) < LENGTHS[len(drawn) % len(LENGTHS)]:
+        while len(names) < GRID.lengths[len(drawn) % len(GRID.lengths)]:
             others = [name for name in pool if name != names[-1]]
             names.append(others[int(random.integers(len(others)))])
         if tuple(names) not in drawn:
@@ -178,43 +150,46 @@ def draw(pool: Sequence[str], count: int, seed: int = 0) -> list[tuple[str, ...]
     return drawn
 
 
-def smoothness(
+def accelerations(
     rows: np.ndarray, switches: Sequence[slice], fell_at: int | None = None
-) -> Smoothness:
+) -> dict[str, float]:
     """How rough a run (T + 1, 36) is in its switches and elsewhere."""
     joints = np.asarray(rows, np.float64)[:fell_at, 7:]
     # Step t leads to row t + 1, which is the last of difference t - 1.
     square = np.square(np.diff(joints, n=2, axis=0) * FPS**2).mean(axis=1)
     inside = np.zeros(len(square), bool)
     for switch in switches:
-        inside[max(switch.start - 1, 0) : switch.stop - 1 + SETTLING] = True
+        inside[max(switch.start - 1, 0) : switch.stop - 1 + GRID.settling] = True
     peak = square[inside].max(keepdims=True) if inside.any() else square[inside]
-    parts = square[inside], square[~inside], peak
-    means = (float(np.sqrt(p.mean())) if len(p) else float("nan") for p in parts)
-    return Smoothness(*means)
+    parts = {DURING: square[inside], OUTSIDE: square[~inside], PEAK: peak}
+    return {
+        name: float(np.sqrt(part.mean())) if len(part) else float("nan")
+        for name, part in parts.items()
+    }
 
 
 def execute(
     runner: Runner,
     sequences: Sequence[Sequence[str]],
     switches: Sequence[int],
-    steps: int = SEGMENT,
+    steps: int = GRID.steps,
     seed: int | None = None,
-    plan: Callable[..., Chain] = chained,
+    plan: Callable[..., Planned] = chained,
 ) -> list[ChainRun]:
     """All sequences with all lengths of switch, planned for a kind of tracker."""
-    plans = [plan(runner, n, s, steps, seed) for s in switches for n in sequences]
-    done = runner.execute([one.run for one in plans], "chained runs")
+    keys = list(product(switches, sequences))
+    plans = [plan(runner, names, switch, steps, seed) for switch, names in keys]
+    done = runner.execute([run for run, _ in plans], "chained runs")
     return [
-        ChainRun(one, made, smoothness(made.rows, one.switches, made.fell_at))
-        for one, made in zip(plans, done, strict=True)
+        ChainRun(tuple(n), s, one, accelerations(one.rows, where, one.fell_at))
+        for (s, n), (_, where), one in zip(keys, plans, done, strict=True)
     ]
 
 
 def smoother(ours: Sequence[ChainRun], theirs: Sequence[ChainRun]) -> tuple[int, int]:
     """How many sequences are smoother in `ours`, of those that both finish upright."""
     pairs = [
-        (a.smoothness.during, b.smoothness.during)
+        (a.acceleration[DURING], b.acceleration[DURING])
         for a, b in zip(ours, theirs, strict=True)
         if a.executed.stands and b.executed.stands
     ]
@@ -222,22 +197,22 @@ def smoother(ours: Sequence[ChainRun], theirs: Sequence[ChainRun]) -> tuple[int,
 
 
 def _by_switch(runs: Sequence[ChainRun]) -> dict[int, list[ChainRun]]:
-    lengths = dict.fromkeys(one.chain.switch for one in runs)
-    return {s: [one for one in runs if one.chain.switch == s] for s in lengths}
+    lengths = dict.fromkeys(one.switch for one in runs)
+    return {s: [one for one in runs if one.switch == s] for s in lengths}
 
 
 def _by_skills(runs: Sequence[ChainRun]) -> dict[int, list[ChainRun]]:
-    counts = sorted({len(one.chain.names) for one in runs})
-    return {n: [one for one in runs if len(one.chain.names) == n] for n in counts}
+    counts = sorted({len(one.names) for one in runs})
+    return {n: [one for one in runs if len(one.names) == n] for n in counts}
 
 
 def _falls(runs: Sequence[ChainRun]) -> int:
-    return sum(not one.executed.stands for one in runs)
+    return falls(one.executed for one in runs)
 
 
 def _mean(runs: Sequence[ChainRun], what: str) -> tuple[float, int]:
     """Mean over the sequences that reached a switch, and their number."""
-    values = [getattr(one.smoothness, what) for one in runs]
+    values = [one.acceleration[what] for one in runs]
     values = [value for value in values if np.isfinite(value)]
     return (float(np.mean(values)) if values else float("nan")), len(values)
 
@@ -248,47 +223,43 @@ def experiment(
     *,
     others: Mapping[str, Runner] | None = None,
     explicit: Runner | None = None,
-    pool: Sequence[str] = POOL,
-    sequences: int = SEQUENCES,
-    switches: Sequence[int] = SWITCHES,
-    steps: int = SEGMENT,
+    **changes: Any,
 ) -> Findings:
     """Chain drawn sequences; `others` are skill controllers of other models, `explicit`
     is a tracker of poses."""
-    report = Draft.begin(NAME, runner)
-    drawn, runners = draw(pool, sequences), {"": runner, **(others or {})}
-    found = {name: execute(r, drawn, switches, steps) for name, r in runners.items()}
+    run, report = grid(NAME, **changes), Draft(NAME, runner)
+    drawn, runners = draw(run.pool, run.sequences), {"": runner, **(others or {})}
+    asked = drawn, run.switches, run.steps
+    found = {name: execute(one, *asked) for name, one in runners.items()}
     if explicit is not None:
         runners[EXPLICIT] = explicit
-        found[EXPLICIT] = execute(explicit, drawn, switches, steps, plan=joined)
+        found[EXPLICIT] = execute(explicit, *asked, plan=joined)
     ours = found[""]
-    report.add("all", "sequences", len(drawn))
+    report.add("all", {"sequences": len(drawn)})
     for name, runs in found.items():
         add_rows(report, name, runs, ours, runners[name])
     for name, runs in found.items():
         hard = _by_switch(runs).get(0) if name else None
         for switch, some in _by_switch(ours).items() if hard else ():
             count, n = smoother(some, hard or ())
-            metric = f"smoother than hard {name}"
-            report.add(f"switch {switch}", metric, count, "sequences", n)
-    alone = runner.execute([chained(runner, [name], 0, steps).run for name in pool])
-    falls_alone = sum(not one.stands for one in alone)
-    report.add("each skill alone", "falls", falls_alone, "runs", len(alone))
+            cell = {f"smoother than hard {name}": count}
+            report.add(f"switch {switch}", cell, n, unit="sequences")
+    alone = runner.execute([chained(runner, [n], 0, run.steps)[0] for n in run.pool])
+    report.add("each skill alone", {"falls": falls(alone)}, len(alone))
     for seed in seeds:
-        again = execute(runner, drawn, switches, steps, seed)
+        again = execute(runner, *asked, seed)
         for switch, some in _by_switch(again).items():
             row = f"switch {switch}, seed {seed}"
-            report.add(row, "falls", _falls(some), "runs", len(some), seed)
+            report.add(row, {"falls": _falls(some)}, len(some), seed=seed)
     add_charts(report, found)
     # Films of the longest soft sequences without a fall, beside their first skill.
-    soft = [one for one in ours if one.chain.switch and one.executed.stands]
-    soft.sort(key=lambda one: (-len({*one.chain.names}), abs(one.chain.switch - 10)))
+    soft = [one for one in ours if one.switch and one.executed.stands]
+    soft.sort(key=lambda one: (-len({*one.names}), abs(one.switch - 10)))
     for one in soft[:2] if runner.records else ():
-        run, names = one.chain.run, one.chain.names
-        plain = chained(runner, names[:1], 0, run.steps).run
+        plain, _ = chained(runner, one.names[:1], 0, one.executed.run.steps)
         runner.execute([plain])
-        report.film(", ".join(names), run, plain)
-    counts = {"falls": _falls(ours), "runs": len(ours), "falls_alone": falls_alone}
+        report.film(", ".join(one.names), one.executed.run, plain)
+    counts = {"falls": _falls(ours), "runs": len(ours), "falls_alone": falls(alone)}
     return report.findings(**counts, others=_compared(report, found))
 
 
@@ -303,11 +274,10 @@ def add_rows(
     start, own = f"{name}, " if name else "", _by_switch(ours)
     for switch, some in _by_switch(runs).items():
         row = f"{start}switch {switch}"
-        for what, metric in _METRICS.items():
-            value, n = _mean(some, what)
-            if n:
-                report.add(row, metric, value, "rad/s^2", n, runner=runner)
-        report.add(row, "falls", _falls(some), "runs", len(some), runner=runner)
+        for metric in (DURING, OUTSIDE, PEAK):
+            value, n = _mean(some, metric)
+            report.add(row, {metric: value}, n, runner=runner)
+        report.add(row, {"falls": _falls(some)}, len(some), runner=runner)
         if name:
             metric, compared = "smoother with ours", (own[switch], some)
         elif switch and 0 in own:
@@ -315,11 +285,11 @@ def add_rows(
         else:
             continue
         count, n = smoother(*compared)
-        printed = paper(NAME, f"switch {switch}", metric)
-        report.add(row, metric, count, "sequences", n, None, printed, runner)
+        papers = paper(NAME, f"switch {switch}")
+        report.add(row, {metric: count}, n, papers=papers, runner=runner)
     for skills, some in _by_skills(runs).items():
-        row, n = f"{start}{skills} skills", len(some)
-        report.add(row, "falls", _falls(some), "runs", n, runner=runner)
+        row = f"{start}{skills} skills"
+        report.add(row, {"falls": _falls(some)}, len(some), runner=runner)
 
 
 def add_charts(report: Draft, found: Mapping[str, Sequence[ChainRun]]) -> None:
@@ -327,12 +297,11 @@ def add_charts(report: Draft, found: Mapping[str, Sequence[ChainRun]]) -> None:
     lines, bars = [], []
     for name, runs in found.items():
         start = f"{name}: " if name else ""
-        for what in ("during", "outside"):
-            means = [(s, *_mean(some, what)) for s, some in _by_switch(runs).items()]
-            points = [(switch, mean) for switch, mean, n in means if n]
+        for what in (DURING, OUTSIDE):
+            means = {s: _mean(some, what) for s, some in _by_switch(runs).items()}
+            points = {switch: mean for switch, (mean, n) in means.items() if n}
             if points:
-                x, y = zip(*points, strict=True)
-                lines.append(Series.of(start + _METRICS[what], x, y))
+                lines.append(Series.of(start + what, points, points.values()))
         groups = _by_skills(runs)
         shares = [100.0 * _falls(some) / len(some) for some in groups.values()]
         bars.append(Series.of(start + "falls", groups, shares))

@@ -1,19 +1,29 @@
 """Dose: how the effect grows with the amplitude, and how well it is predicted.
 
-The slope of a knob is that of a line through the origin over the runs up to `LINEAR` in
-which the robot stands. Predicted is the mean effect per unit that the skill model gives
-over the contexts of the corpus, whatever the base.
+The slope of a knob is that of a line through the origin over the runs up to the linear
+amplitude in which the robot stands. Predicted is the mean effect per unit that the
+skill model gives over the contexts of the corpus, whatever the base.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 
-from spectral_skills.control.batch import Executed, Runner
-from spectral_skills.experiments.catalogue import AMPLITUDE, attempt
-from spectral_skills.experiments.effects import effect, hold, predicted
+from spectral_skills.control.batch import Runner
+from spectral_skills.experiments.catalogue import AMPLITUDE
+from spectral_skills.experiments.effects import (
+    Steered,
+    attempt,
+    beside,
+    effect,
+    falls,
+    hold,
+    predicted,
+)
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.spectral.catalogue import (
@@ -26,10 +36,7 @@ from spectral_skills.spectral.catalogue import (
 from spectral_skills.spectral.direction_file import Directions
 
 NAME = "dose"
-AMPLITUDES = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
-LINEAR = 2.0
-BASES = ("walk", "stand", "squat")
-DOSE_KNOBS: dict[str, Parts] = grid(NAME)["knobs"]
+GRID = grid(NAME)
 
 
 @dataclass(frozen=True)
@@ -39,11 +46,9 @@ class Dose:
     knob: str
     parts: Parts
     amplitudes: np.ndarray
-    runs: list[Executed]
+    runs: list[Steered]
     effects: np.ndarray
     """(n,) effects, measured until the fall where there is one."""
-    plain_stands: bool = True
-    """Whether the unsteered robot stands; else there is nothing to compare with."""
 
     @property
     def stands(self) -> np.ndarray:
@@ -51,8 +56,10 @@ class Dose:
         return np.array([one.stands for one in self.runs])
 
     def line(self) -> tuple[float, float, int]:
-        """Slope, R^2 and the number of runs behind them."""
-        near = self.stands & (np.abs(self.amplitudes) <= LINEAR) & self.plain_stands
+        """Slope, R^2 and the number of runs behind them; of an unsteered robot that
+        falls there is nothing to compare with."""
+        near = self.stands & (np.abs(self.amplitudes) <= GRID.linear)
+        near &= self.runs[0].plain.stands
         line = through_origin(self.amplitudes[near], self.effects[near])
         return *line, int(near.sum())
 
@@ -90,61 +97,54 @@ def turn_up(
     seed: int | None = None,
 ) -> list[Dose]:
     """Every knob at every amplitude, in both signs."""
-    base = runner.base(base_name)
-    signed = sorted([-a for a in amplitudes] + [*amplitudes])
-    runs = [runner.plain(base, seed)]
-    runs += [attempt(runner, base, knob, a, seed) for knob in knobs for a in signed]
-    plain, *made = runner.execute(runs, f"doses on {base_name}")
+    base, signed = (
+        runner.base(base_name),
+        sorted({a * s for a in amplitudes for s in (-1, 1)}),
+    )
+    runs = {
+        (knob, a): attempt(runner, base, knob, a, seed)
+        for knob, a in product(knobs, signed)
+    }
+    done = beside(runner, base, runs, f"doses on {base_name}", seed)
     doses = []
-    for i, (knob, parts) in enumerate(knobs.items()):
-        ours = made[i * len(signed) : (i + 1) * len(signed)]
-        effects = np.array([until_fall(one, plain, hold(base), parts) for one in ours])
-        about = (knob, parts, np.array(signed), ours, effects, plain.stands)
-        doses.append(Dose(*about))
+    for knob, parts in knobs.items():
+        ours = [done[knob, a] for a in signed]
+        effects = np.array([until_fall(one, hold(base), parts) for one in ours])
+        doses.append(Dose(knob, parts, np.array(signed), ours, effects))
     return doses
 
 
-def until_fall(one: Executed, plain: Executed, steps: slice, parts: Parts) -> float:
+def until_fall(one: Steered, steps: slice, parts: Parts) -> float:
     """Effect while both robots stand; none where that is less than a second."""
-    ends = [end for end in (steps.stop, one.fell_at, plain.fell_at) if end is not None]
-    if min(ends) - steps.start < FPS:
+    ends = [steps.stop, one.executed.fell_at, one.plain.fell_at]
+    end = min(end for end in ends if end is not None)
+    if end - steps.start < FPS:
         return 0.0
-    return effect(one, plain, slice(steps.start, min(ends))).along(parts)
+    return effect(one.executed, one.plain, slice(steps.start, end)).along(parts)
 
 
-def experiment(
-    runner: Runner,
-    seeds: tuple[int, ...] = (),
-    *,
-    bases: tuple[str, ...] = BASES,
-    amplitudes: tuple[float, ...] = AMPLITUDES,
-    compared: Sequence[str] | None = None,
-) -> Findings:
-    """Turn six knobs up and down on some bases.
-
-    On the first base, all directions or some of them are compared with what is
-    predicted.
-    """
-    report = Draft.begin(NAME, runner)
-    knobs = DOSE_KNOBS | leg_knob(runner.directions)
+def experiment(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> Findings:
+    """Turn six knobs up and down on some bases, and compare the directions with what is
+    predicted on the first."""
+    run, report = grid(NAME, **changes), Draft(NAME, runner)
+    knobs = run.knobs | leg_knob(runner.directions)
     fits: list[float] = []
-    for base in bases:
-        doses = turn_up(runner, base, knobs, amplitudes)
+    for base in run.bases:
+        doses = turn_up(runner, base, knobs, run.amplitudes)
         _add_lines(report, base, doses)
         _add_curves(report, base, doses)
         # A film of the largest positive amplitude at which the robot stands.
         standing = [one for one in doses[0].runs if one.stands and "+" in one.run.name]
-        if standing:
-            run, plain = standing[-1].run, runner.plain(runner.base(base))
-            report.film(f"{run.name.replace('_', ' ')} on {base}", run, plain)
+        for one in standing[-1:]:
+            title = f"{one.run.name.replace('_', ' ')} on {base}"
+            report.film(title, one.run, one.plain.run)
         fits += [fit for dose in doses if not math.isnan(fit := dose.line()[1])]
         for seed in seeds:
-            again = turn_up(runner, base, knobs, amplitudes, seed)
+            again = turn_up(runner, base, knobs, run.amplitudes, seed)
             _add_lines(report, base, again, seed)
-    compare(report, bases[0], compared)
-    straight = sum(fit >= 0.9 for fit in fits)
-    counts = {"straight": straight, "fits": len(fits)}
-    return report.findings(linear=LINEAR, base=bases[0], **counts)
+    compare(report, run.bases[0], run.compared)
+    counts = {"straight": sum(fit >= 0.9 for fit in fits), "fits": len(fits)}
+    return report.findings(linear=run.linear, base=run.bases[0], **counts)
 
 
 def _add_lines(
@@ -156,22 +156,21 @@ def _add_lines(
     suffix = "" if seed is None else f", seed {seed}"
     for dose in doses:
         k = runner.directions.index(dose.knob)
-        expected: list = [
+        expected = [
             math.nan if part in LOOSELY_PREDICTED else sign * known[part][k]
             for part, sign in dose.parts.items()
         ]
         unit = f"{UNITS[next(iter(dose.parts))]} per unit"
         row = f"{dose.knob} on {base}{suffix}: {' and '.join(dose.parts)}"
-        slope, fit, n = dose.line()
-        fallen, contexts = int((~dose.stands).sum()), runner.directions.contexts
-        for metric, value, units, count in (
-            ("slope", slope, unit, n),
-            ("R^2", fit, "", n),
-            ("predicted slope", float(np.mean(expected)), unit, contexts),
-            ("falls", fallen, "runs", len(dose.runs)),
-        ):
-            if not math.isnan(value):
-                report.add(row.replace("_", " "), metric, value, units, count, seed)
+        row, (slope, fit, n) = row.replace("_", " "), dose.line()
+        report.add(row, {"slope": slope}, n, seed=seed, unit=unit)
+        report.add(row, {"R^2": fit}, n, seed=seed)
+        contexts, mean = (
+            runner.directions.contexts,
+            {"predicted slope": np.mean(expected)},
+        )
+        report.add(row, mean, contexts, seed=seed, unit=unit)
+        report.add(row, {"falls": falls(dose.runs)}, len(dose.runs), seed=seed)
 
 
 def _add_curves(report: Draft, base: str, doses: list[Dose]) -> None:
@@ -186,34 +185,31 @@ def _add_curves(report: Draft, base: str, doses: list[Dose]) -> None:
     report.chart("curves", series, base=base)
 
 
-def compare(report: Draft, base_name: str, names: Sequence[str] | None = None) -> None:
+def compare(report: Draft, base_name: str, names: Sequence[str] = ()) -> None:
     """Executed change per unit of many directions against the predicted one."""
     runner, directions = report.runner, report.runner.directions
     base = runner.base(base_name)
     chosen = [directions.index(name) for name in names or directions.names]
-    runs = [runner.plain(base)]
-    for i in chosen:
-        for sign in (1, -1):
-            runs.append(attempt(runner, base, directions.names[i], sign * AMPLITUDE))
-    plain, *made = runner.execute(runs, "predicted and executed")
-    pairs = zip(chosen, made[::2], made[1::2], strict=True)
-    both = [(i, up, down) for i, up, down in pairs if up.stands and down.stands]
-    effects = [(effect(up, plain), effect(down, plain)) for _, up, down in both]
-    known, kept = predicted(directions, hold(base)), [i for i, _, _ in both]
-    series = []
+    runs = {
+        (i, sign): attempt(runner, base, directions.names[i], sign * AMPLITUDE)
+        for i, sign in product(chosen, (1, -1))
+    }
+    done = beside(runner, base, runs, "predicted and executed")
+    both = {i: (done[i, 1], done[i, -1]) for i in chosen}
+    both = {i: pair for i, pair in both.items() if not falls(pair)}
+    known, series = predicted(directions, hold(base)), []
     for measure in PREDICTED_BY:
-        x = known[measure][kept].astype(float)
-        halves = [(a.changes[measure] - b.changes[measure]) / 2 for a, b in effects]
-        y = np.array(halves) / AMPLITUDE
-        row = f"{measure.replace('_', ' ')} of directions on {base_name}"
-        loose = measure in LOOSELY_PREDICTED
-        ratio = math.nan if loose else through_origin(x, y)[0]
-        for metric, value in (
-            ("predicted and executed, correlation", correlation(x, y)),
-            ("executed over predicted", ratio),
-        ):
-            if not math.isnan(value):
-                report.add(row, metric, value, n=len(kept))
+        x = known[measure][[*both]].astype(float)
+        signs = [
+            [one.effect.changes[measure] for one in pair] for pair in both.values()
+        ]
+        y = np.array([(up - down) / 2 for up, down in signs]) / AMPLITUDE
+        name, loose = measure.replace("_", " "), measure in LOOSELY_PREDICTED
+        values = {
+            "predicted and executed, correlation": correlation(x, y),
+            "executed over predicted": None if loose else through_origin(x, y)[0],
+        }
+        report.add(f"{name} of directions on {base_name}", values, len(both))
         x, y = (v * AMPLITUDE / NOTICED[measure] for v in (x, y))
-        series.append(Series.of(measure.replace("_", " "), x, y))
+        series.append(Series.of(name, x, y))
     report.chart("predicted", series, base=base_name, amplitude=AMPLITUDE)

@@ -4,14 +4,16 @@ Measures are means over the steps of full amplitude. An effect is a measure of a
 less that of the unsteered run of the same base.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 from spectral_skills import rotation
-from spectral_skills.control.batch import Executed
+from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.schedules import full_amplitude
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic.bases import Base
@@ -28,6 +30,7 @@ from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.support import ATTRIBUTES as DESCRIBED
 from spectral_skills.spectral.support import describe_run
 
+Key = TypeVar("Key")
 _ARM = ("shoulder", "elbow", "wrist")
 ARM_JOINTS = [i for i, name in enumerate(g1.JOINTS) if any(p in name for p in _ARM)]
 _FOREARMS = [i for i in ARM_JOINTS if g1.JOINTS[i] not in SHOULDERS]
@@ -117,6 +120,56 @@ def effect(steered: Executed, plain: Executed, steps: slice | None = None) -> Ef
     ours, theirs = measure(steered.rows, steps), measure(plain.rows, steps)
     pose = (steered.rows[steps, 7:] - plain.rows[steps, 7:]).mean(axis=0)
     return Effect({name: ours[name] - theirs[name] for name in UNITS}, pose)
+
+
+@dataclass(frozen=True)
+class Steered:
+    """A run beside the unsteered run of the same base and robot."""
+
+    executed: Executed
+    plain: Executed
+
+    @property
+    def run(self) -> Run:
+        return self.executed.run
+
+    @property
+    def stands(self) -> bool:
+        return self.executed.stands
+
+    @cached_property
+    def effect(self) -> Effect:
+        return effect(self.executed, self.plain)
+
+
+def beside(
+    runner: Runner,
+    base: Base,
+    runs: Mapping[Key, Run],
+    label: str,
+    seed: int | None = None,
+) -> dict[Key, Steered]:
+    """Execute runs of a base together with the unsteered one."""
+    plain, *done = runner.execute([runner.plain(base, seed), *runs.values()], label)
+    return {key: Steered(one, plain) for key, one in zip(runs, done, strict=True)}
+
+
+def attempt(
+    runner: Runner,
+    base: Base,
+    direction: str,
+    amplitude: float,
+    seed: int | None = None,
+) -> Run:
+    """A base steered along a direction, named after both."""
+    short = direction.split(" ")[0]
+    change = runner.direction(short, amplitude)
+    return runner.steered(base, change, f"{short} a={amplitude:+.4g}", seed=seed)
+
+
+def falls(runs: Iterable[Executed | Steered]) -> int:
+    """Number of runs in which the robot falls."""
+    return sum(not one.stands for one in runs)
 
 
 def predicted(directions: Directions, steps: slice) -> dict[str, np.ndarray]:

@@ -6,11 +6,13 @@ while an experiment runs.
 """
 
 import json
+import math
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
 
 from spectral_skills import config as configs
@@ -116,19 +118,19 @@ def _table(name: str) -> dict:
     return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text())
 
 
-def grid(experiment: str) -> dict:
-    """What an experiment runs: directions, amplitudes, rules."""
-    return _table("grids")[experiment]
+def grid(experiment: str, **changes: Any) -> Any:
+    """What an experiment runs: bases, directions, amplitudes, rules, with changes."""
+    known = _table("grids")[experiment]
+    if unknown := changes.keys() - known.keys():
+        raise TypeError(
+            f"{experiment} has no {min(unknown)}; it has {', '.join(known)}"
+        )
+    return SimpleNamespace(**known | changes)
 
 
-def paper_lines(table: str) -> list[list[str]]:
-    """The lines of a table of the paper that is shown as a whole."""
-    return _table("paper")[table]["lines"]
-
-
-def paper(table: str, row: str, metric: str) -> str:
-    """The number that the paper has for a cell; empty where it has none."""
-    return _table("paper").get(table, {}).get(row, {}).get(metric, "")
+def paper(table: str, row: str) -> Any:
+    """The numbers that the paper has in a row, by metric."""
+    return _table("paper").get(table, {}).get(row, {})
 
 
 @dataclass(frozen=True)
@@ -150,12 +152,11 @@ class MeasuredWith:
 class Draft:
     """Findings of an experiment that is still running.
 
-    Titles, notes and charts are described in `texts.toml`; values fill the fields in
-    their braces.
+    Titles, notes, units and charts are described in `texts.toml`; values fill the
+    fields in their braces.
     """
 
     experiment: str
-    title: str
     runner: Any
     """The `Runner` of the runs, or what they were `MeasuredWith`."""
     corpus: str = ""
@@ -171,35 +172,43 @@ class Draft:
     def add(
         self,
         row: str,
-        metric: str,
-        value: SupportsFloat,
-        unit: str = "",
+        values: Mapping[str, SupportsFloat | None],
         n: int = 1,
+        *,
         seed: int | None = None,
-        paper_value: str | None = None,
+        unit: str | None = None,
+        papers: Mapping[str, str] | None = None,
         runner: Any = None,
     ) -> None:
-        """Add a number beside the paper's, measured with other models if given."""
-        if paper_value is None:
-            paper_value = paper(self.experiment, row, metric)
+        """Add the values of a row by metric; None and what is not a number is omitted.
+
+        Units are those of `texts.toml`: `speed, lowest` has the unit of `speed` if it
+        has none itself. `papers` are the paper's numbers where they are not under the
+        name of the row, `runner` is what was used instead of this one's.
+        """
+        units = _table("texts").get(self.experiment, {}).get("units", {})
+        if papers is None:
+            papers = paper(self.experiment, row)
         used = runner or self.runner
         models = used.models, model_hashes(corpus=self.corpus)
-        self.results.append(
-            Result(
-                *(self.table or f"Composition: {self.experiment}", row, metric),
-                *(float(value), unit, n, self.seed if seed is None else seed),
-                run=(used.fingerprint or self.corpus)[:8],
-                paper=paper_value,
-                command=current_command(),
-                hardware=used.hardware,
-                models=", ".join(filter(None, models)),
+        for metric, value in values.items():
+            if value is None or math.isnan(float(value)):
+                continue
+            known = units.get(metric, units.get(metric.split(",")[0], ""))
+            self.results.append(
+                Result(
+                    *(self.table or f"Composition: {self.experiment}", row, metric),
+                    value=float(value),
+                    unit=known.format(n=n) if unit is None else unit,
+                    n=n,
+                    seed=self.seed if seed is None else seed,
+                    run=(used.fingerprint or self.corpus)[:8],
+                    paper=papers.get(metric, ""),
+                    command=current_command(),
+                    hardware=used.hardware,
+                    models=", ".join(filter(None, models)),
+                )
             )
-        )
-
-    @classmethod
-    def begin(cls, experiment: str, runner: Any, corpus: str = "") -> "Draft":
-        """The builder of an experiment whose texts are in `texts.toml`."""
-        return cls(experiment, _table("texts")[experiment]["title"], runner, corpus)
 
     def text(self, name: str, **values) -> str:
         """A text of the experiment, filled in."""
@@ -218,7 +227,7 @@ class Draft:
             self.films.append(Film(title, kept[0].name, kept[1].name))
 
     def findings(self, **values: Any) -> Findings:
-        """Everything that was added; `note`, or values for the note of `texts.toml`."""
+        """Everything that was added; values fill the note."""
         parts = tuple(self.results), tuple(self.charts), tuple(self.films)
-        note = values["note"] if "note" in values else self.text("note", **values)
-        return Findings(self.experiment, self.title, *parts, note)
+        title, note = self.text("title"), self.text("note", **values)
+        return Findings(self.experiment, title, *parts, note)

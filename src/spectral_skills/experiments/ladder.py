@@ -4,15 +4,16 @@ Each stage is measured over its steady steps: what the robot does, how far its m
 encoded again, is from the corpus, and how many windows of the corpus move like it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 
 from spectral_skills.control.batch import Executed, Runner
 from spectral_skills.control.schedules import RAMP_STEPS, Knob, schedule
-from spectral_skills.experiments.effects import headings, measure
+from spectral_skills.experiments.effects import Steered, falls, headings, measure
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.experiments.neighbours import (
     Neighbours,
@@ -32,36 +33,26 @@ from spectral_skills.spectral.support import (
 )
 
 NAME = "ladder"
-STEPS = 1000
+GRID = grid(NAME)
+STEPS = GRID.steps
 STEADY = 2 * RAMP_STEPS
 """Number of steps after a change that belong to no stage."""
-BEGINS = {name: first for name, (first, _) in grid(NAME)["stages"].items() if first}
+BEGINS = {name: first for name, (first, _) in GRID.stages.items() if first}
 """Steps at which something changes."""
 RELEASE = BEGINS["released"]
-STAGES = {n: slice(a + STEADY, b) for n, (a, b) in grid(NAME)["stages"].items()}
+STAGES = {name: slice(a + STEADY, b) for name, (a, b) in GRID.stages.items()}
 """Steady steps of each stage."""
-AMPLITUDES: dict[str, float] = grid(NAME)["amplitudes"]
-STEERED: dict[str, list[str]] = grid(NAME)["steered"]
-MEASURES: dict[str, str] = grid(NAME)["measures"]
-_CURVES = {
-    "speed": (("speed",), 1.0),
-    "yaw_rate": (("heading",), 1.0),
-    "shoulder": (("right_shoulder_pitch",), 1.0),
-    "apex": (("left_apex", "right_apex"), 100.0),
-}
-"""Charts over time: their measures, and the factor from a measure's unit."""
-_LIFT = {"left_apex": 1, "right_apex": 1}
-_NOUNS = {"backward": "backward walk"}
+AMPLITUDES: dict[str, float] = GRID.amplitudes
+STEERED: dict[str, list[str]] = GRID.steered
 _EVERY = 10
 """Number of steps between points of a chart."""
-_SPREAD = 5000
-"""Number of skills of the corpus that are measured against those of other clips."""
 
 
 def knobs(directions: Directions) -> list[Knob]:
     """The three directions of the ladder: the parts and targets that are solved for arm
     and turn, and for clearance the one measured to lift both feet most."""
-    clearance, sign = strongest(directions, _LIFT, "foot_clearance")
+    lift = {"left_apex": 1, "right_apex": 1}
+    clearance, sign = strongest(directions, lift, "foot_clearance")
     names = {"+ right arm": ("right_arm_1", 1), "+ turn": ("turn", 1)}
     names["+ clearance"] = clearance, sign
     return [
@@ -70,18 +61,9 @@ def knobs(directions: Directions) -> list[Knob]:
     ]
 
 
-@dataclass(frozen=True)
-class StageResult:
-    """What one run does in one stage."""
-
-    values: dict[str, float]
-    """Values of all `MEASURES`."""
-    support: int | None
-    """Number of windows of the corpus that move like it; None once released."""
-
-
-Found = dict[str, StageResult]
-"""Stages that a run has stood through."""
+Found = dict[str, dict[str, float]]
+"""Measures of the stages that a run has stood through; the support counts windows of
+the corpus that move alike, and is of the steered stages."""
 
 
 def stages(near: Neighbours, executed: Executed) -> Found:
@@ -89,19 +71,18 @@ def stages(near: Neighbours, executed: Executed) -> Found:
     rows, found = executed.rows, {}
     for name, steps in stood(executed, STAGES).items():
         seen = measure(rows, steps)
-        values = (
-            seen["speed"],
-            seen["heading"] / ((steps.stop - steps.start - 1) / FPS),
-            seen["right_shoulder_pitch"],
-            100 * seen["left_apex"],
-            100 * seen["right_apex"],
-            float(np.median(near.distances(rows[steps]))),
-        )
-        count = None
+        found[name] = {
+            "speed": seen["speed"],
+            "yaw rate": seen["heading"] / ((steps.stop - steps.start - 1) / FPS),
+            "right shoulder pitch": seen["right_shoulder_pitch"],
+            "left apex": 100 * seen["left_apex"],
+            "right apex": 100 * seen["right_apex"],
+            "distance": float(np.median(near.distances(rows[steps]))),
+        }
         if name in STEERED:
             base, now = (describe_run(rows, STAGES[n]) for n in ("base", name))
             count = support(near.windows, base, now, STEERED[name], ATTRIBUTES)
-        found[name] = StageResult(dict(zip(MEASURES, values, strict=True)), count)
+            found[name]["support"] = count
     return found
 
 
@@ -109,52 +90,54 @@ def experiment(
     runner: Runner,
     seeds: tuple[int, ...] = (0, 1, 2),
     *,
-    bases: Sequence[str] = ("walk", "jog", "backward"),
     corpus: Corpus | None = None,
+    **changes: Any,
 ) -> Findings:
     """The ladder on every base: once without randomness, and once per seed."""
-    near = Neighbours.build(runner.encoder, corpus)
-    report = Draft.begin(NAME, runner, near.corpus)
+    run, near = grid(NAME, **changes), Neighbours.build(runner.encoder, corpus)
+    report = Draft(NAME, runner, near.corpus)
     directions, turned = runner.directions, knobs(runner.directions)
     change = schedule(turned, STEPS, directions.names) @ directions.vectors
     axes = np.stack([runner.direction(str(knob.direction)) for knob in turned[:2]])
-    spread = leave_one_clip_out(near.skills, near.clips, _SPREAD)
-    report.add("corpus", "distance, median", spread.median, n=spread.n)
-    report.add("corpus", "distance, 90th percentile", spread.p90, n=spread.n)
-    trails: dict[str, Mapping[str, np.ndarray]] = {}
-    runs_of: dict[str, tuple[Executed, Executed]] = {}
-    both: list[tuple[Found, Found]] = []
-    for name in bases:
-        base, noun = runner.base(name, STEPS), _NOUNS.get(name, name)
+    far = leave_one_clip_out(near.skills, near.clips, run.spread)
+    spread = {"distance, median": far.median, "distance, 90th percentile": far.p90}
+    report.add("corpus", spread, far.n)
+    nouns = {name: run.nouns.get(name, name) for name in run.bases}
+    pairs, both = dict[str, Steered](), list[tuple[Found, Found]]()
+    for name, noun in nouns.items():
+        base = runner.base(name, STEPS)
         runs = [runner.plain(base)]
         runs += [runner.steered(base, change, NAME, seed=s) for s in (None, *seeds)]
         runs += [runner.plain(base, seed) for seed in seeds]
         plain, alone, *random = runner.execute(runs, f"{NAME}, {name}")
         steered = alone, *random[: len(seeds)]
         others = plain, *random[len(seeds) :]
+        down = {"runs that fell": falls(steered)}
+        down["runs that fell, unsteered"] = falls(others)
+        report.add(f"{name}: all stages", down, len(steered))
         found, without = stages(near, alone), stages(near, plain)
-        row, metric = f"{name}: all stages", "runs that fell"
-        for suffix, some in (("", steered), (", unsteered", others)):
-            fallen = sum(not one.stands for one in some)
-            report.add(row, metric + suffix, fallen, n=len(some))
-        pairs = zip(seeds, steered[1:], strict=True)
-        by_seed = {seed: stages(near, one) for seed, one in pairs}
+        by_seed = dict(zip(seeds, (stages(near, o) for o in steered[1:]), strict=True))
         for stage in STAGES:
             add_stage(report, f"{name}: {stage}", stage, found, without)
             add_seeds(report, f"{name}: {stage}", stage, by_seed)
-        trails[name], runs_of[name] = trail(near, alone, STAGES), (plain, alone)
+        pairs[name] = Steered(alone, plain)
         both.append((found, without))
         report.film(f"The ladder on the {noun}", alone.run, plain.run)
+    trails = {name: trail(near, one.executed, STAGES) for name, one in pairs.items()}
     add_maps(report, near, trails)
-    for name, (_, alone) in runs_of.items():
-        add_arm_and_turn(report, _NOUNS.get(name, name), near, axes, alone, STAGES)
-    add_headings(report, {name: plain for name, (plain, _) in runs_of.items()})
-    for name, pair in runs_of.items():
-        add_charts(report, _NOUNS.get(name, name), *pair, near)
+    for name, one in pairs.items():
+        add_arm_and_turn(report, nouns[name], near, axes, one.executed, STAGES)
+    add_headings(report, {name: one.plain for name, one in pairs.items()})
+    for name, one in pairs.items():
+        add_charts(report, nouns[name], one.plain, one.executed, near)
     rises = [r > 0 for f, _ in both for r in step_changes(f, "distance").values()]
-    pairs = [(f, u, s) for f, u in both for s in [*STEERED][1:] if s in f and s in u]
-    above = [_distance(f, s) > _distance(u, s) for f, u, s in pairs]
-    by_base = {_NOUNS.get(n, n): f for n, (f, _) in zip(bases, both, strict=True)}
+    above = [
+        found[stage]["distance"] > without[stage]["distance"]
+        for found, without in both
+        for stage in [*STEERED][1:]
+        if stage in found and stage in without
+    ]
+    by_base = dict(zip(nouns.values(), (found for found, _ in both), strict=True))
     return report.findings(
         **{"rises": sum(rises), "added": len(rises), "above": sum(above)},
         **{"stages": len(above), "windows": len(near.windows.values)},
@@ -162,14 +145,10 @@ def experiment(
     )
 
 
-def _distance(found: Found, stage: str) -> float:
-    return found[stage].values["distance"]
-
-
 def step_changes(found: Found, name: str) -> dict[str, float]:
     """Change of a measure from each stage to the next that the run stood through."""
     pairs = [(a, b) for a, b in pairwise(STEERED) if b in found]
-    return {b: found[b].values[name] - found[a].values[name] for a, b in pairs}
+    return {b: found[b][name] - found[a][name] for a, b in pairs}
 
 
 def failures(by_base: Mapping[str, Found]) -> str:
@@ -200,15 +179,11 @@ def add_stage(
 ) -> None:
     """Numbers of the run without randomness; unsteered robots drift, so that is shown
     beside."""
-    if stage not in found:
-        return
-    for name, unit in MEASURES.items():
-        report.add(row, name, found[stage].values[name], unit)
-    for name in ("yaw rate", "distance") if stage in unsteered else ():
-        value = unsteered[stage].values[name]
-        report.add(row, f"{name}, unsteered", value, MEASURES[name])
-    if (count := found[stage].support) is not None:
-        report.add(row, "support", count, "windows")
+    values: dict[str, float | None] = {**found.get(stage, {})}
+    count = values.pop("support", None)
+    for name in ("yaw rate", "distance") if values and stage in unsteered else ():
+        values[f"{name}, unsteered"] = unsteered[stage][name]
+    report.add(row, values | {"support": count})
 
 
 def add_seeds(
@@ -216,16 +191,14 @@ def add_seeds(
 ) -> None:
     """Mean and sample SD over the seeds that stand, and the support of each."""
     standing = {seed: one[stage] for seed, one in by_seed.items() if stage in one}
-    for name, unit in MEASURES.items():
-        values = [one.values[name] for one in standing.values()]
-        if n := len(values):
-            report.add(row, f"{name}, mean of seeds", np.mean(values), unit, n)
-        if n > 1:
-            report.add(row, f"{name}, SD of seeds", np.std(values, ddof=1), unit, n)
+    for name in (n for n in next(iter(standing.values()), {}) if n != "support"):
+        values = [one[name] for one in standing.values()]
+        deviation = np.std(values, ddof=1) if len(values) > 1 else None
+        cells = {"mean": np.mean(values), "SD": deviation}
+        cells = {f"{name}, {how} of seeds": value for how, value in cells.items()}
+        report.add(row, cells, len(values))
     for seed, one in standing.items():
-        if one.support is not None:
-            metric = f"support, seed {seed}"
-            report.add(row, metric, one.support, "windows", 1, seed)
+        report.add(row, {f"support, seed {seed}": one.get("support")}, seed=seed)
 
 
 def add_charts(
@@ -236,7 +209,7 @@ def add_charts(
     runs = {name: one.rows[: one.fell_at] for name, one in runs.items()}
     kept = {name: rows for name, rows in runs.items() if len(rows) > 2 * FPS}
     time = {name: over_time(rows) for name, rows in kept.items()}
-    for chart, (measures, scale) in _CURVES.items():
+    for chart, (measures, scale) in GRID.curves.items():
         series = []
         for name, one in product(kept, measures):
             label = name if len(measures) == 1 else f"{name}, {one.split('_')[0]}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from spectral_skills.control import metrics
 from spectral_skills.control.metrics import Episodes, Measure
-from spectral_skills.experiments.findings import paper_lines
+from spectral_skills.experiments.findings import paper
 from spectral_skills.experiments.tracking import (
     WINDOW_FRAMES,
     Course,
@@ -62,7 +62,7 @@ class Line(NamedTuple):
         return ", ".join(f"{value} at {frames}" for value, frames in both if value)
 
 
-LINES = tuple(Line(*values) for values in paper_lines("lafan1"))
+LINES = tuple(Line(*values) for values in paper("lafan1", "lines"))
 _ENDED, _ALL = f"{WHOLE}, terminating", f"{WHOLE}, no termination"
 _FREE, _DOWN, _BEFORE = (
     f"{_ALL}: {name}" for name in ("without a fall", "fall and get up", "before a fall")
@@ -94,8 +94,11 @@ def evaluate(
         rows |= whole_rows(clips, kind_of) | first_rows(beginnings)
         for episodes, setting in ((clips, WHOLE), (beginnings, FIRST)):
             found += outcomes(episodes, kind_of, course.spans[:, 1], setting)
-    papers = {(line.row, line.metric): line.paper for line in LINES}
-    return Evaluation(results(TABLE, rows, models, course, papers), found)
+    return Evaluation(results(TABLE, rows, models, course, _papers), found)
+
+
+def _papers(_: str, row: str) -> dict[str, str]:
+    return {line.metric: line.paper for line in LINES if line.row == row}
 
 
 def window_rows(windows: Episodes, kind_of: Sequence[str]) -> Rows:

@@ -10,41 +10,31 @@ amplitude of 1 is as many of that space's own deviations as it is of ours.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.schedules import standard
-from spectral_skills.experiments.effects import effect, hold
+from spectral_skills.experiments.effects import Steered, effect, falls, hold
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
-from spectral_skills.experiments.token_directions import (
-    Described,
-    describe,
+from spectral_skills.experiments.neighbours import (
+    DescribedSkills,
+    describe_skills,
     principal,
     ridge,
 )
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.synthetic.bases import BASES, STEPS, Base
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.spectral.catalogue import NOTICED
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.support import ATTRIBUTES, describe_run
 
 NAME = "pass_rates"
-ENOUGH = 0.5
-"""Share of the goal that a passing run has reached."""
-SPEED_SHARE = 0.3
-HEADING_DEG = 27.0
-"""How far speed and heading may be from those of the base."""
-SLOW = 0.1
-"""Speed, in m/s, below which a share of it has no meaning; there the speed may change
-by what people notice."""
-LARGER = (4.0, 6.0)
-"""Amplitudes that the paper does not have: what more would give."""
+GRID = grid(NAME)
 DIRECTED, MORE = "target-directed", "target-directed, larger"
-SPECTRAL, FORCED = "spectral directions only", "joint offset (oracle)"
-PCA, RIDGE = "PCA of skills", "ridge on skills"
-FSQ_PCA, FSQ_RIDGE = "FSQ PCA", "FSQ ridge"
+SPECTRAL, PCA, RIDGE = "spectral directions only", "PCA of skills", "ridge on skills"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +56,11 @@ class Goal:
         return np.mean(shares, axis=0)
 
 
-TARGETS = tuple(Goal(name, **how) for name, how in grid(NAME)["targets"].items())
+TARGETS = tuple(Goal(name, **how) for name, how in GRID.targets.items())
 Vectors = dict[str, np.ndarray]
 """Directions by name, as long as an amplitude of 1."""
 Options = dict[Goal, Vectors]
 """Directions that a way of steering chooses from, for each target."""
-Chosen = dict[Goal, tuple[str, np.ndarray]]
-"""A named direction for each target."""
 
 
 @dataclass(frozen=True)
@@ -97,15 +85,16 @@ def judge(target: Goal, run: Executed, plain: Executed) -> Verdict:
     speed, usual = (describe_run(one.rows, steps)[forward] for one in (run, plain))
     changes["speed"] = float(speed - usual)
     share = min(changes[name] / goal for name, goal in target.moves.items())
-    near = SPEED_SHARE * abs(usual) if abs(usual) >= SLOW else NOTICED["speed"]
+    fast = abs(usual) >= GRID.slow
+    near = GRID.speed_share * abs(usual) if fast else NOTICED["speed"]
     failure = ""
     if not run.stands:
         failure = "fall"
-    elif not share >= ENOUGH:  # What is not a number is not enough.
+    elif not share >= GRID.enough:  # What is not a number is not enough.
         failure = "too little"
     elif "speed" not in target.moves and abs(changes["speed"]) > near:
         failure = "speed"
-    elif "heading" not in target.moves and abs(changes["heading"]) > HEADING_DEG:
+    elif "heading" not in target.moves and abs(changes["heading"]) > GRID.heading_deg:
         failure = "heading"
     return Verdict(share, failure)
 
@@ -124,29 +113,28 @@ def spectral_options(directions: Directions, count: int) -> Options:
     return found
 
 
-def component_options(described: Described, count: int, unit: float = 1.0) -> Options:
-    """Principal components of skills, both signs of each, the same for all targets."""
-    vectors = {
+def blind_options(
+    found: DescribedSkills, count: int, unit: float = 1.0
+) -> tuple[Options, Options]:
+    """Principal components of skills, both signs of each, the same for all targets; and
+    the one direction that ridge regression finds for each target."""
+    components = {
         f"{'-+'[sign > 0]}pc{i + 1}": sign * unit * vector
-        for i, vector in enumerate(principal(described.skills, count))
+        for i, vector in enumerate(principal(found.skills, count))
         for sign in (1.0, -1.0)
     }
-    return dict.fromkeys(TARGETS, vectors)
-
-
-def ridge_options(described: Described, unit: float = 1.0) -> Options:
-    """The one direction that ridge regression finds for each target."""
-    rolls = [described.attribute(f"{side}_shoulder_roll") for side in ("left", "right")]
+    rolls = [found.attribute(f"{side}_shoulder_roll") for side in ("left", "right")]
     attributes = {
-        "right arm": -described.attribute("right_shoulder_pitch"),
+        "right arm": -found.attribute("right_shoulder_pitch"),
         "spread": rolls[0] - rolls[1],
-        "speed": described.attribute("forward_speed"),
-        "turn": described.attribute("yaw_rate"),
+        "speed": found.attribute("forward_speed"),
+        "turn": found.attribute("yaw_rate"),
     }
-    return {
-        t: {f"{t.name} ridge": unit * ridge(described.skills, attributes[t.name])}
+    fitted = {
+        t: {f"{t.name} ridge": unit * ridge(found.skills, attributes[t.name])}
         for t in TARGETS
     }
+    return dict.fromkeys(TARGETS, components), fitted
 
 
 @dataclass(frozen=True)
@@ -154,7 +142,7 @@ class Trial:
     """A run that is asked for something."""
 
     target: Goal
-    executed: Executed
+    steered: Steered
     verdict: Verdict
     amplitude: float
 
@@ -169,140 +157,133 @@ class Trials:
         self.bases = [runner.base(name, steps) for name in bases]
         runs = [runner.plain(base, seed) for base in self.bases]
         self.plain = {o.run.base.name: o for o in runner.execute(runs, "bases")}
-
-    def judge(self, target: Goal, executed: Executed) -> Verdict:
-        return judge(target, executed, self.plain[executed.run.base.name])
+        self.chosen: dict[str, str] = {}
+        """Names of the directions that were chosen, by way of steering."""
 
     def _trials(self, asked: list[tuple[Goal, Run, float]], label: str) -> list[Trial]:
         executed = self.runner.execute([run for _, run, _ in asked], label)
-        return [
-            Trial(target, one, self.judge(target, one), amplitude)
-            for (target, _, amplitude), one in zip(asked, executed, strict=True)
-        ]
+        found = []
+        for (target, run, amplitude), one in zip(asked, executed, strict=True):
+            plain = self.plain[run.base.name]
+            verdict = judge(target, one, plain)
+            found.append(Trial(target, Steered(one, plain), verdict, amplitude))
+        return found
 
-    def run(self, base: Base, name: str, vector: np.ndarray, amplitude: float) -> Run:
+    def _run(self, base: Base, name: str, vector: np.ndarray, amplitude: float) -> Run:
         label = f"{name} a={amplitude:+g}"
         return self.runner.steered(base, amplitude * vector, label, seed=self.seed)
 
-    def steered(self, chosen: Chosen, amplitudes: Sequence[float]) -> list[Trial]:
-        """A direction for each target, on all bases."""
+    def steered(
+        self, chosen: dict[Goal, tuple[str, np.ndarray]], amplitudes: Sequence[float]
+    ) -> list[Trial]:
+        """A named direction for each target, on all bases."""
         every = product(chosen.items(), self.bases, amplitudes)
-        asked = [(t, self.run(b, *named, a), a) for (t, named), b, a in every]
+        asked = [(t, self._run(b, *named, a), a) for (t, named), b, a in every]
         return self._trials(asked, "steered")
 
     def forced(self, trials: list[Trial]) -> list[Trial]:
         """The mean pose change of steered runs, added to the joint targets instead."""
         asked = []
         for trial in trials:
-            one, base = trial.executed, trial.executed.run.base
+            one, base = trial.steered, trial.steered.run.base
             if one.stands:  # A fallen robot has no pose to copy.
-                pose = effect(one, self.plain[base.name]).pose
-                servo = (standard(1.0, base.steps) * pose).astype(np.float32)
+                servo = (standard(1.0, base.steps) * one.effect.pose).astype(np.float32)
                 about = f"{one.run.name} forced", base, self.runner.skills(base)
                 run = Run(*about, self.seed, servo=servo)
                 asked.append((trial.target, run, trial.amplitude))
         return self._trials(asked, "forced")
 
-    def choose(self, options: Options, amplitude: float) -> Chosen:
-        """The best of each target's directions on the first base."""
+    def best(self, way: str, options: Options, amplitude: float) -> list[Trial]:
+        """The best of each target's directions on the first base, on all bases."""
         every: Vectors = {n: v for some in options.values() for n, v in some.items()}
-        runs = [self.run(self.bases[0], *named, amplitude) for named in every.items()]
+        base = self.bases[0]
+        runs = [self._run(base, *named, amplitude) for named in every.items()]
         executed = self.runner.execute(runs, "candidates")
         by_name = dict(zip(every, executed, strict=True))
 
         def rank(target: Goal, name: str) -> tuple:
-            verdict = self.judge(target, by_name[name])
+            verdict = judge(target, by_name[name], self.plain[base.name])
             return verdict.passes, verdict.failure != "fall", verdict.share
 
-        best = {}
+        found = {}
         for target, vectors in options.items():
             ranks = {name: rank(target, name) for name in vectors}
             name = max(ranks, key=ranks.__getitem__)
-            best[target] = name, vectors[name]
-        return best
+            found[target] = name, vectors[name]
+        self.chosen[way] = ", ".join(
+            f"{t.name} {name}" for t, (name, _) in found.items()
+        )
+        return self.steered(found, [amplitude])
 
 
 def experiment(
     runner: Runner,
     seeds: tuple[int, ...] = (),
     *,
-    bases: Sequence[str] = BASES,
-    amplitudes: Sequence[float] = (2.0, 3.0),
-    larger: Sequence[float] = LARGER,
-    candidates: int = 6,
-    steps: int = STEPS,
     corpus: Corpus | None = None,
     tokens: Runner | None = None,
+    **changes: Any,
 ) -> Findings:
     """Pass rates of every way, on every base; directions are chosen on the first.
 
     `tokens` is a tracker of FSQ tokens, judged against its own unsteered runs.
     """
-    corpus, first = corpus or Corpus.open(embedded_corpus()), amplitudes[0]
-    report = Draft.begin(NAME, runner, corpus.hash)
-    trials = Trials(runner, bases, steps)
+    run, corpus = grid(NAME, **changes), corpus or Corpus.open(embedded_corpus())
+    report, first = Draft(NAME, runner, corpus.hash), run.amplitudes[0]
+    trials = Trials(runner, run.bases, run.steps)
     directed = {t: (t.name, runner.direction(t.direction)) for t in TARGETS}
-    rows = {DIRECTED: trials.steered(directed, amplitudes)}
+    rows = {DIRECTED: trials.steered(directed, run.amplitudes)}
     for seed in seeds:
-        again = Trials(runner, bases, steps, seed)
-        rows[f"{DIRECTED}, seed {seed}"] = again.steered(directed, amplitudes)
-    rows[MORE] = trials.steered(directed, larger)
+        again = Trials(runner, run.bases, run.steps, seed)
+        rows[f"{DIRECTED}, seed {seed}"] = again.steered(directed, run.amplitudes)
+    rows[MORE] = trials.steered(directed, run.larger)
     arm = {TARGETS[0]: ("right arm part", runner.direction("right_arm_1"))}
-    rows["part direction"] = trials.steered(arm, amplitudes)
-    skills = describe(runner.encoder, corpus)
-    options = {
-        SPECTRAL: spectral_options(runner.directions, candidates),
-        PCA: component_options(skills, candidates),
-        RIDGE: ridge_options(skills),
-    }
-    chosen = {way: trials.choose(some, first) for way, some in options.items()}
-    rows |= {way: trials.steered(one, [first]) for way, one in chosen.items()}
-    rows[FORCED] = trials.forced(rows[DIRECTED])
+    rows["part direction"] = trials.steered(arm, run.amplitudes)
+    skills = describe_skills(runner.encoder, corpus)
+    components, fitted = blind_options(skills, run.candidates)
+    spectral = spectral_options(runner.directions, run.candidates)
+    for way, options in ((SPECTRAL, spectral), (PCA, components), (RIDGE, fitted)):
+        rows[way] = trials.best(way, options, first)
+    rows["joint offset (oracle)"] = trials.forced(rows[DIRECTED])
     _add_rows(report, rows, runner)
-    best, about = [_names(chosen[way]) for way in (SPECTRAL, PCA)], ""
+    about = ""
     if tokens is not None:
-        theirs, found = Trials(tokens, bases, steps), describe(tokens.encoder, corpus)
+        theirs = Trials(tokens, run.bases, run.steps)
+        found = describe_skills(tokens.encoder, corpus)
         unit = found.spread / skills.spread
-        options = {
-            FSQ_PCA: component_options(found, candidates, unit),
-            FSQ_RIDGE: ridge_options(found, unit),
-        }
-        chosen = {way: theirs.choose(some, first) for way, some in options.items()}
-        more = {way: theirs.steered(one, [first]) for way, one in chosen.items()}
+        both = blind_options(found, run.candidates, unit)
+        pairs = zip(("FSQ PCA", "FSQ ridge"), both, strict=True)
+        more = {way: theirs.best(way, options, first) for way, options in pairs}
         _add_rows(report, more, tokens)
-        falls = sum(not one.stands for one in theirs.plain.values())
-        about = report.text(
-            "tokens",
-            **{"falls": falls, "bases": len(theirs.plain), "unit": unit},
-            chosen=_names(chosen[FSQ_PCA]),
-        )
+        counts = {"falls": falls(theirs.plain.values()), "bases": len(theirs.plain)}
+        chosen = theirs.chosen["FSQ PCA"]
+        about = report.text("tokens", **counts, unit=unit, chosen=chosen)
         rows |= more
     _add_charts(report, rows)
     # A film of the largest amplitude of each target on the first base.
     base = trials.bases[0]
-    runs = [(t.target, t.executed.run) for t in rows[DIRECTED]]
-    for run in {t: run for t, run in runs if run.base is base}.values():
-        report.film(f"{base.name}, {run.name}", run, trials.plain[base.name].run)
+    shown = [t for t in rows[DIRECTED] if t.steered.run.base is base]
+    for one in {t.target: t.steered for t in shown}.values():
+        report.film(f"{base.name}, {one.run.name}", one.run, one.plain.run)
     of, more = rows[DIRECTED], rows[MORE]
     failures = [t.verdict.failure for t in of if t.verdict.failure]
     counts = [f"{one} ({failures.count(one)})" for one in sorted(set(failures))]
     return report.findings(
-        **{"runs": len(of), "passed": _passed(of), "slow": SLOW, "tokens": about},
+        **{"runs": len(of), "passed": _passed(of), "slow": run.slow, "tokens": about},
         **{"more": len(more), "more_passed": _passed(more), "base": base.name},
         **{"noticed": NOTICED["speed"], "kind": runner.encoder.config.bottleneck.kind},
         failures=", ".join(counts) or "none",
         amplitudes=" and ".join(f"{a:g}" for a in sorted({t.amplitude for t in more})),
-        chosen=", ".join(best),
+        chosen=", ".join(trials.chosen[way] for way in (SPECTRAL, PCA)),
     )
 
 
 def _add_rows(report: Draft, rows: dict[str, list[Trial]], runner: Runner) -> None:
     for row, trials in rows.items():
         for metric in [*(t.name for t in TARGETS), "all"]:
-            of = [t for t in trials if metric in ("all", t.target.name)]
-            if n := len(of):
-                seed, unit = of[0].executed.run.seed, f"of {n}"
-                report.add(row, metric, _passed(of), unit, n, seed, runner=runner)
+            if of := [t for t in trials if metric in ("all", t.target.name)]:
+                seed, passed = of[0].steered.run.seed, {metric: _passed(of)}
+                report.add(row, passed, len(of), seed=seed, runner=runner)
 
 
 def _passed(trials: list[Trial]) -> int:
@@ -318,12 +299,9 @@ def _add_charts(report: Draft, rows: dict[str, list[Trial]]) -> None:
             bars.append(Series.of(row, range(len(names)), shares, names))
     for target in TARGETS:
         of = [t for t in rows[DIRECTED] + rows[MORE] if t.target is target]
-        marks = [t.executed.run.base.name if t.executed.stands else "fall" for t in of]
+        runs = [t.steered for t in of]
+        marks = [one.run.base.name if one.stands else "fall" for one in runs]
         x, y = [t.amplitude for t in of], [100.0 * t.verdict.share for t in of]
         points.append(Series.of(target.name, x, y, marks))
     report.chart("passing", bars)
-    report.chart("reached", points, enough=100 * ENOUGH)
-
-
-def _names(chosen: Chosen) -> str:
-    return ", ".join(f"{target.name} {name}" for target, (name, _) in chosen.items())
+    report.chart("reached", points, enough=100 * GRID.enough)

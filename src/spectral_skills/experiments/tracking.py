@@ -17,7 +17,7 @@ from spectral_skills.control.batch import ROBOTS
 from spectral_skills.control.metrics import CAUSES, Episodes, Measure
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.run import ReferenceSource, Tracker, check_match, run
-from spectral_skills.experiments.findings import Draft, MeasuredWith
+from spectral_skills.experiments.findings import Draft, MeasuredWith, paper
 from spectral_skills.models import Models
 from spectral_skills.motion import kinds
 from spectral_skills.motion.corpus import FPS, Corpus
@@ -227,15 +227,15 @@ def results(
     rows: Mapping[str, Sequence[Measure]],
     models: Models,
     course: Course,
-    papers: Mapping[tuple[str, str], str] | None = None,
+    papers: Callable[[str, str], Mapping[str, str]] = paper,
 ) -> list[Result]:
-    """Measures by row as results, beside the paper's numbers."""
+    """Measures by row as results, beside the paper's numbers of a table and row."""
     measured = MeasuredWith.of(models, str(course.device))
-    report = Draft(table, "", measured, course.corpus.hash, table)
+    report = Draft(table, measured, course.corpus.hash, table)
     for row, measures in rows.items():
+        known = papers(table, row)
         for m in measures:
-            paper = None if papers is None else papers.get((row, m.name), "")
-            report.add(row, m.name, m.value, m.unit, m.n, paper_value=paper)
+            report.add(row, {m.name: m.value}, m.n, unit=m.unit, papers=known)
     return report.results
 
 

@@ -11,61 +11,34 @@ had moved next to nothing: results distinguish the two.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
 
 from spectral_skills import rotation
-from spectral_skills.control.batch import Executed, Run, Runner
+from spectral_skills.control.batch import Run, Runner
 from spectral_skills.control.schedules import standard
 from spectral_skills.experiments import effects
-from spectral_skills.experiments.effects import hold
+from spectral_skills.experiments.effects import Steered, falls, hold
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.motion.synthetic import bases
-from spectral_skills.motion.synthetic.bases import STEPS, Base
+from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.robot import g1
 from spectral_skills.spectral.catalogue import UNITS
 
 NAME = "unseen"
-GOAL = 80.0
-"""Share of pairs that should succeed, %."""
-_FILMS = 3
+GRID = grid(NAME)
+ADDED: dict[str, dict] = GRID.added
 Pair = tuple[str, str]
 """Base and added factor."""
 PAIRS: tuple[Pair, ...] = tuple(
-    (base, added)
-    for base, factors in grid(NAME)["pairs"].items()
-    for added in factors.split()
+    (base, added) for base, factors in GRID.pairs.items() for added in factors.split()
 )
-
-
-@dataclass(frozen=True)
-class Added:
-    """How a factor is added, and when it counts as present."""
-
-    knobs: list[Mapping[str, float]]
-    """Choices of directions, each with its factor of the amplitude; hands are moved by
-    the hand maps."""
-    least: Mapping[str, float]
-    """Least change of each measure, with its sign."""
-    beats: bool = False
-    """Whether the amplitude goes up and down."""
-
-
-ADDED = {name: Added(**rule) for name, rule in grid(NAME)["added"].items()}
-KEPT: dict[str, str] = grid(NAME)["kept"]
-KEPT_SHARE = 0.6
-SPEED_SHARE, SPEED_SLACK = 0.3, 0.15
-"""The base's speed, m/s, may change by this share of it or by this much."""
-AMPLITUDES = (2.0, 3.0)
-LARGER = (4.0,)
-"""Amplitudes that were added later: shown beside, and not counted as success."""
-BEAT_HZ = 1.7
-"""Frequency of a beat: among those of the corpus, and away from every base's stride."""
 MORE_UNITS = UNITS | {
     **{f"{side}_hand_{axis}": "m" for side in ("left", "right") for axis in "xyz"},
     "right_hand_beat": "m",
@@ -94,12 +67,12 @@ def judge(
 ) -> PairVerdict:
     """Compare the measures of a run with those of its base."""
     base, added = pair
-    least = ADDED[added].least
+    least = ADDED[added]["least"]
     share = min((run[name] - plain[name]) / least[name] for name in least)
-    slack = max(SPEED_SLACK, SPEED_SHARE * plain["speed"])
+    slack = max(GRID.speed_slack, GRID.speed_share * plain["speed"])
     same_pace = abs(run["speed"] - plain["speed"]) <= slack
-    own = plain[KEPT[base]]
-    kept = run[KEPT[base]] * np.sign(own) >= KEPT_SHARE * abs(own)
+    own = plain[GRID.kept[base]]
+    kept = run[GRID.kept[base]] * np.sign(own) >= GRID.kept_share * abs(own)
     return PairVerdict(share, bool(same_pace and kept))
 
 
@@ -137,7 +110,7 @@ def measure(rows: np.ndarray) -> dict[str, float]:
 
 def _beat(signal: np.ndarray) -> float:
     """How far a signal goes to each side at the frequency of the beat."""
-    wave = np.exp(-2j * np.pi * BEAT_HZ * np.arange(len(signal)) / FPS)
+    wave = np.exp(-2j * np.pi * GRID.beat_hz * np.arange(len(signal)) / FPS)
     window = np.hanning(len(signal))
     return float(2 * abs((window * wave) @ (signal - signal.mean())) / window.sum())
 
@@ -152,7 +125,7 @@ def steered(
 ) -> Run:
     """A base with a factor added by one of its choices of knobs."""
     rule, directions = ADDED[added], runner.directions
-    knobs, change = rule.knobs[choice], np.zeros(directions.vectors.shape[1])
+    knobs, change = rule["knobs"][choice], np.zeros(directions.vectors.shape[1])
     for name, factor in knobs.items():
         side, _, axis = name.partition("_hand_")
         if axis:
@@ -162,9 +135,9 @@ def steered(
             vector = runner.direction(name)
         change += amplitude * factor * vector
     curve = standard(1.0, on.steps)[:, 0]
-    if rule.beats:
+    if rule.get("beats"):
         t = np.arange(on.steps) / FPS
-        curve = curve * 0.5 * (1.0 - np.cos(2 * np.pi * BEAT_HZ * t))
+        curve = curve * 0.5 * (1.0 - np.cos(2 * np.pi * GRID.beat_hz * t))
     name = f"{added} by {' and '.join(knobs)} a={amplitude:g}"
     return runner.steered(on, change, name, curve, seed)
 
@@ -177,9 +150,8 @@ class Try:
     choice: int
     """Number of the choice of the added factor's knobs."""
     amplitude: float
+    run: Steered
     verdict: PairVerdict
-    run: Executed
-    plain: Executed
     changes: dict[str, float]
     """Changes of all measures; empty after a fall."""
 
@@ -187,10 +159,27 @@ class Try:
     def name(self) -> str:
         return " + ".join(word.replace("_", " ") for word in self.pair)
 
+    @property
+    def rank(self) -> tuple:
+        """The smallest amplitude that succeeds is best, or else what came nearest."""
+        good = self.verdict.success
+        near = -self.amplitude if good else self.verdict.share
+        return good, self.verdict.goes_on, near
+
+    @property
+    def failure(self) -> str:
+        """Reason of a failure; empty after success."""
+        if not self.run.stands:
+            return "Falls"
+        if not self.verdict.goes_on:
+            return "The base does not go on"
+        weak = self.verdict.stands and self.verdict.share < 1
+        return "The added factor is too weak" if weak else ""
+
 
 def attempt(
     runner: Runner, pairs: Sequence[Pair], steps: int, seed: int | None
-) -> list[list[Try]]:
+) -> list[Try]:
     """Every pair with every choice of knobs at every amplitude."""
     on = {
         name: runner.base(name, steps)
@@ -201,8 +190,8 @@ def attempt(
     tried = [
         (pair, choice, amplitude)
         for pair in pairs
-        for choice in range(len(ADDED[pair[1]].knobs))
-        for amplitude in (*AMPLITUDES, *LARGER)
+        for choice in range(len(ADDED[pair[1]]["knobs"]))
+        for amplitude in (*GRID.amplitudes, *GRID.larger)
     ]
     runs = [runner.plain(one, seed) for one in on.values()]
     runs += [steered(runner, on[p[0]], p[1], a, choice, seed) for p, choice, a in tried]
@@ -213,37 +202,27 @@ def attempt(
         for name, one in plain.items()
         if one.stands
     }
-    found: dict[Pair, list[Try]] = {pair: [] for pair in pairs}
-    for (pair, choice, amplitude), run in zip(tried, done[len(on) :], strict=True):
-        verdict, changes, name = PairVerdict(0.0, False, False), {}, pair[0]
+    found = []
+    for key, run in zip(tried, done[len(on) :], strict=True):
+        verdict, changes, name = PairVerdict(0.0, False, False), {}, key[0][0]
         if run.stands and name in usual:
             ours = measure(run.rows[hold(on[name])])
-            verdict = judge(pair, ours, usual[name])
-            changes = {key: ours[key] - usual[name][key] for key in ours}
-        one = Try(pair, choice, amplitude, verdict, run, plain[name], changes)
-        found[pair].append(one)
-    return list(found.values())
-
-
-def _best(tries: Sequence[Try]) -> Try:
-    """The smallest amplitude that succeeds, or else the try that came nearest."""
-
-    def rank(one: Try) -> tuple:
-        good = one.verdict.success
-        near = -one.amplitude if good else one.verdict.share
-        return good, one.verdict.goes_on, near
-
-    return max(tries, key=rank)
+            verdict = judge(key[0], ours, usual[name])
+            changes = {one: ours[one] - usual[name][one] for one in ours}
+        found.append(Try(*key, Steered(run, plain[name]), verdict, changes))
+    return found
 
 
 def _bests(
-    tried: Sequence[Sequence[Try]], amplitudes: Sequence[float] = AMPLITUDES, choices=2
+    tried: Sequence[Try], amplitudes: Sequence[float] = GRID.amplitudes, choices=2
 ) -> list[Try]:
     """The best try of every pair, among some amplitudes and the first choices."""
-    return [
-        _best([o for o in ones if o.amplitude in amplitudes and o.choice < choices])
-        for ones in tried
-    ]
+    best: dict[Pair, Try] = {}
+    for one in tried:
+        if one.amplitude in amplitudes and one.choice < choices:
+            before = best.setdefault(one.pair, one)
+            best[one.pair] = max(before, one, key=lambda any_one: any_one.rank)
+    return list(best.values())
 
 
 def _share(best: Sequence[Try]) -> float:
@@ -260,24 +239,24 @@ def experiment(
     seeds: tuple[int, ...] = (),
     *,
     pairs: Sequence[Pair] = PAIRS,
-    steps: int = STEPS,
     clips: Sequence[str] | None = None,
+    **changes: Any,
 ) -> Findings:
     """Compose the pairs; `clips` are the names of the corpus to look for them in."""
-    names, corpus = clips or (), ""
+    run, names, corpus = grid(NAME, **changes), clips or (), ""
     if clips is None:
         opened = Corpus.open(embedded_corpus())
         names, corpus = opened.names, opened.hash
-    report = Draft.begin(NAME, runner, corpus)
-    tried = attempt(runner, pairs, steps, None)
+    report = Draft(NAME, runner, corpus)
+    tried = attempt(runner, pairs, run.steps, None)
     best, first = _bests(tried), _bests(tried, choices=1)
     _add_summary(report, tried, best, first)
     holding = {pair: clips_with(pair, names) for pair in pairs}
-    report.add("all pairs", "clips with both", sum(holding.values()))
+    report.add("all pairs", {"clips with both": sum(holding.values())})
     for seed in seeds:
-        share = _share(_bests(attempt(runner, pairs, steps, seed)))
+        share = _share(_bests(attempt(runner, pairs, run.steps, seed)))
         row = f"all pairs, seed {seed}"
-        report.add(row, "success", share, "%", len(pairs), seed)
+        report.add(row, {"success": share}, len(pairs), seed=seed)
     for one in best:
         _add_pair(report, one, holding[one.pair])
     _add_chart(report, best)
@@ -286,58 +265,60 @@ def experiment(
     films: dict[str, Try] = {}
     for one in sorted(good, key=lambda one: -one.verdict.share):
         films.setdefault(one.pair[1], one)
-    for one in list(films.values())[:_FILMS]:
-        report.film(one.name, one.run.run, one.plain.run)
-    done = sum(one.verdict.success for one in best)
+    for one in list(films.values())[:3]:
+        report.film(one.name, one.run.run, one.run.plain.run)
+    reasons = ""
+    for why in ("Falls", "The base does not go on", "The added factor is too weak"):
+        if failed := [one.name for one in best if one.failure == why]:
+            reasons += f" {why}: {', '.join(failed)}."
     return report.findings(
-        **{"clips": sum(holding.values()), "done": done, "count": len(best)},
-        **{"share": _share(best), "goal": GOAL, "first": _share(first)},
-        amplitudes=" and ".join(f"{a:g}" for a in AMPLITUDES),
-        reasons=_reasons(best),
+        **{"clips": sum(holding.values()), "done": len(good), "count": len(best)},
+        **{"share": _share(best), "goal": run.goal, "first": _share(first)},
+        amplitudes=" and ".join(f"{a:g}" for a in run.amplitudes),
+        reasons=reasons,
     )
 
 
 def _add_summary(
-    report: Draft,
-    tried: Sequence[Sequence[Try]],
-    best: Sequence[Try],
-    first: Sequence[Try],
+    report: Draft, tried: Sequence[Try], best: Sequence[Try], first: Sequence[Try]
 ) -> None:
     """All pairs, and the pairs by the factor that was added and by the base."""
-    every = (*AMPLITUDES, *LARGER)
+    every = (*GRID.amplitudes, *GRID.larger)
     for row, some in (
         ("all pairs", best),
         ("first choice of knobs", first),
-        (f"all pairs, a up to {max(LARGER):g}", _bests(tried, every)),
+        (f"all pairs, a up to {max(GRID.larger):g}", _bests(tried, every)),
     ):
-        report.add(row, "success", _share(some), "%", len(some))
+        report.add(row, {"success": _share(some)}, len(some))
     for amplitude in every:
-        runs = [o.run for ones in tried for o in ones if o.amplitude == amplitude]
+        runs = [one.run for one in tried if one.amplitude == amplitude]
         row, some = f"all pairs, a={amplitude:g}", _bests(tried, (amplitude,))
-        report.add(row, "success", _share(some), "%", len(some))
-        report.add(row, "falls", sum(not r.stands for r in runs), "runs", len(runs))
+        report.add(row, {"success": _share(some)}, len(some))
+        report.add(row, {"falls": falls(runs)}, len(runs), unit="runs")
     for place, label in enumerate(("on {}", "{} added")):
         for factor in dict.fromkeys(one.pair[place] for one in best):
             some = [one for one in best if one.pair[place] == factor]
             row = label.format(factor.replace("_", " "))
-            report.add(row, "success", _share(some), "%", len(some))
+            report.add(row, {"success": _share(some)}, len(some))
 
 
 def _add_pair(report: Draft, one: Try, clips: int) -> None:
     """Success, effect, side effects and support of a pair."""
-    report.add(one.name, "succeeds", one.verdict.success)
-    report.add(one.name, "amplitude", one.amplitude)
-    report.add(one.name, "choice of knobs", one.choice + 1)
-    report.add(one.name, "clips with both", clips)
-    report.add(one.name, "falls", not one.run.stands)
-    if one.changes:
-        report.add(one.name, "base goes on", one.verdict.goes_on)
-        least = ADDED[one.pair[1]].least
-        side = ("heading", "left_shoulder_pitch", "speed")
-        for name in dict.fromkeys((*least, *side)):
-            kind = "" if name in least else "side effect: "
-            metric = f"{kind}{name.replace('_', ' ')}"
-            report.add(one.name, metric, one.changes[name], MORE_UNITS[name])
+    values = {
+        "succeeds": one.verdict.success,
+        "amplitude": one.amplitude,
+        "choice of knobs": one.choice + 1,
+        "clips with both": clips,
+        "falls": not one.run.stands,
+        "base goes on": one.verdict.goes_on if one.changes else None,
+    }
+    report.add(one.name, values)
+    least = ADDED[one.pair[1]]["least"]
+    side = ("heading", "left_shoulder_pitch", "speed")
+    for name in dict.fromkeys((*least, *side)) if one.changes else ():
+        kind = "" if name in least else "side effect: "
+        cell = {f"{kind}{name.replace('_', ' ')}": one.changes[name]}
+        report.add(one.name, cell, unit=MORE_UNITS[name])
 
 
 def _add_chart(report: Draft, best: Sequence[Try]) -> None:
@@ -350,21 +331,3 @@ def _add_chart(report: Draft, best: Sequence[Try]) -> None:
             labels = [one.name for one in some.values()]
             series.append(Series.of(name, some, shares, labels))
     report.chart("effect", series)
-
-
-def _reasons(best: Sequence[Try]) -> str:
-    """Sentences that list the pairs that fail, by reason."""
-
-    def why(one: Try) -> str:
-        if not one.run.stands:
-            return "Falls"
-        if not one.verdict.goes_on:
-            return "The base does not go on"
-        weak = one.verdict.stands and one.verdict.share < 1
-        return "The added factor is too weak" if weak else ""
-
-    found = ""
-    for reason in ("Falls", "The base does not go on", "The added factor is too weak"):
-        if names := [one.name for one in best if why(one) == reason]:
-            found += f" {reason}: {', '.join(names)}."
-    return found

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 
 from spectral_skills.control.batch import Executed
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.experiments.chaining import ChainRun
+from spectral_skills.experiments.chaining import DURING, OUTSIDE, ChainRun
 from spectral_skills.experiments.spoken import Spoken, SpokenStep
 from spectral_skills.experiments.steer import Composed
 from spectral_skills.motion.corpus import FPS
@@ -72,13 +72,13 @@ def steered_json(found: Composed) -> str:
 
 def show_chain(blended: ChainRun, hard: ChainRun) -> None:
     """Print the outcome of a chain beside that of the same one with hard switches."""
-    chain = blended.chain
-    print(f"run       {' - '.join(chain.names)}, switches of {chain.switch} steps")
+    names = " - ".join(blended.names)
+    print(f"run       {names}, switches of {blended.switch} steps")
     for label, one in (("blended", blended), ("at once", hard)):
-        smooth = one.smoothness
+        during, outside = (one.acceleration[name] for name in (DURING, OUTSIDE))
         print(
             f"{label:10s}falls: {_falls(one.executed)}; joint acceleration in switches "
-            f"{smooth.during:.0f}, elsewhere {smooth.outside:.0f} rad/s^2 (rms)"
+            f"{during:.0f}, elsewhere {outside:.0f} rad/s^2 (rms)"
         )
 
 
