@@ -38,7 +38,7 @@ def test_what_fell_is_not_compared(fallen):
 
     def compared(now: bool) -> list[Sum]:
         keys = (("right arm",), ("turn left",), PAIR)
-        runs = {key: stands(key, now) for key in keys}
+        runs: Any = {key: stands(key, now) for key in keys}
         for run in runs.values():
             run.plain = stands("plain", now)
         return compare("walk", runs, [PAIR])

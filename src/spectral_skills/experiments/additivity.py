@@ -72,7 +72,8 @@ def experiment(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> F
         for seed in (None, *seeds):
             runs = {}
             for names in (*alone, *combinations):
-                change = sum(runner.direction(*GRID.knobs[one]) for one in names)
+                parts = [runner.direction(*GRID.knobs[one]) for one in names]
+                change = np.sum(parts, axis=0)
                 runs[names] = runner.steered(base, change, " + ".join(names), seed=seed)
             steered = beside(runner, base, runs, f"{NAME}, {name}", seed)
             found = compare(name, steered, combinations)

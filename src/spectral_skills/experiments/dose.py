@@ -156,7 +156,7 @@ def _add_lines(
     suffix = "" if seed is None else f", seed {seed}"
     for dose in doses:
         k = runner.directions.index(dose.knob)
-        expected = [
+        expected: list = [
             math.nan if part in LOOSELY_PREDICTED else sign * known[part][k]
             for part, sign in dose.parts.items()
         ]

@@ -187,23 +187,22 @@ class Draft:
         name of the row, `runner` is what was used instead of this one's.
         """
         units = _table("texts").get(self.experiment, {}).get("units", {})
-        if papers is None:
-            papers = paper(self.experiment, row)
+        known = paper(self.experiment, row) if papers is None else papers
         used = runner or self.runner
         models = used.models, model_hashes(corpus=self.corpus)
         for metric, value in values.items():
             if value is None or math.isnan(float(value)):
                 continue
-            known = units.get(metric, units.get(metric.split(",")[0], ""))
+            usual = units.get(metric, units.get(metric.split(",")[0], ""))
             self.results.append(
                 Result(
                     *(self.table or f"Composition: {self.experiment}", row, metric),
                     value=float(value),
-                    unit=known.format(n=n) if unit is None else unit,
+                    unit=usual.format(n=n) if unit is None else unit,
                     n=n,
                     seed=self.seed if seed is None else seed,
                     run=(used.fingerprint or self.corpus)[:8],
-                    paper=papers.get(metric, ""),
+                    paper=known.get(metric, ""),
                     command=current_command(),
                     hardware=used.hardware,
                     models=", ".join(filter(None, models)),

@@ -136,7 +136,9 @@ def experiment(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> F
     third = robot.go(PASSES[2], np.eye(3), run.limit)
     inverse = damped(linear_map(third.asked, third.reached), run.damping)
     fourth = robot.go(PASSES[3], inverse, run.limit)
-    done = dict(zip(PASSES, (first, second, third, fourth), strict=True))
+    done: dict[str, Pass] = dict(
+        zip(PASSES, (first, second, third, fourth), strict=True)
+    )
     for row, one in done.items():
         _add(report, row, one)
     for seed in seeds:

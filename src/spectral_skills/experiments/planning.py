@@ -226,7 +226,7 @@ class ScoreTable(Draft):
             "mpjpe_local_mm": scores.local_mm,
             "mpjpe_global_mm": scores.global_mm,
         }
-        values = {
+        values: dict[str, Any] = {
             name: np.nanmean(one) if np.isfinite(one).any() else None
             for name, one in errors.items()
         }
