@@ -68,7 +68,7 @@ def bundle(**lengths: int) -> MadeUp:
     for number, (name, steps) in enumerate(lengths.items()):
         skills = np.full((steps, WIDTH), float(number), np.float32)
         rows = np.tile(g1.DEFAULT_QPOS, (steps, 1)).astype(np.float32)
-        bases[name] = PlayedBase(name, "", skills, rows, (0, steps), 0.4)
+        bases[name] = PlayedBase(name, "", (0, steps), 0.4, skills, rows)
     manifest = Manifest(
         version=1,
         made_with="test",

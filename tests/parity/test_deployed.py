@@ -10,9 +10,10 @@ from spectral_skills.control.safety import Sensed
 from spectral_skills.control.session import Pilot, follow
 from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.models import Models
+from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate
-from spectral_skills.runtime.graphs import as_references
 from spectral_skills.tracking.policy import Controller
+from spectral_skills.tracking.references import References
 
 
 def test_pilot_and_tracker_act_alike(bundle):
@@ -57,12 +58,10 @@ def test_simulated_robot_is_the_training_environment(bundle):
 def test_bundle_tracks_as_the_batch_evaluation_says(bundle):
     """Errors of a base are those of the evaluation, which runs with torch."""
     models, rows = Models.load(), [torch.from_numpy(bundle.base("squat").rows)]
-    references, chosen = as_references(rows)
-    source = ReferenceSource(references, chosen, models.encoder)
-    begin = references.at(chosen, torch.zeros_like(chosen))
-    start, steps = (begin.rows, begin.qvel), len(rows[0]) - 1
-    tracker = Tracker(models.controller)
-    expected = episodes(run(simulate("cpu", 1), tracker, source, start, steps))
+    references = References.build(MotionTensors.of_clips(rows))
+    source = ReferenceSource(references, torch.tensor([0]), models.encoder)
+    tracker, steps = Tracker(models.controller), len(rows[0]) - 1
+    expected = episodes(run(simulate("cpu", 1), tracker, source, source.start, steps))
     found = episodes(follow(bundle, "squat"))
     assert expected.success.all() and found.success.all()
     assert abs(found.local_mm - expected.local_mm) < 1.0

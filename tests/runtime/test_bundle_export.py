@@ -24,7 +24,6 @@ from spectral_skills.planner.text import TextStates
 from spectral_skills.robot import g1
 from spectral_skills.runtime import export as module
 from spectral_skills.runtime import graphs
-from spectral_skills.runtime.bases import RELEASED_FILE, CorpusBank
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.direction_file import Directions
@@ -156,7 +155,7 @@ def test_the_corpus_is_near_and_nonsense_is_far(bundle):
     walk = [support.distance(skill) for skill in bundle.bases["walk"].skills[::50]]
     assert 0 < np.median(walk) < support.far and support.typical < support.far
     assert support.distance(np.full(64, 3.0)) > 2 * support.far
-    released = CorpusBank.load(RELEASED_FILE)
+    released = files.SkillSupport.load(module.RELEASED_SUPPORT)
     assert released.encoder == bundle.manifest.encoder
     assert (released.typical, released.far) == (support.typical, support.far)
 

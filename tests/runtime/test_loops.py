@@ -7,7 +7,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.robot import g1
-from spectral_skills.runtime.bases import BLEND, blended, find, looped, moved
+from spectral_skills.runtime.export import BLEND, blended, find_loop, looped, moved
 from spectral_skills.skill.encoder import encode_rows
 
 
@@ -25,27 +25,26 @@ def circling(frames: int, period: int | None = 40) -> torch.Tensor:
 
 
 def test_the_longest_loop_is_whole_periods():
-    begin, end = find(circling(200), cut=60) or (0, 0)
+    begin, end = find_loop(circling(200), cut=60) or (0, 0)
     assert end - begin == 160 and end >= 140
 
 
 def test_a_loop_goes_on_as_if_there_were_no_end(encoder):
     """Skills of a clip without blemish are those of the clip that goes on."""
     clip = circling(200)
-    found = looped(encoder, clip, cut=60)
-    begin, end = found.loop
-    assert len(found.rows) == len(found.skills) == end
+    rows, skills, (begin, end) = looped(encoder, clip, cut=60)
+    assert len(rows) == len(skills) == end
     assert end - begin == 160
-    torch.testing.assert_close(found.rows, clip[:end], atol=1e-5, rtol=0)
+    torch.testing.assert_close(rows, clip[:end], atol=1e-5, rtol=0)
     whole = encode_rows(encoder, clip)[:end]
-    torch.testing.assert_close(found.skills, whole, atol=1e-4, rtol=0)
+    torch.testing.assert_close(skills, whole, atol=1e-4, rtol=0)
 
 
 def test_what_differs_is_blended():
     """The last frame before the jump is nearly the one before the loop's first."""
     clip = circling(200)
     clip[100:, 8] += 0.1
-    begin, end = find(clip, 60) or (0, 0)
+    begin, end = find_loop(clip, 60) or (0, 0)
     assert begin < 100 < end
     rows = blended(clip, begin, end)
     step = (rows[1:, 7:] - rows[:-1, 7:]).abs().amax(dim=1)
@@ -59,9 +58,9 @@ def test_what_differs_is_blended():
 def test_a_clip_that_never_comes_back(encoder):
     """It is played again from its first frame; from its rest, if it ends in one."""
     clip = circling(120, period=None)
-    assert looped(encoder, clip, 50).loop == (0, 120)
+    assert looped(encoder, clip, 50)[2] == (0, 120)
     clip = torch.cat((clip, clip[-1:].expand(60, -1)))
-    begin, end = looped(encoder, clip, 50).loop
+    begin, end = looped(encoder, clip, 50)[2]
     assert begin >= 120 and end > 150
-    found = looped(encoder, torch.cat((clip, clip[-1:].expand(5, -1))), 10)
-    assert found.loop[1] == 185 and found.loop[0] == 135
+    longer = torch.cat((clip, clip[-1:].expand(5, -1)))
+    assert looped(encoder, longer, 10)[2] == (135, 185)

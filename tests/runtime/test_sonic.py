@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from spectral_skills.cli.robot import export as verb
-from spectral_skills.control import bundle
+from spectral_skills.control.bundle import Graph
 from spectral_skills.motion.readers.assemble import ReadOptions
 from spectral_skills.motion.readers.tables import read_reference
 from spectral_skills.robot import g1
 from spectral_skills.runtime import sonic
+from spectral_skills.runtime.export import played_bases
 from spectral_skills.runtime.sonic_stream import token_message
 from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import Controller
@@ -60,11 +61,10 @@ def _compare(policy: Path, controller: Controller) -> None:
     blocks = [history[:, i : i + 29][:, order] for i in (6, 35, 64)]
     parts = command, history[:, 3:6], *blocks, history[:, :3]
     given = torch.cat([part.flatten() for part in parts])
-    session = bundle.session(policy)
-    found = np.asarray(session.run(None, {"obs_dict": given[None].numpy()})[0])
+    found = Graph(policy)(given.numpy())
     one = history[None], command[None, :5], command[None, 5:]
     right = controller.act(*one)
-    np.testing.assert_allclose(found, right[:, order].numpy(), atol=1e-5)
+    np.testing.assert_allclose(found, right[0, order].numpy(), atol=1e-5)
     ours = sonic.observation(history.numpy(), command.numpy())
     assert np.array_equal(ours, given.numpy())
 
@@ -87,25 +87,22 @@ def test_the_layout_is_in_the_form_that_the_runtime_parses(exported, small_model
 
 
 def test_references_are_read_back_as_they_are(exported, small_models, clips):
-    from spectral_skills.runtime.bases import base_clips
-
-    for base in base_clips(small_models.encoder, ("walk0", "walk1"), clips):
-        folder = exported / sonic.REFERENCE / base.facts.name
+    for base in played_bases(small_models.encoder, ("walk0", "walk1"), clips):
+        folder = exported / sonic.REFERENCE / base.name
         clip = read_reference(folder, ReadOptions())
-        assert (clip.name, clip.fps) == (base.facts.name, 50.0)
-        np.testing.assert_allclose(clip.qpos(), base.motion.rows, atol=1e-6)
+        assert (clip.name, clip.fps) == (base.name, 50.0)
+        np.testing.assert_allclose(clip.qpos(), base.rows, atol=1e-6)
         told = (folder / "metadata.txt").read_text().splitlines()
         after = told[told.index("Body part indexes:") + 1]
         assert after == "[0 4 10 18 5 11 19 9 16 22 28 17 23 29]"
         for name, width in (("joint_vel", 29), ("body_lin_vel", 42), ("body_quat", 56)):
             table = np.loadtxt(folder / f"{name}.csv", delimiter=",", skiprows=1)
-            assert table.shape == (len(base.motion.rows), width)
-        stream = np.load(exported / sonic.TOKENS / f"{base.facts.name}.npy")
-        table = exported / sonic.TOKENS / f"{base.facts.name}.csv"
+            assert table.shape == (len(base.rows), width)
+        stream = np.load(exported / sonic.TOKENS / f"{base.name}.npy")
+        table = exported / sonic.TOKENS / f"{base.name}.csv"
         same = np.loadtxt(table, delimiter=",", skiprows=1, dtype=np.float32)
         assert np.array_equal(stream, same)
-        skills = base.motion.skills.numpy()
-        assert np.array_equal(stream[4, :5], skills[4])
+        assert np.array_equal(stream[4, :5], base.skills[4])
 
 
 def test_a_held_command_has_a_phase():

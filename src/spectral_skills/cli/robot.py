@@ -41,10 +41,9 @@ def export(
     from spectral_skills.motion.corpus import Corpus
     from spectral_skills.runtime import export as bundles
     from spectral_skills.runtime import sonic as runtime
-    from spectral_skills.runtime.bases import NAMES
 
     clips = None if corpus is None else Corpus.open(corpus)
-    names = bases or NAMES
+    names = bases or bundles.NAMES
     if REST not in names:
         names = (*names, REST)  # what a robot does when nothing else is played
     if sonic:

@@ -15,8 +15,10 @@ from typing import Literal
 import numpy as np
 import onnxruntime
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from spectral_skills import config as configs
+from spectral_skills.atomic import write_file
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions
 
@@ -66,7 +68,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class BaseFacts:
-    """A base clip without its arrays."""
+    """A base without its arrays."""
 
     name: str
     text: str
@@ -74,6 +76,16 @@ class BaseFacts:
     """Steps [begin, end) that may be repeated without a jump."""
     fall_m: float
     """Height of the root below which the robot has fallen."""
+
+
+@dataclass(frozen=True)
+class PlayedBase(BaseFacts):
+    """A motion as a stream of skills."""
+
+    skills: np.ndarray
+    """(T, d) float32"""
+    rows: np.ndarray
+    """(T, 36) float32 reference at the same steps."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +104,8 @@ class Manifest:
     """Hash of the planner's weights; empty without a planner."""
     bases: tuple[BaseFacts, ...]
     typical: float
-    """Median distance of the corpus's skills to the bank of other clips."""
     far: float
-    """The 99th percentile of that distance."""
+    """Those of `SkillSupport`."""
     plan_every: int
     """Number of control steps between two plans."""
     sentences: tuple[tuple[str, str], ...]
@@ -106,27 +117,17 @@ class Manifest:
 
 
 @dataclass(frozen=True)
-class PlayedBase:
-    """A motion as a stream of skills."""
-
-    name: str
-    text: str
-    skills: np.ndarray
-    """(T, d) float32"""
-    rows: np.ndarray
-    """(T, 36) float32 reference at the same steps."""
-    loop: tuple[int, int]
-    fall_m: float
-
-
-@dataclass(frozen=True)
 class SkillSupport:
-    """Skills of the corpus, from which the distance of others is measured."""
+    """A sample of a corpus's skills, from which the distance of others is measured."""
 
     bank: np.ndarray
-    """(n, d) float32"""
+    """(n, d) float32, kept in half precision."""
     typical: float
+    """Median distance of the corpus's skills to the bank of other clips."""
     far: float
+    """The 99th percentile of that distance."""
+    encoder: str = ""
+    """Fingerprint of the encoder of the skills."""
 
     def distance(self, skill: np.ndarray) -> float:
         """Return the distance from a skill to the nearest one of the bank."""
@@ -140,63 +141,81 @@ class SkillSupport:
     def _squares(self) -> np.ndarray:
         return np.square(self.bank).sum(axis=1)
 
+    def save(self, path: Path) -> None:
+        about = {"typical": repr(self.typical), "far": repr(self.far)}
+        bank = {"bank": self.bank.astype(np.float16)}
+        write_file(path, save(bank, about | {"encoder": self.encoder}))
 
-class OnnxController:
+    @classmethod
+    def load(cls, path: Path) -> "SkillSupport":
+        arrays, about = _read(path)
+        try:
+            typical, far = float(about["typical"]), float(about["far"])
+            bank = arrays["bank"].astype(np.float32)
+            return cls(bank, typical, far, about["encoder"])
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{path}: damaged or no skill bank ({error})") from None
+
+
+class Graph:
+    """An ONNX graph, run on one thread; inputs and output lack the axis of a batch."""
+
+    def __init__(self, path: Path):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        # The thread sleeps when it has nothing to do.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        try:
+            self.session = onnxruntime.InferenceSession(
+                str(path), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime has a class of its own for every cause
+            raise ValueError(f"{path}: not a graph that runs here ({error})") from None
+        kinds = {"tensor(float)": np.float32, "tensor(bool)": np.bool_}
+        self._inputs = [(i.name, kinds[i.type]) for i in self.session.get_inputs()]
+
+    def __call__(self, *values: np.ndarray) -> np.ndarray:
+        given = {
+            name: value.astype(kind)[None]
+            for (name, kind), value in zip(self._inputs, values, strict=True)
+        }
+        return np.asarray(self.session.run(None, given)[0])[0]
+
+
+class OnnxController(Graph):
     """Maps a history (10, 93) and a command (d + 2,) to an action (29,).
 
     Joints are in MuJoCo order, whatever order the graph has.
     """
 
     def __init__(self, path: Path, order: JointOrder):
-        self._session = session(path)
+        super().__init__(path)
         self._isaaclab = order == "isaaclab"
 
     def __call__(self, history: np.ndarray, command: np.ndarray) -> np.ndarray:
-        if self._isaaclab:
-            history = _blocks(history, g1.MUJOCO_TO_ISAACLAB)
-        given = {
-            "history": history.astype(np.float32)[None],
-            "command": command.astype(np.float32)[None],
-        }
-        action = np.asarray(self._session.run(None, given)[0])[0]
-        return action[g1.ISAACLAB_TO_MUJOCO] if self._isaaclab else action
-
-
-class OnnxEncoder:
-    """Maps reference rows (k, 36) and the pose of the robot's root (7,) to a skill."""
-
-    def __init__(self, path: Path):
-        self._session = session(path)
-
-    def __call__(self, rows: np.ndarray, robot: np.ndarray) -> np.ndarray:
-        given = {
-            "rows": rows.astype(np.float32)[None],
-            "robot": robot.astype(np.float32)[None],
-        }
-        return np.asarray(self._session.run(None, given)[0])[0]
+        if not self._isaaclab:
+            return super().__call__(history, command)
+        senses, *blocks = np.split(history, (6, 35, 64), axis=-1)
+        blocks = (block[..., g1.MUJOCO_TO_ISAACLAB] for block in blocks)
+        history = np.concatenate((senses, *blocks), axis=-1)
+        return super().__call__(history, command)[g1.ISAACLAB_TO_MUJOCO]
 
 
 class OnnxPlanner:
     """Maps a history (10, 93) and a learned sentence to a chunk of skills (30, d)."""
 
     def __init__(self, folder: Path, sentences: tuple[tuple[str, str], ...]):
-        self._session = session(folder / PLANNER)
-        self.sentences = sentences
-        arrays = _arrays(folder / SENTENCES)
+        self._graph, self.sentences = Graph(folder / PLANNER), sentences
+        arrays, _ = _read(folder / SENTENCES)
         self._states, self._mask = arrays["states"], arrays["mask"].astype(bool)
-        self.noise_shape = tuple(self._session.get_inputs()[3].shape[1:])
+        self.noise_shape = tuple(self._graph.session.get_inputs()[3].shape[1:])
 
     def plan(self, history: np.ndarray, sentence: str, noise: np.ndarray) -> np.ndarray:
         """Return the chunk that grows out of `noise`."""
         at = self.index(sentence)
         tokens = int(self._mask[at].sum())
-        given = {
-            "history": history.astype(np.float32)[None],
-            "states": self._states[at : at + 1, :tokens].astype(np.float32),
-            "mask": self._mask[at : at + 1, :tokens],
-            "noise": noise.astype(np.float32)[None],
-        }
-        return np.asarray(self._session.run(None, given)[0])[0]
+        text = self._states[at, :tokens], self._mask[at, :tokens]
+        return self._graph(history, *text, noise)
 
     def index(self, sentence: str) -> int:
         """Return the index of a sentence, or of the first one of a motion."""
@@ -231,20 +250,16 @@ class Bundle:
         if DIRECTIONS in manifest.files:
             directions = Directions.load(folder / DIRECTIONS)
             directions.check(manifest.encoder)
-        arrays = _arrays(folder / BASES)
+        arrays, _ = _read(folder / BASES)
         bases = {
             facts.name: PlayedBase(
-                facts.name,
-                facts.text,
-                arrays[f"{facts.name}.skills"],
-                arrays[f"{facts.name}.rows"],
-                facts.loop,
-                facts.fall_m,
+                **vars(facts),
+                skills=arrays[f"{facts.name}.skills"],
+                rows=arrays[f"{facts.name}.rows"],
             )
             for facts in manifest.bases
         }
-        bank = _arrays(folder / SUPPORT)["bank"].astype(np.float32)
-        support = SkillSupport(bank, manifest.typical, manifest.far)
+        support = SkillSupport.load(folder / SUPPORT)
         return cls(folder, manifest, directions, bases, support)
 
     def base(self, name: str) -> PlayedBase:
@@ -254,12 +269,12 @@ class Bundle:
         return self.bases[name]
 
     def controller(self) -> OnnxController:
-        return OnnxController(
-            self.folder / CONTROLLER, self.manifest.layout.joint_order
-        )
+        order = self.manifest.layout.joint_order
+        return OnnxController(self.folder / CONTROLLER, order)
 
-    def encoder(self) -> OnnxEncoder:
-        return OnnxEncoder(self.folder / ENCODER)
+    def encoder(self) -> Graph:
+        """Maps reference rows (k, 36) and the robot's root (7,) to a skill (d,)."""
+        return Graph(self.folder / ENCODER)
 
     def planner(self) -> OnnxPlanner | None:
         """Open the planner, if the bundle has one."""
@@ -284,26 +299,11 @@ def robot_facts(action_limit: float) -> RobotFacts:
     )
 
 
-def session(path: Path) -> onnxruntime.InferenceSession:
-    """Open a graph on one thread, which sleeps when it has nothing to do."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        return onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"]
-        )
-    except Exception as error:  # onnxruntime has a class of its own for every cause
-        raise ValueError(f"{path}: not a graph that runs here ({error})") from None
-
-
 def file_hash(path: Path) -> str:
     """Return the hash of a file that `Manifest.files` holds."""
-    digest = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        made = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
+    return made.hexdigest()
 
 
 def _manifest(folder: Path) -> Manifest:
@@ -325,15 +325,11 @@ def _manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
+def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the arrays and the metadata of a file."""
     try:
         with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}
-    except (SafetensorError, FileNotFoundError) as error:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            return arrays, file.metadata() or {}
+    except (SafetensorError, OSError) as error:
         raise ValueError(f"{path}: damaged or missing ({error})") from None
-
-
-def _blocks(history: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Return frames with the joints of each block in another order."""
-    senses, *blocks = np.split(history, (6, 35, 64), axis=-1)
-    return np.concatenate((senses, *(block[..., order] for block in blocks)), axis=-1)

@@ -110,14 +110,17 @@ class ReplaySource:
         """Nothing is known but the skills."""
 
 
-def encode_clip(encoder: SkillEncoder, rows: Tensor) -> Tensor:
+def encode_clip(
+    encoder: SkillEncoder, rows: Tensor, after: Tensor | None = None
+) -> Tensor:
     """(T, d) a skill for every frame of a clip (T, 36), as its own robot would see it.
 
-    Beyond its ends a clip stands still, as it does for a live reference.
+    It continues as `after`; otherwise, as before its start, it stands still, as it does
+    for a live reference.
     """
     rows = torch.as_tensor(rows, dtype=torch.float32, device=encoder.steps.device)
     before = rows[:1].expand(-encoder.first, -1)
-    after = rows[-1:].expand(encoder.last, -1)
+    after = rows[-1:].expand(encoder.last, -1) if after is None else after
     return encode_rows(encoder, torch.cat((before, rows, after)))
 
 

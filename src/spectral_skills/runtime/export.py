@@ -1,11 +1,12 @@
 """`spectral export`: turns trained models into a bundle that runs without torch.
 
-A bundle is put in place only if every graph agrees with its model on what simulated
-robots observe that execute two of its bases.
+A base is made to repeat for ever: it is cut where it returns to an earlier pose, its
+last frames are blended into those before that pose, and its skills are encoded as if it
+continued there. A bundle is put in place only if every graph agrees with its model on
+what simulated robots observe that execute two of its bases.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -13,32 +14,66 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from safetensors.numpy import save
+from torch import Tensor
 from tqdm import tqdm
 
-from spectral_skills import atomic
+from spectral_skills import atomic, rotation
 from spectral_skills import config as configs
 from spectral_skills.control import bundle
-from spectral_skills.control.bundle import JointOrder, Layout, Manifest
+from spectral_skills.control.bundle import (
+    BaseFacts,
+    JointOrder,
+    Layout,
+    Manifest,
+    PlayedBase,
+    SkillSupport,
+)
+from spectral_skills.control.run import encode_clip
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.synthetic import bases as generated
+from spectral_skills.motion.synthetic.bases import NAMES
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.planner.model import Planner, check_text
 from spectral_skills.planner.routes import longest
 from spectral_skills.planner.text import TextEncoder, TextStates, text_encoder
 from spectral_skills.robot import g1
 from spectral_skills.runtime import graphs
-from spectral_skills.runtime.bases import (
-    NAMES,
-    RELEASED_FILE,
-    BaseClip,
-    CorpusBank,
-    base_clips,
-)
 from spectral_skills.runtime.graphs import Observed
-from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.skill.encoder import SkillBank, SkillEncoder
+from spectral_skills.spectral.support import nearest
 from spectral_skills.tracking.observations import ACTION_LIMIT, HISTORY
 from spectral_skills.tracking.policy import PHASE
 
+BLEND = 15
+"""Number of frames that are blended; as many on either side of a jump are compared."""
+SHORTEST = 25
+"""Shortest loop, in steps."""
+ALIKE, UNLIKE = 0.15, 0.35
+"""Differences of poses (rad of a joint or of tilt, m of height) below which they count
+as the same, and above which they cannot be blended."""
+REST, STILL = 50, 0.05
+"""A clip rests if neither a joint nor the root moves further in its last steps."""
+_MOST = 3000
+"""Number of steps before the end of a clip that are compared."""
+_STEPS, _CUT, _CUT_OF_CLIP = 750, 150, 50
+"""Length of a generated base, and how much of the end of one, and of a clip, may be cut
+for a longer loop."""
+_TEXT = {
+    "walk": "walk forward",
+    "jog": "jog forward",
+    "squat": "squat down and stand up again",
+    "carry": "carry something while walking forward",
+    "backward": "walk backward",
+    "stand": "stand still",
+    "turn-left": "turn in place to the left",
+    "turn-right": "turn in place to the right",
+}
+RELEASED_SUPPORT = Path(__file__).parents[1] / "pretrained" / "support.safetensors"
+"""Skills of the embedded corpus in the released skill space."""
+_SKILLS, _EVERY, _MEASURED = 8192, 10, 20_000
+"""Number of skills in a bank, of frames between two skills of the corpus, and of skills
+whose distance to the bank is measured."""
 FOLLOWED = 2
 """Number of bases that robots execute for the comparison."""
 _PLANS = 20
@@ -71,33 +106,26 @@ def export(
     sentences; by default it is the language model that planners are trained with.
     """
     refuse_foreign(out)
-    wanted = base_clips(models.skill_encoder, bases, corpus)
-    with stages(5 + len(bases)) as stage, atomic.replacing_folder(out) as folder:
-        clips = []
-        for name in bases:
-            stage(name)
-            clips.append(next(wanted))
-        stage("corpus")
-        bank = _bank(models.skill_encoder, corpus)
-        stage("controller")
+    wanted = played_bases(models.skill_encoder, bases, corpus)
+    with atomic.replacing_folder(out) as folder:
+        played = list(wanted)
+        support = _support(models.skill_encoder, corpus)
         graph = graphs.controller_onnx(models.controller, joint_order)
         atomic.write_file(folder / bundle.CONTROLLER, graph)
-        stage("encoder")
-        atomic.write_file(
-            folder / bundle.ENCODER, graphs.encoder_onnx(models.skill_encoder)
-        )
-        stage("planner")
+        graph = graphs.encoder_onnx(models.skill_encoder)
+        atomic.write_file(folder / bundle.ENCODER, graph)
         text = _write_planner(models, words, folder)
-        stage("comparison")
-        rows = [clip.motion.rows for clip in clips[:FOLLOWED]]
-        observed = graphs.observe(models.controller, models.skill_encoder, rows)
-        differences = _differences(models, folder, joint_order, observed, text)
+        differences = _differences(models, folder, joint_order, played, text)
         graphs.check(differences)
-        atomic.write_file(folder / bundle.BASES, save(_arrays(clips)))
-        bank.save(folder / bundle.SUPPORT)
+        arrays = {}
+        for base in played:
+            arrays[f"{base.name}.skills"] = base.skills
+            arrays[f"{base.name}.rows"] = base.rows
+        atomic.write_file(folder / bundle.BASES, save(arrays))
+        support.save(folder / bundle.SUPPORT)
         if models.directions is not None:
             models.directions.save(folder / bundle.DIRECTIONS)
-        manifest = _manifest(models, folder, clips, bank, joint_order)
+        manifest = _manifest(models, folder, played, support, joint_order)
         atomic.write_file(folder / bundle.MANIFEST, configs.dumps(manifest))
         bundle.Bundle.open(folder)  # a bundle that cannot be read is not put in place
     return Exported(manifest, differences)
@@ -113,39 +141,134 @@ def refuse_foreign(folder: Path) -> None:
     atomic.refuse_foreign(folder, known, "bundle")
 
 
-@contextmanager
-def stages(count: int) -> Iterator:
-    """Show a progress bar; call `stage(name)` before each part."""
+def played_bases(
+    encoder: SkillEncoder, names: Sequence[str] = NAMES, corpus: Corpus | None = None
+) -> Iterator[PlayedBase]:
+    """Yield generated bases, or clips of the corpus, by their names."""
+    if not names:
+        raise ValueError(f"no bases; there are {', '.join(NAMES)}, and clips")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"the base {twice[0]!r} is named twice")
+    if corpus is None and not set(names) <= set(NAMES):
+        corpus = Corpus.open(embedded_corpus())
     # disable=None: silent when the output is not a terminal.
-    with tqdm(total=count, unit="part", disable=None) as bar:
-        begun = False
-
-        def stage(name: str) -> None:
-            nonlocal begun
-            bar.update(int(begun))
-            bar.set_description(name)
-            begun = True
-
-        yield stage
-        bar.update()
+    shown = tqdm(names, unit=" bases", disable=None)
+    return (_played_base(encoder, name, corpus) for name in shown)
 
 
-def _bank(encoder: SkillEncoder, corpus: Corpus | None) -> CorpusBank:
-    """Return skills of the corpus; those of the released models are shipped."""
+def _played_base(encoder: SkillEncoder, name: str, corpus: Corpus | None) -> PlayedBase:
+    if name in NAMES:
+        base, text, cut = generated.generate(name, _STEPS), _TEXT[name], _CUT
+    else:
+        assert corpus is not None
+        base, cut = generated.of_clip(corpus, name), _CUT_OF_CLIP
+        text = next(iter(corpus.entry(corpus.index(name)).text.splitlines()), "")
+    rows, skills, loop = looped(encoder, base.rows, cut)
+    return PlayedBase(name, text, loop, base.fall_m, skills.numpy(), rows.numpy())
+
+
+def looped(
+    encoder: SkillEncoder, rows: np.ndarray | Tensor, cut: int
+) -> tuple[Tensor, Tensor, tuple[int, int]]:
+    """Return the rows (T, 36) and skills (T, d) of a clip with its longest loop, and
+    the steps [begin, T) that are repeated; at most `cut` steps are cut off.
+
+    A clip that never returns to a pose repeats its last second if it rests there, and
+    otherwise starts again, which is a jump.
+    """
+    clip = torch.as_tensor(rows, dtype=torch.float32)
+    if (found := find_loop(clip, cut)) is None:
+        end = clip[-REST:, [0, 1, 2, *range(7, clip.shape[1])]]
+        rests = bool((end.amax(dim=0) - end.amin(dim=0)).max() <= STILL)
+        begin = max(0, len(clip) - REST) if rests else 0
+        return clip, encode_clip(encoder, clip), (begin, len(clip))
+    begin, end = found
+    smooth = blended(clip, begin, end)
+    # After its end the clip continues as it does from `begin`.
+    onward = (begin + torch.arange(encoder.last)).clamp_max(len(clip) - 1)
+    after = moved(clip[onward], clip[begin], clip[end])
+    return smooth, encode_clip(encoder, smooth, after), found
+
+
+def find_loop(clip: Tensor, cut: int) -> tuple[int, int] | None:
+    """Find two similar frames of a clip (T, 36), the second among the last `cut`.
+
+    The clip can jump from the second to the first. Of all pairs that count as the same
+    the most distant is chosen, otherwise the most similar; None if none can be blended.
+    """
+    first = max(0, len(clip) - _MOST)
+    clip = clip[first:]
+    steps, down = len(clip), torch.tensor([0.0, 0.0, -1.0])
+    tilt = rotation.rotate_inverse(clip[:, 3:7], down.expand(steps, 3))
+    # Height, tilt and joints do not depend on the place.
+    poses = torch.cat((clip[:, 2:3], tilt, clip[:, 7:]), dim=1)
+    earliest, latest = max(steps - cut, BLEND + SHORTEST), steps - BLEND
+    if earliest >= latest:
+        return None
+    begins, ends = torch.arange(BLEND, latest), torch.arange(earliest, latest)
+    unlike = torch.zeros(len(begins), len(ends))
+    for shift in range(-BLEND, BLEND + 1):
+        was, now = poses[begins + shift], poses[ends + shift]
+        unlike = unlike.maximum(torch.cdist(was, now, p=torch.inf))
+    distance = ends - begins[:, None]
+    unlike[distance < SHORTEST] = torch.inf
+    if unlike.min() > UNLIKE:
+        return None
+    good = unlike <= max(ALIKE, float(unlike.min()))
+    best = int(torch.where(good, distance, 0).argmax())
+    begin, end = begins[best // len(ends)], ends[best % len(ends)]
+    return first + int(begin), first + int(end)
+
+
+def moved(rows: Tensor, here: Tensor, there: Tensor) -> Tensor:
+    """Move rows (n, 36) along the floor so that the frame `here` stands at `there`."""
+    turn = rotation.multiply(
+        rotation.heading(there[3:7]), rotation.conjugate(rotation.heading(here[3:7]))
+    )
+    flat = torch.tensor([1.0, 1.0, 0.0])
+    position = rotation.rotate(turn, rows[:, :3] - flat * here[:3]) + flat * there[:3]
+    quaternion = rotation.multiply(turn, rows[:, 3:7])
+    return torch.cat((position, quaternion, rows[:, 7:]), dim=1)
+
+
+def blended(clip: Tensor, begin: int, end: int) -> Tensor:
+    """Return the clip up to `end`, its last frames faded into those before `begin`."""
+    other = moved(clip[begin - BLEND : begin], clip[begin], clip[end])
+    own = clip[end - BLEND : end]
+    # A rotation has two quaternions; average the two that are close.
+    side = torch.sign((own[:, 3:7] * other[:, 3:7]).sum(dim=1, keepdim=True))
+    other = torch.cat((other[:, :3], side * other[:, 3:7], other[:, 7:]), dim=1)
+    weight = torch.arange(1, BLEND + 1)[:, None] / (BLEND + 1)
+    mean = torch.lerp(own, other, weight)
+    mean[:, 3:7] = rotation.normalize(mean[:, 3:7])
+    return torch.cat((clip[: end - BLEND], mean))
+
+
+def _support(encoder: SkillEncoder, corpus: Corpus | None) -> SkillSupport:
+    """Sample a corpus and its mirror image; the sample of the released models is
+    shipped."""
     if corpus is None:
-        released = CorpusBank.load(RELEASED_FILE)
+        released = SkillSupport.load(RELEASED_SUPPORT)
         if released.encoder == encoder.fingerprint():
             return released
         corpus = Corpus.open(embedded_corpus())
-    return CorpusBank.build(encoder, corpus)
+    bank = SkillBank.build(encoder, corpus.with_mirror(), _EVERY)
+    skills, clips = bank.skills.cpu(), bank.clips.cpu()
+    order = torch.randperm(len(skills), generator=torch.Generator().manual_seed(0))
+    kept, rest = order[:_SKILLS], order[_SKILLS : _SKILLS + _MEASURED]
+    if not len(rest):  # a small corpus is kept whole
+        rest = kept
+    sample = skills[kept].half().float()
+    found = nearest(sample, skills[rest], clips[kept], clips[rest])
+    typical, far = np.quantile(found.numpy(), (0.5, 0.99)).tolist()
+    return SkillSupport(sample.numpy(), typical, far, encoder.fingerprint())
 
 
 def _write_planner(
     models: Models, words: TextEncoder | None, folder: Path
 ) -> TextStates | None:
     """Write the planner's graph and its learned sentences; return the latter."""
-    planner = models.planner
-    if planner is None:
+    if (planner := models.planner) is None:
         return None
     words = words or text_encoder()
     check_text(planner, words)
@@ -161,24 +284,30 @@ def _differences(
     models: Models,
     folder: Path,
     order: JointOrder,
-    seen: Observed,
+    played: Sequence[PlayedBase],
     text: TextStates | None,
 ) -> dict[str, float]:
     """Return the difference of each graph, as the runtime reads it."""
+    seen = observe(models, played)
     controller = bundle.OnnxController(folder / bundle.CONTROLLER, order)
-    encoder = bundle.OnnxEncoder(folder / bundle.ENCODER)
-    largest = graphs.largest_difference
+    encoder = bundle.Graph(folder / bundle.ENCODER)
     senses = zip(seen.history, seen.command, strict=True)
     places = zip(seen.rows, seen.robot, strict=True)
     found = {
-        bundle.CONTROLLER: largest(controller, senses, seen.action),
-        bundle.ENCODER: largest(encoder, places, seen.skill),
+        bundle.CONTROLLER: graphs.largest_difference(controller, senses, seen.action),
+        bundle.ENCODER: graphs.largest_difference(encoder, places, seen.skill),
     }
     if models.planner is not None and text is not None:
         spread = np.linspace(0, len(seen.history) - 1, _PLANS).astype(int)
         given = folder, text, seen.history[spread]
         found[bundle.PLANNER] = _planner_difference(models, models.planner, *given)
     return found
+
+
+def observe(models: Models, played: Sequence[PlayedBase]) -> Observed:
+    """Let robots execute the first bases, and return what they observe."""
+    rows = [torch.from_numpy(base.rows) for base in played[:FOLLOWED]]
+    return graphs.observe(models.controller, models.skill_encoder, rows)
 
 
 def _planner_difference(
@@ -209,19 +338,11 @@ def _sentences(planner: Planner) -> tuple[tuple[str, str], ...]:
     return tuple((motion.name, s) for motion in motions for s in motion.sentences)
 
 
-def _arrays(clips: Sequence[BaseClip]) -> dict[str, np.ndarray]:
-    found = {}
-    for clip in clips:
-        found[f"{clip.facts.name}.skills"] = clip.motion.skills.numpy()
-        found[f"{clip.facts.name}.rows"] = clip.motion.rows.numpy()
-    return found
-
-
 def _manifest(
     models: Models,
     folder: Path,
-    clips: Sequence[BaseClip],
-    bank: CorpusBank,
+    played: Sequence[PlayedBase],
+    support: SkillSupport,
     joint_order: JointOrder,
 ) -> Manifest:
     command, planner = models.controller.config.command, models.planner
@@ -244,9 +365,9 @@ def _manifest(
         controller=models.hashes["controller"],
         encoder=models.skill_encoder.fingerprint(),
         planner=models.hashes.get("planner", ""),
-        bases=tuple(clip.facts for clip in clips),
-        typical=bank.typical,
-        far=bank.far,
+        bases=tuple(BaseFacts(b.name, b.text, b.loop, b.fall_m) for b in played),
+        typical=support.typical,
+        far=support.far,
         plan_every=longest(route, models.skill_encoder),
         sentences=() if planner is None else _sentences(planner),
         takes_s={motion.name: motion.frames / FPS for motion in motions},

@@ -147,10 +147,8 @@ def planner_onnx(planner: Planner, encoder: SkillEncoder) -> bytes:
         torch.zeros(1, head.chunk, head.action),
     )
     tokens = torch.export.Dim("tokens", min=1, max=256)
-    shapes = {name: {} for name in INPUTS} | {
-        "states": {1: tokens},
-        "mask": {1: tokens},
-    }
+    varying = {"states": {1: tokens}, "mask": {1: tokens}}
+    shapes = {name: varying.get(name, {}) for name in INPUTS}
     graph = skill_planner(planner, encoder)
     return to_onnx(graph, example, INPUTS, "chunk", shapes)
 
@@ -212,41 +210,26 @@ class Observed:
     """(n, d)"""
 
 
-class _Tracker(Tracker):
-    """Keeps the controller's inputs and outputs."""
+class _Observer(ReferenceSource):
+    """Keeps the history of the robots, and what the encoder sees and gives."""
 
-    def __init__(self, controller: Controller):
-        super().__init__(controller)
-        self.seen: list[tuple[Tensor, ...]] = []
-
-    def act(self, source: Tensor) -> Tensor:
-        since = torch.full((len(source),), self._step % self.command.hold)
-        action = super().act(source)
-        phase = observations.phase(since, self.command.hold)
-        command = torch.cat((self.source, phase), dim=-1)
-        self.seen.append((self.history, command, action))
-        return action
-
-
-class _Source(ReferenceSource):
-    """Keeps the encoder's inputs and outputs."""
-
-    def __init__(self, references: References, clips: Tensor, encoder: SkillEncoder):
+    def __init__(
+        self,
+        tracker: Tracker,
+        references: References,
+        clips: Tensor,
+        encoder: SkillEncoder,
+    ):
         super().__init__(references, clips, encoder)
+        self._tracker = tracker
         self._window = torch.arange(encoder.first, encoder.last + 1)
         self.seen: list[tuple[Tensor, ...]] = []
 
     def source(self, step: int, qpos: Tensor) -> Tensor:
         skill = super().source(step, qpos)
         rows = self.references.rows_at(self.clips, step + self._window[None])
-        self.seen.append((rows, qpos[:, :7].clone(), skill))
+        self.seen.append((self._tracker.history, rows, qpos[:, :7].clone(), skill))
         return skill
-
-
-def as_references(clips: Sequence[Tensor]) -> tuple[References, Tensor]:
-    """Return clips (T, 36) as references, and their indices."""
-    motions = MotionTensors.of_clips(clips)
-    return References.build(motions), torch.arange(len(clips))
 
 
 def observe(
@@ -254,21 +237,25 @@ def observe(
 ) -> Observed:
     """Let at least two robots follow clips (T, 36), off their places and pushed."""
     clips = list(clips) if len(clips) > 1 else [*clips, *clips]
-    references, chosen = as_references(clips)
-    source, tracker = _Source(references, chosen, encoder), _Tracker(controller)
-    begin = references.at(chosen, torch.zeros_like(chosen))
-    qpos = begin.rows.clone()
-    qpos[:, :3] += _AWAY * torch.linspace(-1, 1, len(clips))[:, None]
-    pushes = {_PUSH_AT: torch.tensor(_PUSH).expand(len(clips), -1)}
-    with tqdm(disable=True) as bar:
-        physics = simulate("cpu", len(clips))
-        run(
-            *(physics, tracker, source, (qpos, begin.qvel), STEPS),
-            pushes=pushes,
-            bar=bar,
-        )
-    parts = (*zip(*tracker.seen, strict=True), *zip(*source.seen, strict=True))
-    return Observed(*(torch.cat(part).numpy() for part in parts))
+    n, tracker = len(clips), Tracker(controller)
+    references = References.build(MotionTensors.of_clips(clips))
+    source = _Observer(tracker, references, torch.arange(n), encoder)
+    qpos, qvel = source.start
+    qpos = qpos.clone()
+    qpos[:, :3] += _AWAY * torch.linspace(-1, 1, n)[:, None]
+    pushes = {_PUSH_AT: torch.tensor(_PUSH).expand(n, -1)}
+    record = run(
+        *(simulate("cpu", n), tracker, source, (qpos, qvel), STEPS),
+        pushes=pushes,
+        bar=tqdm(disable=True),
+    )
+    hold = controller.config.command.hold
+    phase = observations.phase(torch.arange(STEPS) % hold, hold)
+    phase = phase[:, None].expand(-1, n, -1)
+    command = torch.cat((record.skills, phase), dim=-1).flatten(0, 1)
+    history, *seen = (torch.cat(part) for part in zip(*source.seen, strict=True))
+    parts = history, command, record.actions.flatten(0, 1), *seen
+    return Observed(*(part.numpy() for part in parts))
 
 
 def largest_difference(

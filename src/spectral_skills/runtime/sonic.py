@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from spectral_skills.atomic import replacing_folder, write_file
-from spectral_skills.control import bundle
+from spectral_skills.control.bundle import Graph, PlayedBase
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import (
@@ -29,8 +29,7 @@ from spectral_skills.motion.kinematics import (
 )
 from spectral_skills.robot import g1
 from spectral_skills.runtime import graphs
-from spectral_skills.runtime.bases import NAMES, BaseClip, base_clips
-from spectral_skills.runtime.export import FOLLOWED, stages
+from spectral_skills.runtime.export import NAMES, observe, played_bases
 from spectral_skills.runtime.graphs import Observed, to_onnx
 from spectral_skills.tracking.observations import HISTORY, phase
 from spectral_skills.tracking.policy import PHASE, Controller
@@ -82,19 +81,14 @@ def export(
     """Write the files to a new folder; return how far the graph is from its model."""
     if out.is_file() or (out.exists() and any(out.iterdir())):
         raise ValueError(f"{out}: there already; name a new folder")
-    wanted = base_clips(models.skill_encoder, bases, corpus)
-    with stages(2 + len(bases)) as stage, replacing_folder(out) as folder:
-        clips = []
-        for name in bases:
-            stage(name)
-            clips.append(next(wanted))
-            _write_clip(folder, clips[-1], models.controller.config.command.hold)
-        stage("policy")
+    wanted = played_bases(models.skill_encoder, bases, corpus)
+    with replacing_folder(out) as folder:
+        played = list(wanted)
+        for base in played:
+            _write_base(folder, base, models.controller.config.command.hold)
         write_file(folder / POLICY, policy_onnx(models.controller))
         write_file(folder / LAYOUT, layout(models.controller))
-        stage("comparison")
-        rows = [clip.motion.rows for clip in clips[:FOLLOWED]]
-        seen = graphs.observe(models.controller, models.skill_encoder, rows)
+        seen = observe(models, played)
         differences = {POLICY: _difference(folder / POLICY, seen)}
         graphs.check(differences)
     return differences
@@ -147,27 +141,25 @@ def tokens(skills: Tensor, hold: int) -> np.ndarray:
 
 
 def _difference(path: Path, seen: Observed) -> float:
-    session = bundle.session(path)
+    policy = Graph(path)
 
     def act(history: np.ndarray, command: np.ndarray) -> np.ndarray:
-        given = {"obs_dict": observation(history, command)[None]}
-        action = np.asarray(session.run(None, given)[0])[0]
-        return action[g1.ISAACLAB_TO_MUJOCO]
+        return policy(observation(history, command))[g1.ISAACLAB_TO_MUJOCO]
 
     senses = zip(seen.history, seen.command, strict=True)
     return graphs.largest_difference(act, senses, seen.action)
 
 
-def _write_clip(folder: Path, clip: BaseClip, hold: int) -> None:
+def _write_base(folder: Path, base: PlayedBase, hold: int) -> None:
     """Write a base as a reference and as tokens."""
-    name = clip.facts.name.replace("/", "_")
-    stream = tokens(clip.motion.skills, hold)
+    name = base.name.replace("/", "_")
+    stream = tokens(torch.from_numpy(base.skills), hold)
     file = io.BytesIO()
     np.save(file, stream, allow_pickle=False)
     write_file(folder / TOKENS / f"{name}.npy", file.getvalue())
     columns = [f"token_{i}" for i in range(stream.shape[1])]
     write_file(folder / TOKENS / f"{name}.csv", _csv(columns, stream))
-    write_reference(folder / REFERENCE / name, clip.motion.rows)
+    write_reference(folder / REFERENCE / name, torch.from_numpy(base.rows))
 
 
 def write_reference(folder: Path, rows: Tensor) -> None:
