@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.results import Result
-from spectral_skills.runtime.pipe import raise_priority
+from spectral_skills.runtime.guard import raise_priority
 from spectral_skills.runtime.released import base_bundle
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "rigs"))

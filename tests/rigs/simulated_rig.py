@@ -17,8 +17,7 @@ from spectral_skills.control.safety import HOLD_KEY, START_KEY, Order
 from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.control.streams import LivePlanner
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.guard import Guard
-from spectral_skills.runtime.pipe import StampedOrder
+from spectral_skills.runtime.guard import Guard, StampedOrder
 
 MS = 0.001
 _STATE_MS, _GUARD_MS, _CONTROL_MS = 5, 2, 20

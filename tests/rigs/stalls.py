@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from spectral_skills.runtime.pipe import raise_priority
+from spectral_skills.runtime.guard import raise_priority
 
 _PERIOD_S = 0.001
 _LATE_S = 0.002

@@ -13,8 +13,18 @@ from messages import standing
 from spectral_skills.control.safety import LIMITS, Fault, Key, Order, Sensed, sendable
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.guard import PERIOD_S, Event, Guard, Log, Process
-from spectral_skills.runtime.pipe import GuardEnd, LoopEnd, Report, StampedOrder, pair
+from spectral_skills.runtime.guard import (
+    PERIOD_S,
+    Event,
+    Guard,
+    GuardEnd,
+    Log,
+    LoopEnd,
+    Process,
+    Report,
+    StampedOrder,
+    pair,
+)
 
 HOLD = Order(g1.DEFAULT_JOINTS, g1.STIFFNESS, g1.DAMPING)
 STATE_S, ORDER_S = 0.004, 0.02

@@ -303,7 +303,7 @@ def robot_sim(
     from dataclasses import asdict
 
     from spectral_skills.runtime.dds import RobotLink
-    from spectral_skills.runtime.pipe import raise_priority
+    from spectral_skills.runtime.guard import raise_priority
     from spectral_skills.runtime.robot_sim import RobotSim, run
 
     if out is not None:

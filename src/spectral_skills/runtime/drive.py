@@ -36,7 +36,7 @@ from spectral_skills.control.safety import (
 from spectral_skills.control.streams import LivePlanner
 from spectral_skills.runtime import guard, unitree
 from spectral_skills.runtime.dds import command_sender
-from spectral_skills.runtime.pipe import (
+from spectral_skills.runtime.guard import (
     LoopEnd,
     Report,
     StampedOrder,
@@ -204,11 +204,27 @@ def drive_robot(
     live = LivePlanner.of(bundle)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    log = _Log(None if out is None else out / "drive.jsonl")
-    loop = ControlLoop(bundle, live, begin=begin, by_hand=True, ramp_s=ramp_s, log=log)
+    with contextlib.ExitStack() as stack:
+        file = None
+        if out is not None:
+            file = stack.enter_context((out / "drive.jsonl").open("a", buffering=1))
+
+        def log(event: LoopEvent) -> None:
+            print(f"{event.state:8s}{event.message}", flush=True)
+            if file is not None:
+                file.write(json.dumps(event._asdict()) + "\n")
+
+        loop = ControlLoop(
+            bundle, live, begin=begin, by_hand=True, ramp_s=ramp_s, log=log
+        )
+        logged = None if out is None else out / "guard.jsonl"
+        robot = GuardedRobot(interface, domain, log=logged)
+        stack.callback(robot.close)
+        return loop, _driven(loop, robot, seconds)
+
+
+def _driven(loop: ControlLoop, robot: GuardedRobot, seconds: float | None) -> Timing:
     asked: list[Fault] = []
-    logged = None if out is None else out / "guard.jsonl"
-    robot = GuardedRobot(interface, domain, log=logged)
 
     def stop_asked(*_) -> None:
         asked.append(Fault.OPERATOR)
@@ -228,28 +244,8 @@ def drive_robot(
 
     raise_priority(45, robot.watcher)  # below the guard's
     raise_priority(40)
-    try:
-        timing = drive(loop, robot, seconds or _FOREVER_S, after)
-        if loop.state is not State.STOPPED:
-            loop.stop(time.monotonic(), Fault.OVER)
-        drive(loop, robot, _BRAKE_S)
-    finally:
-        robot.close()
-        log.close()
-    return loop, timing
-
-
-class _Log:
-    """Prints events, and writes them to a file as lines of JSON."""
-
-    def __init__(self, path: Path | None):
-        self._file = None if path is None else path.open("a", buffering=1)
-
-    def __call__(self, event: LoopEvent) -> None:
-        print(f"{event.state:8s}{event.message}", flush=True)
-        if self._file is not None:
-            self._file.write(json.dumps(event._asdict()) + "\n")
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+    timing = drive(loop, robot, seconds or _FOREVER_S, after)
+    if loop.state is not State.STOPPED:
+        loop.stop(time.monotonic(), Fault.OVER)
+    drive(loop, robot, _BRAKE_S)
+    return timing

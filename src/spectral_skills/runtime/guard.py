@@ -11,7 +11,9 @@ The process ignores Ctrl-C and outlives the control loop for a while.
 
 import argparse
 import contextlib
+import gc
 import json
+import os
 import signal
 import socket
 import sys
@@ -19,7 +21,7 @@ import threading
 import time
 from pathlib import Path
 from queue import SimpleQueue
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -37,9 +39,119 @@ from spectral_skills.control.safety import (
     sendable,
     stopped_by_hand,
 )
+from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import DriverLink
-from spectral_skills.runtime.pipe import GuardEnd, Report, StampedOrder, raise_priority
+
+_ORDER = np.dtype(
+    [
+        ("sent_s", "f8"),
+        *((name, "f8", g1.NUM_JOINTS) for name in ("targets", "stiffness", "damping")),
+    ]
+)
+_REPORT = np.dtype(
+    [
+        *(("fault", "u1"), ("mode_machine", "u1"), ("known", "?")),
+        *(("time_s", "f8"), ("tick", "u4"), ("keys", "u4")),
+        *(("quaternion", "f8", 4), ("gyro", "f8", 3)),
+        *(("joints", "f8", g1.NUM_JOINTS), ("velocities", "f8", g1.NUM_JOINTS)),
+    ]
+)
+_FAULTS = (None, *Fault)
+
+
+class StampedOrder(NamedTuple):
+    """An order and the time at which it was sent."""
+
+    sent_s: float
+    """Time of sending, by the monotonic clock."""
+    order: Order
+
+
+class Report(NamedTuple):
+    """The guard's message to the control loop."""
+
+    sensed: Sensed | None
+    """Newest state that passed the checks."""
+    fault: Fault | None
+    """Reason why the guard stopped the robot."""
+    mode_machine: int
+    """Machine type that the robot reports."""
+
+
+class _End:
+    """One end of a pair of sockets, for packets of fixed size. No call blocks."""
+
+    def __init__(self, end: socket.socket):
+        end.setblocking(False)
+        self.socket, self.open = end, True
+        self.open: bool
+        """Whether the other end still exists."""
+
+    def _send(self, layout: np.dtype, values: dict[str, Any]) -> None:
+        packet = np.zeros((), layout)
+        for name, value in values.items():
+            packet[name] = value
+        try:
+            self.socket.send(packet.tobytes())
+        except BlockingIOError:
+            pass  # the other side is slow: it will get a newer packet
+        except OSError:
+            self.open = False
+
+    def _newest(self, layout: np.dtype) -> dict[str, Any] | None:
+        """Return the last waiting packet and drop the older ones."""
+        newest = None
+        while self.open:
+            try:
+                data = self.socket.recv(4096)
+            except BlockingIOError:
+                break
+            except OSError:
+                data = b""
+            if not data:
+                self.open = False
+            else:
+                newest = data
+        if newest is None:
+            return None
+        packet = np.frombuffer(newest, layout)[0]
+        values = {name: packet[name] for name in layout.names or ()}
+        return {name: v if v.ndim else v.item() for name, v in values.items()}
+
+
+class LoopEnd(_End):
+    """The control loop's end."""
+
+    def send(self, order: StampedOrder) -> None:
+        self._send(_ORDER, {"sent_s": order.sent_s, **vars(order.order)})
+
+    def newest(self) -> Report | None:
+        if (values := self._newest(_REPORT)) is None:
+            return None
+        fault, machine = _FAULTS[values.pop("fault")], values.pop("mode_machine")
+        known = values.pop("known")
+        return Report(Sensed(**values) if known else None, fault, machine)
+
+
+class GuardEnd(_End):
+    """The guard's end."""
+
+    def send(self, report: Report) -> None:
+        sensed, fault, machine = report
+        about = {"fault": _FAULTS.index(fault), "mode_machine": machine}
+        state = {} if sensed is None else {"known": True, **vars(sensed)}
+        self._send(_REPORT, about | state)
+
+    def newest(self) -> StampedOrder | None:
+        if (values := self._newest(_ORDER)) is None:
+            return None
+        return StampedOrder(values.pop("sent_s"), Order(**values))
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Return two connected sockets that keep packets whole."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 class Event(NamedTuple):
@@ -247,6 +359,22 @@ class Process:
     def terminate(self, *_) -> None:
         """Brake, then end."""
         self.terminated = True
+
+
+def raise_priority(priority: int, thread: int = 0) -> bool:
+    """Give this thread real-time priority; return False where that is not allowed.
+
+    `thread` is the native number of another thread to give it to.
+    """
+    # Collecting garbage would pause a loop that must not be late.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
+    except (OSError, AttributeError):
+        return False
+    return True
 
 
 def main() -> None:
