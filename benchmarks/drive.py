@@ -10,9 +10,8 @@ from report import main
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.loop import SETTLE_S, ControlLoop, Timing
 from spectral_skills.control.loop import drive as run
-from spectral_skills.control.mixer import Cue, Mixer
+from spectral_skills.control.mixer import Cue, LivePlanner, Mixer
 from spectral_skills.control.simulated import SimulatedRobot
-from spectral_skills.control.streams import LivePlanner
 from spectral_skills.results import Result
 from spectral_skills.runtime.released import base_bundle
 

@@ -9,7 +9,7 @@ from untrained import controller, explicit
 from spectral_skills import rotation
 from spectral_skills.control import batch
 from spectral_skills.control.batch import Run, Runner
-from spectral_skills.control.mixer import chain
+from spectral_skills.control.steering import chain
 from spectral_skills.experiments import chaining
 from spectral_skills.experiments.chaining import join, joined, place
 from spectral_skills.robot import g1

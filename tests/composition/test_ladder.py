@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spectral_skills.control.batch import Executed, Run
-from spectral_skills.control.schedules import schedule
+from spectral_skills.control.steering import schedule
 from spectral_skills.experiments import ladder, neighbours
 from spectral_skills.experiments.findings import Draft, paper
 from spectral_skills.experiments.neighbours import Neighbours

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from spectral_skills.cli.main import main
-from spectral_skills.control.schedules import Knob
+from spectral_skills.control.steering import Knob
 from spectral_skills.experiments.steer import full_steps, knobs
 from spectral_skills.plots import film
 

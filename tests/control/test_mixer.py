@@ -9,11 +9,12 @@ import made_up
 import numpy as np
 import pytest
 
-from spectral_skills.control.mixer import Cue, Mixer
-from spectral_skills.control.streams import (
+from spectral_skills.control.mixer import (
     RETURN,
     BaseStream,
+    Cue,
     LivePlanner,
+    Mixer,
     Plan,
     PlannedStream,
 )
@@ -205,8 +206,11 @@ def test_what_a_robot_plays_needs_no_simulation(bundle_folder):
         "import sys; sys.modules.update(torch=None, mujoco=None)\n"
         "from spectral_skills.control.bundle import Bundle\n"
         "from spectral_skills.cli.robot import _program\n"
+        "from spectral_skills.control.mixer import Mixer\n"
         f"bundle = Bundle.open({str(bundle_folder)!r})\n"
-        "print(_program(bundle, ['jog'], 4.0, 10, ['turn'], [2.0], None).knobs)"
+        "mixer = Mixer(bundle)\n"
+        "_program(bundle, ['jog'], 4.0, 10, ['turn'], [2.0], None)(mixer)\n"
+        "print(mixer.playing, mixer.channel('turn').position)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert out.stdout.strip() == "(('turn', 2.0),)", out.stdout + out.stderr
+    assert out.stdout.strip() == "jog 2.0", out.stdout + out.stderr

@@ -7,14 +7,13 @@ import pytest
 import torch
 
 from spectral_skills import rotation
-from spectral_skills.control.mixer import steer
 from spectral_skills.control.run import (
     ReferenceSource,
     ReplaySource,
     SteeredSource,
     encode_clip,
 )
-from spectral_skills.control.schedules import Automation
+from spectral_skills.control.steering import steer
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.skill.encoder import encode_rows
 from spectral_skills.tracking.references import CommandConfig
@@ -148,10 +147,11 @@ def test_every_robot_can_be_steered_otherwise(base, directions):
     torch.testing.assert_close(change[:, 1], expected)
 
 
-def test_an_automation_moves_amplitudes_over_time(base, directions):
-    """From 0 to 1 in ten steps; past its end the last amplitudes hold."""
-    automation = Automation(np.array([0.0, 0.2]), np.array([[0, 0, 0], [0, 1.0, 0]]))
-    steered = SteeredSource(base, directions, automation.schedule(15))
+def test_the_last_amplitudes_hold_on(base, directions):
+    """From 0 to 1 in ten steps, and of five more at 1 the last holds."""
+    amplitudes = np.zeros((15, 3))
+    amplitudes[:, 1] = np.clip(np.arange(15) / 10, 0, 1)
+    steered = SteeredSource(base, directions, amplitudes)
     wanted = np.clip(np.arange(20) / 10, 0, 1)[:, None] * directions[1]
     change = run(steered) - run(base)
     torch.testing.assert_close(change[:, 0], torch.from_numpy(wanted).float())

@@ -6,14 +6,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectral_skills.control.mixer import Fader, chain, crossfade, steer
-from spectral_skills.control.schedules import (
+from spectral_skills.control.mixer import Fader
+from spectral_skills.control.steering import (
     RAMP_STEPS,
     Knob,
+    chain,
+    crossfade,
     full_amplitude,
     read_automation,
     schedule,
     standard,
+    steer,
 )
 
 NAMES = ("right arm", "turn", "speed")
@@ -155,7 +158,7 @@ def test_automation_is_linear_between_rows_and_constant_outside(tmp_path):
     path = tmp_path / "automation.csv"
     rows = ("\ufefftime_s, turn,right arm", "0.2,0,1", "", "0.4,2,1", "1,-1,0", "")
     path.write_text("\r\n".join(rows), newline="")
-    amplitudes = read_automation(path, NAMES).schedule(100)
+    amplitudes = read_automation(path, NAMES, 100)
     assert amplitudes.shape == (100, 3)
     np.testing.assert_allclose(amplitudes[[0, 10, 15, 20], 1], [0, 0, 1, 2])
     np.testing.assert_allclose(amplitudes[[35, 50, 99], 1], [0.5, -1, -1])
@@ -187,7 +190,7 @@ def test_bad_automation_files_say_where_and_how_to_fix(tmp_path, text, words):
     path = tmp_path / "automation.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=words) as caught:
-        read_automation(path, NAMES)
+        read_automation(path, NAMES, 100)
     assert str(path) in str(caught.value)
 
 

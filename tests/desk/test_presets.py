@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spectral_skills.control.schedules import RAMP_STEPS
+from spectral_skills.control.steering import RAMP_STEPS
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.files import DeskFolder, Keeper, Preset, safe_stem
 

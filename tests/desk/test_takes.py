@@ -7,8 +7,8 @@ import pytest
 from scripted import run
 
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.control.schedules import read_automation
 from spectral_skills.control.session import Recorder, automation, replay
+from spectral_skills.control.steering import read_automation
 from spectral_skills.desk import files
 from spectral_skills.desk.engine import Engine
 
@@ -63,8 +63,8 @@ def test_automation_is_read_back_exactly(bundle, take, tmp_path):
     path = tmp_path / "faders.csv"
     path.write_text(automation(take))
     assert path.read_text().splitlines()[0] == "time_s,right_arm_1,turn"
-    read = read_automation(path, bundle.directions.names)
-    assert np.array_equal(read.schedule(take.steps), take.extra["amplitudes"])
+    read = read_automation(path, bundle.directions.names, take.steps)
+    assert np.array_equal(read, take.extra["amplitudes"])
 
 
 def test_automation_of_faders_at_rest_has_no_column(bundle, take):

@@ -9,7 +9,7 @@ import pytest
 from obliging import Letters, directions, with_planner
 from rehearsed import Rehearsed
 
-from spectral_skills.control.schedules import full_amplitude
+from spectral_skills.control.steering import full_amplitude
 from spectral_skills.experiments import planning, unseen
 from spectral_skills.experiments.planning import PAIR_EPISODES as EPISODES
 from spectral_skills.experiments.planning import PAIR_STEPS as STEPS

@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from spectral_skills.cli import run as speech
 from spectral_skills.control.bundle import SENTENCES, Bundle
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.control.schedules import RAMP_STEPS
 from spectral_skills.control.session import replay
+from spectral_skills.control.steering import RAMP_STEPS
 from spectral_skills.experiments.spoken import Spoken, SpokenStep, speak, spoken_steps
 from spectral_skills.models import Models
 from spectral_skills.planner import text as language

@@ -102,8 +102,7 @@ def test_hand_maps_send_hands_where_they_are_asked_to(directions):
 
 def test_a_clip_is_encoded_and_steered(model, directions, bank):
     """From a corpus clip to a steered stream, with NumPy at the end."""
-    from spectral_skills.control.mixer import steer
-    from spectral_skills.control.schedules import Knob, schedule
+    from spectral_skills.control.steering import Knob, schedule, steer
 
     corpus = bank[0]
     skills = encode_rows(model.encoder, corpus.qpos(0)).numpy()

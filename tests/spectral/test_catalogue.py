@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from spectral_skills.control.schedules import full_amplitude
+from spectral_skills.control.steering import full_amplitude
 from spectral_skills.spectral.catalogue import (
     FELL,
     HELD_S,

@@ -142,12 +142,10 @@ def _program(
     say: str | None,
 ):
     """Return the program to play, or refuse one that the bundle cannot play."""
-    from spectral_skills.control.mixer import Cue, Mixer, Program
-    from spectral_skills.control.streams import LivePlanner
+    from spectral_skills.control.mixer import Cue, LivePlanner, Mixer
 
     if len(direction) != len(amplitude):
         raise ValueError("give one --amplitude for each --direction")
-    knobs = zip(direction, amplitude, strict=True)
     if say is not None:
         if play:
             raise ValueError("--say or --play, not both")
@@ -156,7 +154,13 @@ def _program(
         names = play or ("walk",)
         seconds = each if len(names) > 1 else None
         cues = [Cue(name, seconds, switch) for name in names]
-    program = Program(tuple(cues), tuple(knobs), loop=say is None)
+
+    def program(mixer: Mixer) -> None:
+        mixer.loop = say is None
+        mixer.play(*cues)
+        for name, position in zip(direction, amplitude, strict=True):
+            mixer.move(name, position)
+
     program(Mixer(bundle, LivePlanner.of(bundle, inline=True) if say else None))
     return program
 
@@ -193,8 +197,8 @@ def _simulate(
     import numpy as np
 
     from spectral_skills.control.loop import ControlLoop, State
+    from spectral_skills.control.mixer import LivePlanner
     from spectral_skills.control.simulated import SimulatedRobot
-    from spectral_skills.control.streams import LivePlanner
     from spectral_skills.runtime.robot_sim import simulate
 
     live = LivePlanner.of(bundle, inline=fast)

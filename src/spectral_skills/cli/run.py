@@ -276,7 +276,7 @@ def desk(
     import threading
 
     from spectral_skills.control.bundle import Bundle
-    from spectral_skills.control.streams import LivePlanner
+    from spectral_skills.control.mixer import LivePlanner
     from spectral_skills.desk.engine import Engine
     from spectral_skills.desk.page import Page
     from spectral_skills.runtime.released import base_bundle

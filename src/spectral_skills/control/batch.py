@@ -26,7 +26,7 @@ from spectral_skills.control.run import (
     encode_clip,
     run,
 )
-from spectral_skills.control.schedules import standard
+from spectral_skills.control.steering import standard
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import STEPS, Base
 from spectral_skills.motion.windows import MotionTensors

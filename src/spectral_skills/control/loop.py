@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import REST, Mixed, Mixer
+from spectral_skills.control.mixer import REST, LivePlanner, Mixed, Mixer
 from spectral_skills.control.safety import (
     LIMITS,
     START_KEY,
@@ -33,7 +33,6 @@ from spectral_skills.control.safety import (
     stopped_by_hand,
 )
 from spectral_skills.control.session import Session
-from spectral_skills.control.streams import LivePlanner
 from spectral_skills.robot import g1
 
 PERIOD_S = 1.0 / g1.CONTROL_HZ
@@ -197,7 +196,7 @@ class ControlLoop(Session):
             except Exception as error:  # Whatever it is, standing is safe.
                 why = f"{type(error).__name__}: {error}"
             if mixed is not None and not why:
-                if trouble := getattr(self.mixer.stream, "trouble", ""):
+                if trouble := self.mixer.stream.trouble:
                     self._note(now, f"{Fault.SOURCE}: {trouble}")
                 return mixed
             self._note(now, f"standing: {Fault.SOURCE}: {why}")

@@ -1,29 +1,23 @@
-"""The mixer: where the skill of every control step comes from, live or offline.
+"""The live mixer: where the skill of every control step comes from.
 
     z(t) = (1 - w) z_deck(t) + w z_other deck(t) + V eta(t)      eq. latent-steering
 
-Replaying, chaining, steering and planning are all this. `steer` and `chain` make whole
-streams; `Mixer` makes one step after the other and is changed between two steps by the
-thread that takes them. Only NumPy is needed.
+A stream is a base or the plans of a language planner. The mixer is changed between two
+steps by the thread that takes them. Only NumPy is needed.
 """
 
 import math
+import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
-from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.schedules import RAMP_STEPS
-from spectral_skills.control.streams import (
-    BaseStream,
-    HeldStream,
-    LivePlanner,
-    LiveStream,
-    PlannedStream,
-    StreamStep,
-)
+from spectral_skills.control.bundle import Bundle, OnnxPlanner, PlayedBase
+from spectral_skills.control.steering import RAMP_STEPS, fade_weight
 from spectral_skills.robot import g1
 
 FADES = (2, 30)
@@ -33,95 +27,201 @@ RESCUE = 25
 """Number of steps to standing when a source has failed."""
 REST = "stand"
 """Base that is played when nothing else is."""
+AHEAD = 2
+"""Number of steps before the end of a plan at which the next one is requested."""
+LATE = 10
+"""Number of steps after which an answer is late."""
+RETURN = 25
+"""Number of steps from the last planned skill back to standing, if no plan follows."""
 
 
-def steer(
-    skills: np.ndarray, directions: np.ndarray, amplitudes: np.ndarray
-) -> np.ndarray:
-    """Skills (T, d) moved along directions (k, d) by amplitudes (T, k)."""
-    if skills.ndim != 2 or not np.issubdtype(skills.dtype, np.floating):
-        raise ValueError(
-            f"skills are {skills.dtype} of shape {skills.shape}, must be floats (T, d)"
-        )
-    steps, d = skills.shape
-    if directions.ndim != 2 or directions.shape[1] != d:
-        raise ValueError(
-            f"directions have shape {directions.shape}, must be (k, {d}), one "
-            f"direction a row, for skills of shape {skills.shape}"
-        )
-    k = len(directions)
-    if amplitudes.shape != (steps, k):
-        raise ValueError(
-            f"amplitudes have shape {amplitudes.shape}, must be ({steps}, {k}): a row "
-            "for every step, a column for every direction"
-        )
-    inputs = {"skills": skills, "directions": directions, "amplitudes": amplitudes}
-    for name, values in inputs.items():
-        bad = np.argwhere(~np.isfinite(values))
-        if len(bad):
-            row, column = bad[0].tolist()
-            raise ValueError(f"{name}[{row}, {column}] is {values[row, column]}")
-    steered = skills.copy()
-    # Steps without amplitude are not touched: even -0.0 + 0.0 is another number.
-    active = amplitudes.any(axis=1)
-    steered[active] = skills[active] + amplitudes[active] @ directions
-    return steered
+class Plan(NamedTuple):
+    """An answer of a planner."""
+
+    step: int
+    """Control step at which it was requested."""
+    sentence: str
+    chunk: np.ndarray
+    """(30, d) skills from that step on."""
 
 
-def fade_weight(step: int | np.ndarray, steps: int) -> float | np.ndarray:
-    """Weight of the new stream at a step of a cross-fade: never 0, never 1."""
-    return (step + 1) / (steps + 1)
+class LivePlanner:
+    """A planner beside the control loop: asked now, answered when it is ready.
 
-
-def crossfade(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Arrays (n, ...) of two streams over the n steps of a cross-fade, blended."""
-    steps = len(before)
-    weight = np.asarray(fade_weight(np.arange(steps), steps), before.dtype)
-    weight = weight.reshape(-1, *(1,) * (before.ndim - 1))
-    change = (after - before).astype(np.float64)
-    # Rounded once, and from the nearer end, as the recorded results were made.
-    near, far = before + weight * change, after - (1 - weight) * change
-    return np.where(weight < 0.5, near, far).astype(before.dtype)
-
-
-def chain(
-    streams: Sequence[np.ndarray], switch_steps: int
-) -> tuple[np.ndarray, list[slice]]:
-    """One stream (T, d) made of several, and the steps at which it switches.
-
-    The last `switch_steps` of a stream and the first of the next are played together.
+    It plans in a thread of its own, which may be slow, fail or hang, or inline, for
+    runs that must repeat exactly.
     """
-    if switch_steps < 0:
-        raise ValueError(f"a switch of {switch_steps} steps, must not be negative")
-    ends = (1, *(2,) * max(0, len(streams) - 2), 1)
-    for number, (stream, switches) in enumerate(zip(streams, ends, strict=False)):
-        if len(streams) > 1 and len(stream) < switches * switch_steps:
-            raise ValueError(
-                f"stream {number} has {len(stream)} steps, too few for {switches} "
-                f"switches of {switch_steps}"
-            )
-    total, switches = streams[0], []
-    for stream in streams[1:]:
-        begin = len(total) - switch_steps
-        blend = crossfade(total[begin:], stream[:switch_steps])
-        total = np.concatenate((total[:begin], blend, stream[switch_steps:]))
-        switches.append(slice(begin, begin + switch_steps))
-    return total, switches
+
+    def __init__(self, planner: OnnxPlanner, seed: int = 0, inline: bool = False):
+        self._planner, self._random = planner, np.random.default_rng(seed)
+        self._inline = inline
+        self._answer: Plan | None = None
+        self._wanted: tuple[int, np.ndarray, str] | None = None
+        self._asked = threading.Condition()
+        self.trouble = ""
+        """Reason why there is no answer, where it is known."""
+        self.took_s: list[float] = []
+        """Duration of each plan."""
+        self.refused = 0
+        """Number of plans that were not finite and so were not followed."""
+        if not inline:
+            # Nothing waits for the thread, not even the exit of the program.
+            threading.Thread(target=self._work, name="planner", daemon=True).start()
+
+    @classmethod
+    def of(
+        cls, bundle: Bundle, seed: int = 0, inline: bool = False
+    ) -> "LivePlanner | None":
+        """The planner of a bundle, if it has one."""
+        planner = bundle.planner()
+        return None if planner is None else cls(planner, seed, inline)
+
+    def ask(self, step: int, history: np.ndarray, sentence: str) -> None:
+        """Begin a plan; an earlier request without an answer is dropped."""
+        if self._inline:
+            self._answer = self._plan(step, history, sentence)
+            return
+        with self._asked:
+            self._wanted = step, history.copy(), sentence
+            self._asked.notify()
+
+    def answer(self) -> Plan | None:
+        """The newest plan that has not been taken yet."""
+        found, self._answer = self._answer, None
+        return found
+
+    def _plan(self, step: int, history: np.ndarray, sentence: str) -> Plan:
+        noise = self._random.standard_normal(self._planner.noise_shape)
+        begun = perf_counter()
+        chunk = self._planner.plan(history, sentence, noise)
+        self.took_s.append(perf_counter() - begun)
+        return Plan(step, sentence, chunk)
+
+    def _work(self) -> None:
+        while True:
+            with self._asked:
+                while self._wanted is None:
+                    self._asked.wait()
+                wanted, self._wanted = self._wanted, None
+            try:
+                self._answer = self._plan(*wanted)
+                self.trouble = ""
+            except Exception as error:  # Whatever it is, the robot goes on without.
+                self.trouble = f"the planner failed: {error}"
+
+
+class StreamStep(NamedTuple):
+    """One control step of a stream."""
+
+    skill: np.ndarray
+    """(d,)"""
+    row: np.ndarray | None = None
+    """(36,) reference pose, where there is one."""
+
+
+class LiveStream:
+    """A skill at every step: here one skill, again and again."""
+
+    def __init__(self, name: str, skill: np.ndarray):
+        self.name, self._held = name, StreamStep(skill)
+
+    @property
+    def over(self) -> bool:
+        """Whether the stream only repeats its last skill from now on."""
+        return False
+
+    @property
+    def trouble(self) -> str:
+        """Reason why it cannot do what it should, or an empty string."""
+        return ""
+
+    def next(self, history: np.ndarray) -> StreamStep:
+        """The next step of a robot that has sensed a history (10, 93)."""
+        return self._held
+
+
+class BaseStream(LiveStream):
+    """A base from its first step, in a loop or once."""
+
+    def __init__(self, base: PlayedBase, loop: bool = True):
+        self.name, self.loop, self._base, self._at = base.name, loop, base, 0
+
+    @property
+    def over(self) -> bool:
+        return not self.loop and self._at >= len(self._base.skills)
+
+    def next(self, history: np.ndarray) -> StreamStep:
+        at = min(self._at, len(self._base.skills) - 1)
+        begin, end = self._base.loop
+        self._at += 1
+        if self.loop and self._at >= end:
+            self._at = begin
+        return StreamStep(self._base.skills[at], self._base.rows[at])
+
+
+class PlannedStream(LiveStream):
+    """The plans for a sentence; the robot stands while there is none.
+
+    The control loop never waits: it follows the last plan to its end, holds its last
+    skill for at most one step, and stands half a second later.
+    """
+
+    def __init__(
+        self, planner: LivePlanner, sentence: str, every: int, rest: PlayedBase
+    ):
+        self.name, self._planner, self._every = sentence, planner, every
+        self._rest = BaseStream(rest)
+        self._plan: Plan | None = None
+        self._asked: int | None = None
+        self._step = 0
+
+    @property
+    def trouble(self) -> str:
+        waits = 0 if self._asked is None else self._step - self._asked
+        late = f"the planner is late by {waits} steps" if waits > LATE else ""
+        return self._planner.trouble or late
+
+    def next(self, history: np.ndarray) -> StreamStep:
+        age = math.inf if self._plan is None else self._step - self._plan.step
+        if self._asked is None and age >= self._every - AHEAD:
+            self._asked = self._step
+            self._planner.ask(self._step, history, self.name)
+        self._take()
+        step = self._rest.next(history)
+        if self._plan is not None:
+            age, chunk = self._step - self._plan.step, self._plan.chunk
+            planned = chunk[min(age, len(chunk) - 1)]
+            late = min(max(age - len(chunk) + 1, 0) / RETURN, 1.0)
+            step = StreamStep(planned + late * (step.skill - planned))
+        self._step += 1
+        return step
+
+    def _take(self) -> None:
+        found = self._planner.answer()
+        if found is None or found.sentence != self.name or self._asked is None:
+            return
+        if found.step < self._asked:
+            return
+        self._asked = None
+        if np.isfinite(found.chunk).all():
+            self._plan = found
+        else:
+            self._planner.refused += 1
 
 
 class Fader:
     """A live amplitude that takes `ramp` steps to reach a new target."""
 
     def __init__(self, value: float = 0.0, ramp: int = RAMP_STEPS):
-        if ramp < 1:
-            raise ValueError(f"ramp {ramp}, must be at least 1 step")
-        self.value = self.target = _finite(value)
+        self.value = self.target = value
         self.ramp = ramp
-        self._origin, self._left = self.value, 0
+        self._origin, self._left = value, 0
 
     def move(self, target: float) -> None:
         """Start towards a target from wherever the fader stands."""
-        self.target = _finite(target)
+        if not math.isfinite(target):
+            raise ValueError(f"amplitude {target}, must be finite")
+        self.target = float(target)
         self._origin, self._left = self.value, self.ramp
 
     def step(self) -> float:
@@ -132,12 +232,6 @@ class Fader:
             rest = (self.target - self._origin) * (self._left / self.ramp)
             self.value = self.target - rest
         return self.value
-
-
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"amplitude {value}, must be finite")
-    return float(value)
 
 
 @dataclass(frozen=True)
@@ -194,6 +288,7 @@ class Mixer:
         self.loop = True
         """Whether a base starts again at its end, and the queue at its own."""
         self._knobs: tuple[tuple[str, float], ...] = ()
+        """Knobs of the last cue that were not released since."""
         self._deck: LiveStream = BaseStream(bundle.base(REST))
         self._other: LiveStream | None = None
         self._fade = (0, 1)
@@ -226,7 +321,9 @@ class Mixer:
         for cue in cues:
             self._check(cue)
         self.queue.extend(cues)
-        if self.queue and self._left is None and not self._ends():
+        # A base that is played once ends by itself.
+        ends = isinstance(self.stream, BaseStream) and not self.stream.loop
+        if self.queue and self._left is None and not ends:
             self._left = 0
 
     def move(self, name: str, position: float) -> None:
@@ -264,7 +361,7 @@ class Mixer:
         self.release()
         for channel in self.channels.values():
             channel.fader = Fader(ramp=channel.fader.ramp)  # The skill includes them.
-        self._deck, self._other = HeldStream(skill), None
+        self._deck, self._other = LiveStream("held", skill), None
         self._start(Cue(REST, fade=RESCUE))
 
     def channel(self, name: str) -> Channel:
@@ -305,32 +402,28 @@ class Mixer:
         timed_out = self._left is not None and self._left < 0
         if not timed_out and not self.stream.over:
             return
+        planned = self._cue is not None and self._cue.planned
         if self.queue:
-            if self.loop and self._cue is not None and not self._cue.planned:
+            if self.loop and self._cue is not None and not planned:
                 self.queue.append(self._cue)
             self._start(self.queue.popleft())
-        elif self.stream.over:
+        elif self.stream.over or planned:
             self._start(Cue(REST))
-        elif timed_out:
+        else:
             self._left = None
-            if self._cue is not None and self._cue.planned:
-                self._start(Cue(REST))
 
     def _start(self, cue: Cue) -> None:
-        self._check(cue)
         stream = self._stream(cue)
         if self._other is not None:
             self._deck = self._other  # A cross-fade under way is cut short.
         self._other, self._fade = stream, (0, cue.fade)
-        self._cue = cue
-        seconds = cue.seconds
-        self._left = None if seconds is None else round(seconds * g1.CONTROL_HZ)
         # Release the knobs of the last cue, then turn up those of this one.
         for name, _ in self._knobs:
             self.channel(name).position = 0.0
         for name, amplitude in cue.knobs:
             self.channel(name).position = amplitude
-        self._knobs = cue.knobs
+        self._cue, self._knobs, seconds = cue, cue.knobs, cue.seconds
+        self._left = None if seconds is None else round(seconds * g1.CONTROL_HZ)
         self._send()
 
     def _stream(self, cue: Cue) -> LiveStream:
@@ -355,10 +448,6 @@ class Mixer:
         elif self._planner is None:
             raise ValueError(f"{self.bundle.folder}: a bundle without a planner")
 
-    def _ends(self) -> bool:
-        """Whether what is playing comes to an end by itself."""
-        return isinstance(self.stream, BaseStream) and not self.stream.loop
-
     def _send(self) -> None:
         """Send every fader to where it is heard."""
         alone = any(channel.solo for channel in self.channels.values())
@@ -375,18 +464,3 @@ def check_fade(steps: int) -> None:
         raise ValueError(
             f"a cross-fade of {steps} steps, must be {FADES[0]} to {FADES[1]}"
         )
-
-
-@dataclass(frozen=True)
-class Program:
-    """Cues one after the other, and faders that are up all the while."""
-
-    cues: tuple[Cue, ...]
-    knobs: tuple[tuple[str, float], ...] = ()
-    loop: bool = True
-
-    def __call__(self, mixer: Mixer) -> None:
-        mixer.loop = self.loop
-        mixer.play(*self.cues)
-        for name, amplitude in self.knobs:
-            mixer.move(name, amplitude)

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from spectral_skills.control.mixer import steer
 from spectral_skills.control.rollout import QVEL_SIZE, Rollout
+from spectral_skills.control.steering import steer
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.robot import g1

@@ -22,8 +22,8 @@ from spectral_skills.atomic import write_file
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import FADE, FADES
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.control.schedules import RAMP_STEPS
 from spectral_skills.control.session import automation
+from spectral_skills.control.steering import RAMP_STEPS
 from spectral_skills.desk.controls import Notify
 from spectral_skills.desk.engine import Deck, Engine
 from spectral_skills.robot import g1

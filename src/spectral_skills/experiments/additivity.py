@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spectral_skills.control.batch import Runner
-from spectral_skills.control.schedules import Knob
+from spectral_skills.control.steering import Knob
 from spectral_skills.experiments.effects import (
     Effect,
     Steered,

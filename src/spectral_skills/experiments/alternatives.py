@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.schedules import standard
+from spectral_skills.control.steering import standard
 from spectral_skills.experiments.effects import Steered, falls, hold, measure
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.experiments.neighbours import DescribedSkills, describe_skills

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.mixer import chain
+from spectral_skills.control.steering import chain
 from spectral_skills.experiments.effects import falls
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid, paper
 from spectral_skills.motion.corpus import FPS, Corpus

@@ -14,7 +14,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.schedules import full_amplitude
+from spectral_skills.control.steering import full_amplitude
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1

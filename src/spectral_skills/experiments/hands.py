@@ -12,7 +12,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Runner
-from spectral_skills.control.schedules import RAMP_STEPS, Knob, standard
+from spectral_skills.control.steering import RAMP_STEPS, Knob, standard
 from spectral_skills.experiments.effects import falls, hold
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.motion.kinematics import Kinematics

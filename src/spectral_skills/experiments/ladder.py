@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spectral_skills.control.batch import Executed, Runner
-from spectral_skills.control.schedules import RAMP_STEPS, Knob, schedule
+from spectral_skills.control.steering import RAMP_STEPS, Knob, schedule
 from spectral_skills.experiments.effects import Steered, falls, headings, measure
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.experiments.neighbours import (

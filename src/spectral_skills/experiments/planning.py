@@ -33,7 +33,7 @@ from spectral_skills.control.run import (
     encode_clip,
     run,
 )
-from spectral_skills.control.schedules import (
+from spectral_skills.control.steering import (
     MARGIN_STEPS,
     Knob,
     full_amplitude,

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import REST, Cue
+from spectral_skills.control.mixer import REST, Cue, LivePlanner
 from spectral_skills.control.rollout import Rollout, fell_at
 from spectral_skills.control.session import Session
-from spectral_skills.control.streams import LivePlanner
 from spectral_skills.experiments.planning import FALLEN_M
 from spectral_skills.planner.listener import Listener
 from spectral_skills.planner.text import TextEncoder, clean

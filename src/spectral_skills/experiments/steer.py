@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectral_skills.control.batch import Executed, Runner
-from spectral_skills.control.schedules import MARGIN_STEPS, Knob, schedule
+from spectral_skills.control.steering import MARGIN_STEPS, Knob, schedule
 from spectral_skills.experiments.effects import Effect, effect, measure, predicted
 from spectral_skills.experiments.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS, Corpus

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from spectral_skills.control.batch import Runner
-from spectral_skills.control.schedules import MARGIN_STEPS, RAMP_STEPS, Knob
+from spectral_skills.control.steering import MARGIN_STEPS, RAMP_STEPS, Knob
 from spectral_skills.experiments.catalogue import outcome
 from spectral_skills.experiments.effects import attempt, beside, falls, measure
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid, paper

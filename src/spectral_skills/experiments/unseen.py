@@ -18,7 +18,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Run, Runner
-from spectral_skills.control.schedules import standard
+from spectral_skills.control.steering import standard
 from spectral_skills.experiments import effects
 from spectral_skills.experiments.effects import Steered, falls, hold
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid

@@ -23,7 +23,7 @@ from spectral_skills.control.loop import (
     Timing,
     drive,
 )
-from spectral_skills.control.mixer import Mixer
+from spectral_skills.control.mixer import LivePlanner, Mixer
 from spectral_skills.control.safety import (
     LIMITS,
     Fault,
@@ -33,7 +33,6 @@ from spectral_skills.control.safety import (
     damped_stop,
     sendable,
 )
-from spectral_skills.control.streams import LivePlanner
 from spectral_skills.runtime import guard, unitree
 from spectral_skills.runtime.dds import command_sender
 from spectral_skills.runtime.guard import (

@@ -1,4 +1,6 @@
-"""Amplitudes over time: knobs, the paper's schedule, and automation files.
+"""Streams of skills made offline: steering by knobs over time, chaining, automation.
+
+    z(t) = z_base(t) + V eta(t)      eq. latent-steering
 
 Steps are control steps at 50 Hz. Amplitudes are in raw skill units, one column per
 direction. Only NumPy is needed here, so that a robot can steer without torch.
@@ -91,20 +93,78 @@ def full_amplitude(steps: int) -> slice:
     return slice(edge, steps - edge)
 
 
-@dataclass(frozen=True)
-class Automation:
-    """Amplitudes at given times; linear between them, constant outside."""
+def steer(
+    skills: np.ndarray, directions: np.ndarray, amplitudes: np.ndarray
+) -> np.ndarray:
+    """Skills (T, d) moved along directions (k, d) by amplitudes (T, k)."""
+    if skills.ndim != 2 or not np.issubdtype(skills.dtype, np.floating):
+        raise ValueError(
+            f"skills are {skills.dtype} of shape {skills.shape}, must be floats (T, d)"
+        )
+    steps, d = skills.shape
+    if directions.ndim != 2 or directions.shape[1] != d:
+        raise ValueError(
+            f"directions have shape {directions.shape}, must be (k, {d}), one "
+            f"direction a row, for skills of shape {skills.shape}"
+        )
+    k = len(directions)
+    if amplitudes.shape != (steps, k):
+        raise ValueError(
+            f"amplitudes have shape {amplitudes.shape}, must be ({steps}, {k}): a row "
+            "for every step, a column for every direction"
+        )
+    inputs = {"skills": skills, "directions": directions, "amplitudes": amplitudes}
+    for name, values in inputs.items():
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            row, column = bad[0].tolist()
+            raise ValueError(f"{name}[{row}, {column}] is {values[row, column]}")
+    steered = skills.copy()
+    # Steps without amplitude are not touched: even -0.0 + 0.0 is another number.
+    active = amplitudes.any(axis=1)
+    steered[active] = skills[active] + amplitudes[active] @ directions
+    return steered
 
-    times: np.ndarray
-    """(n,) increasing times, s."""
-    amplitudes: np.ndarray
-    """(n, k)"""
 
-    def schedule(self, steps: int) -> np.ndarray:
-        """(steps, k) amplitudes of a run."""
-        t = np.arange(steps) / g1.CONTROL_HZ
-        curves = [np.interp(t, self.times, curve) for curve in self.amplitudes.T]
-        return np.stack(curves, axis=1) if curves else np.zeros((steps, 0))
+def fade_weight(step: int | np.ndarray, steps: int) -> float | np.ndarray:
+    """Weight of the new stream at a step of a cross-fade: never 0, never 1."""
+    return (step + 1) / (steps + 1)
+
+
+def crossfade(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Arrays (n, ...) of two streams over the n steps of a cross-fade, blended."""
+    steps = len(before)
+    weight = np.asarray(fade_weight(np.arange(steps), steps), before.dtype)
+    weight = weight.reshape(-1, *(1,) * (before.ndim - 1))
+    change = (after - before).astype(np.float64)
+    # Rounded once, and from the nearer end, as the recorded results were made.
+    near, far = before + weight * change, after - (1 - weight) * change
+    return np.where(weight < 0.5, near, far).astype(before.dtype)
+
+
+def chain(
+    streams: Sequence[np.ndarray], switch_steps: int
+) -> tuple[np.ndarray, list[slice]]:
+    """One stream (T, d) made of several, and the steps at which it switches.
+
+    The last `switch_steps` of a stream and the first of the next are played together.
+    """
+    if switch_steps < 0:
+        raise ValueError(f"a switch of {switch_steps} steps, must not be negative")
+    ends = (1, *(2,) * max(0, len(streams) - 2), 1)
+    for number, (stream, switches) in enumerate(zip(streams, ends, strict=False)):
+        if len(streams) > 1 and len(stream) < switches * switch_steps:
+            raise ValueError(
+                f"stream {number} has {len(stream)} steps, too few for {switches} "
+                f"switches of {switch_steps}"
+            )
+    total, switches = streams[0], []
+    for stream in streams[1:]:
+        begin = len(total) - switch_steps
+        blend = crossfade(total[begin:], stream[:switch_steps])
+        total = np.concatenate((total[:begin], blend, stream[switch_steps:]))
+        switches.append(slice(begin, begin + switch_steps))
+    return total, switches
 
 
 def write_automation(amplitudes: np.ndarray, names: Sequence[str]) -> str:
@@ -125,8 +185,9 @@ def write_automation(amplitudes: np.ndarray, names: Sequence[str]) -> str:
     return out.getvalue()
 
 
-def read_automation(path: Path | str, names: Sequence[str]) -> Automation:
-    """Read automation from a CSV file; directions that it does not name stay at zero.
+def read_automation(path: Path | str, names: Sequence[str], steps: int) -> np.ndarray:
+    """(steps, k) amplitudes from a CSV file, linear between its rows and constant
+    outside; directions that it does not name stay at zero.
 
     The header is `time_s` and names of directions; each row is a time in seconds and
     an amplitude for each.
@@ -134,12 +195,12 @@ def read_automation(path: Path | str, names: Sequence[str]) -> Automation:
     # Spreadsheets write a byte order mark first. A file that is not text has no header.
     with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
         reader = csv.reader(file)
-        lines = [(reader.line_num, cells) for cells in reader if cells]
-    number, header = lines[0] if lines else (1, [])
+        lines = [(f"{path}, line {reader.line_num}", row) for row in reader if row]
+    where, header = lines[0] if lines else (f"{path}, line 1", [])
     header = [cell.strip() for cell in header]
     if header[:1] != [TIME_COLUMN]:
         raise ValueError(
-            f"{path}, line {number}: the header is {','.join(header)!r}; begin it with "
+            f"{where}: the header is {','.join(header)!r}; begin it with "
             f"`{TIME_COLUMN},` and names of directions, separated by commas"
         )
     columns: list[int] = []
@@ -147,15 +208,14 @@ def read_automation(path: Path | str, names: Sequence[str]) -> Automation:
         try:
             column = position(name, names)
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
+            raise ValueError(f"{where}: {error}") from None
         if column in columns:
-            raise ValueError(
-                f"{path}, line {number}: direction {name!r} appears twice; keep one"
-            )
+            raise ValueError(f"{where}: direction {name!r} appears twice; keep one")
         columns.append(column)
+    if len(lines) < 2:
+        raise ValueError(f"{path}: no row after the header; add at least one")
     table: list[list[float]] = []
-    for number, cells in lines[1:]:
-        where = f"{path}, line {number}"
+    for where, cells in lines[1:]:
         table.append(_numbers(where, cells, header))
         time, before = table[-1][0], table[-2][0] if len(table) > 1 else -math.inf
         if time < 0 or time <= before:
@@ -164,12 +224,11 @@ def read_automation(path: Path | str, names: Sequence[str]) -> Automation:
                 f"{where}: {TIME_COLUMN} {time:g} {rule}; times must increase from row "
                 "to row"
             )
-    if not table:
-        raise ValueError(f"{path}: no row after the header; add at least one")
-    values = np.array(table)
-    amplitudes = np.zeros((len(values), len(names)))
-    amplitudes[:, columns] = values[:, 1:]
-    return Automation(values[:, 0], amplitudes)
+    times, *curves = np.array(table).T
+    t, amplitudes = np.arange(steps) / g1.CONTROL_HZ, np.zeros((steps, len(names)))
+    for column, curve in zip(columns, curves, strict=True):
+        amplitudes[:, column] = np.interp(t, times, curve)
+    return amplitudes
 
 
 def _numbers(where: str, cells: list[str], header: list[str]) -> list[float]:
