@@ -40,10 +40,9 @@ from spectral_skills.tracking.learner import (
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
-from spectral_skills.tracking.recipes import TrackConfig
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.sac import SACConfig, SACLearner
-from spectral_skills.tracking.train import commanded, critic_of
+from spectral_skills.tracking.start import TrackConfig, commanded, critic_of
 
 
 class Stopwatch:

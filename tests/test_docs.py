@@ -15,8 +15,7 @@ import pytest
 import spectral_skills as ss
 from spectral_skills.cli import main as cli
 from spectral_skills.plots.tables import _layout, load, pages
-from spectral_skills.recipes import PRETRAIN
-from spectral_skills.tracking.recipes import TRACK
+from spectral_skills.recipes import PRETRAIN, TRACK
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "spectral_skills"

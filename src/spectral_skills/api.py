@@ -180,7 +180,8 @@ def track(
     from spectral_skills.experiments.tracking import probe_of
     from spectral_skills.plots.curves import draw_curves
     from spectral_skills.skill.model import SkillModel
-    from spectral_skills.tracking.train import commanded, train, usable
+    from spectral_skills.tracking.start import commanded, usable
+    from spectral_skills.tracking.train import train
 
     default = recipes.track(recipe)
     settings = settings or default

@@ -117,6 +117,12 @@ def at_least(config: Any, least: float, *names: str) -> None:
             raise ValueError(f"{name} is {value}, must be at least {least}")
 
 
+def require(config: Any, name: str, holds: bool, rule: str) -> None:
+    """Refuse a configuration unless a rule about one of its fields holds."""
+    if not holds:
+        raise ValueError(f"{name} is {getattr(config, name)}, must be {rule}")
+
+
 def differences(config: Any, other: Any, prefix: str = "") -> dict[str, Any]:
     """Leaves of a config, by their dotted names, that differ from another config."""
     found: dict[str, Any] = {}

@@ -1,5 +1,4 @@
-"""Named runs of every kind: tables of changes in recipes.toml, except for controllers,
-whose settings are computed in `tracking/recipes.py`."""
+"""Named runs of every kind: tables of changes in recipes.toml."""
 
 import tomllib
 from pathlib import Path
@@ -7,14 +6,29 @@ from typing import Any, TypeVar
 
 from spectral_skills import config as configs
 from spectral_skills.motion.synthetic.generate import SynthConfig
+from spectral_skills.physics.settings import FAST
 from spectral_skills.planner.train import PlanConfig
 from spectral_skills.skill.pretrain import PretrainConfig
-from spectral_skills.tracking.recipes import TRACK, TrackConfig
+from spectral_skills.tracking import rewards
+from spectral_skills.tracking.observations import joint_bounds
+from spectral_skills.tracking.randomization import RandomizationConfig, scaled
+from spectral_skills.tracking.start import TrackConfig
 
 T = TypeVar("T")
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
-SYNTH, PRETRAIN, PLAN = (_TABLES[kind] for kind in ("synth", "pretrain", "plan"))
+SYNTH, PRETRAIN, TRACK, PLAN = (
+    _TABLES[kind] for kind in ("synth", "pretrain", "track", "plan")
+)
 """Changes that each recipe makes, by its name."""
+_SETS = {
+    "final": rewards.final(),
+    "sonic": RandomizationConfig(),
+    "half of sonic": scaled(RandomizationConfig(), 0.5),
+    "fast": FAST,
+}
+"""Parts of a configuration that a recipe may begin with."""
+_VALUES = {"none": None, "joint bounds": list(joint_bounds())}
+"""Values that a recipe names instead of listing them; TOML has no None."""
 
 
 def synth(name: str) -> SynthConfig:
@@ -29,7 +43,7 @@ def pretrain(name: str) -> PretrainConfig:
 
 def track(name: str) -> TrackConfig:
     """A recipe for a controller."""
-    return _find(TRACK, name)()
+    return _read(TrackConfig, TRACK, name)
 
 
 def plan(name: str) -> PlanConfig:
@@ -37,14 +51,10 @@ def plan(name: str) -> PlanConfig:
     return _read(PlanConfig, PLAN, name)
 
 
-def _find(recipes: dict[str, Any], name: str) -> Any:
+def _read(config_class: type[T], recipes: dict[str, Any], name: str) -> T:
     if name not in recipes:
         raise ValueError(f"no recipe {name!r}; there are {', '.join(recipes)}")
-    return recipes[name]
-
-
-def _read(config_class: type[T], recipes: dict[str, Any], name: str) -> T:
-    changes = dict(_find(recipes, name))
+    changes = dict(recipes[name])
     parent = changes.pop("from", None)
     start = config_class() if parent is None else _read(config_class, recipes, parent)
     values = _changed(configs.to_dict(start), changes)
@@ -52,11 +62,15 @@ def _read(config_class: type[T], recipes: dict[str, Any], name: str) -> T:
 
 
 def _changed(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Nested values with changes; "none" stands for None, which TOML does not have."""
+    """Nested values with changes."""
+    changes = dict(changes)
+    if "from" in changes:
+        values = configs.to_dict(_SETS[changes.pop("from")])
     found = dict(values)
     for key, change in changes.items():
         if isinstance(change, dict):
             found[key] = _changed(values[key], change)
         else:
-            found[key] = None if change == "none" else change
+            named = isinstance(change, str) and change in _VALUES
+            found[key] = _VALUES[change] if named else change
     return found

@@ -7,8 +7,8 @@ import torch
 import track
 from track import Driven, Stopwatch
 
+from spectral_skills import recipes
 from spectral_skills.results import Result
-from spectral_skills.tracking import recipes
 from spectral_skills.tracking.observations import HISTORY, PROPRIO, Observation
 
 
@@ -39,7 +39,7 @@ def test_parts_add_up_to_a_step():
 
 def test_parts_of_the_off_policy_learner(monkeypatch):
     """The same, and the parts of its updates, in a table of its own."""
-    monkeypatch.setitem(recipes.TRACK, "lafan1", recipes.smoke_sac)
+    monkeypatch.setitem(recipes.TRACK, "lafan1", recipes.TRACK["smoke-sac"])
     results = track.sac("cpu")
     found = _adds_up(results)
     assert {row.table for row in results} == {"Tracking: speed, off-policy"}

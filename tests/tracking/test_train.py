@@ -14,7 +14,7 @@ from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.runs import part, read_log
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
-from spectral_skills.tracking import train as starts
+from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.policy import Controller, critic_weights
 from spectral_skills.tracking.ppo import PPOLearner
@@ -299,7 +299,7 @@ def test_init_begins_with_old_weights(corpus, tmp_path, monkeypatch):
     true = PPOLearner.__init__
 
     def spy(self, config, controller, critic, *rest):
-        assert config.actor_lr == starts.GENTLE_LR
+        assert config.actor_lr == start.GENTLE_LR
         begun.append((config.critic_warmup, controller.state_dict()["log_std"].clone()))
         true(self, config, controller, critic, *rest)
 
@@ -307,7 +307,7 @@ def test_init_begins_with_old_weights(corpus, tmp_path, monkeypatch):
     for name in ("old", "small"):
         out, init = tmp_path / f"from_{name}", tmp_path / name
         train(_config(BATCH), [corpus], encoder, out, "cpu", init=init)
-    assert [warmup for warmup, _ in begun] == [0, starts.NEW_CRITIC_WARMUP]
+    assert [warmup for warmup, _ in begun] == [0, start.NEW_CRITIC_WARMUP]
     assert all(torch.equal(log_std, old.log_std) for _, log_std in begun)
     # With the actor held, its weights are still those of the release.
     weight = Controller.load(tmp_path / "from_small").network.project.weight
@@ -386,7 +386,7 @@ def test_ppo_begins_with_an_off_policy_controller(corpus, tmp_path, monkeypatch)
     begun = _begun(monkeypatch)
     found = train(_config(BATCH), [corpus], _encoder(), new, "cpu", init=old)
     ((warmup, config, weights),) = begun
-    assert warmup == starts.NEW_CRITIC_WARMUP
+    assert warmup == start.NEW_CRITIC_WARMUP
     assert found.config.bounds == config.bounds == _off_policy().controller.bounds
     assert _kept(old, weights, "controller")
 
@@ -399,7 +399,7 @@ def test_an_off_policy_run_begins_with_one_of_ppo(corpus, tmp_path, monkeypatch)
     config = _off_policy(3 * BATCH)
     found = train(config, [corpus], _encoder(), new, "cpu", init=old)
     ((warmup, _, weights),) = begun
-    assert warmup == starts.NEW_CRITIC_WARMUP and _kept(old, weights, "controller")
+    assert warmup == start.NEW_CRITIC_WARMUP and _kept(old, weights, "controller")
     assert found.config.bounds == config.controller.bounds
     # While the critics learn alone, the actor is as it was.
     network, before = found.network.state_dict(), Controller.load(old).network
@@ -418,13 +418,13 @@ def test_an_off_policy_run_begins_with_its_own_critics(corpus, tmp_path, monkeyp
     same, other = begun
     assert same[0] == 0 and _kept(old, same[2], "controller")
     assert _kept(old, same[2], "critic") and _kept(old, same[2], "slow_critic")
-    assert other[0] == starts.NEW_CRITIC_WARMUP and not _kept(old, other[2], "critic")
+    assert other[0] == start.NEW_CRITIC_WARMUP and not _kept(old, other[2], "critic")
 
 
 def test_a_batch_must_be_shared_equally():
-    starts.check_shares(_off_policy(), 2)
+    start.check_shares(_off_policy(), 2)
     with pytest.raises(ValueError, match="64 rows cannot .* 3 processes .*--sac.batch"):
-        starts.check_shares(replace(_off_policy(), robots=9), 3)
+        start.check_shares(replace(_off_policy(), robots=9), 3)
 
 
 @pytest.mark.parametrize(
@@ -504,15 +504,15 @@ def test_recipes_of_the_authors_train(name, corpus, tmp_path):
 
 def test_memory_is_told_in_robots():
     """80 of 100 left for robots; 1,000 of them need 160: half fit, less a reserve."""
-    assert starts.robots_that_fit(1000, total=100, fixed=20, needed=180) == 256
-    assert starts.robots_that_fit(10, total=100, fixed=20, needed=180) == 4
-    assert starts._asked_for("Tried to allocate 1.50 GiB. GPU 0") == 3 << 29
-    assert starts._asked_for("Failed to allocate 512 bytes on device") == 512
+    assert start.robots_that_fit(1000, total=100, fixed=20, needed=180) == 256
+    assert start.robots_that_fit(10, total=100, fixed=20, needed=180) == 4
+    assert start._asked_for("Tried to allocate 1.50 GiB. GPU 0") == 3 << 29
+    assert start._asked_for("Failed to allocate 512 bytes on device") == 512
 
 
 def test_want_of_memory_becomes_advice(monkeypatch):
     """Other errors stay as they are."""
-    memory = starts.Memory(torch.device("cuda"), 1000)
+    memory = start.Memory(torch.device("cuda"), 1000)
     memory.fixed = 20 << 30
     monkeypatch.setattr(memory, "used", lambda: (100 << 30, 100 << 30))
     with pytest.raises(ValueError, match="1,000 robots a GPU; about 256 would fit"):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from spectral_skills import config as configs
 from spectral_skills import rotation
 from spectral_skills.tracking.observations import TrackingState
 from spectral_skills.tracking.rewards import FEET, WRISTS, constants, pick
@@ -61,8 +62,7 @@ class TerminationConfig:
     where the others have failed."""
 
     def __post_init__(self):
-        if not 0 <= self.loose_share <= 1:
-            raise ValueError(f"loose_share is {self.loose_share}, must be 0 to 1")
+        configs.require(self, "loose_share", 0 <= self.loose_share <= 1, "0 to 1")
         if self.anneal_frames is not None:
             first, last = self.anneal_frames
             if not 0 <= first < last:
@@ -77,19 +77,15 @@ def evaluation() -> TerminationConfig:
 
     SONIC's own evaluation also keeps the 0.2 m of the feet.
     """
-    return TerminationConfig(
-        anchor_height_m=0.25,
-        anchor_angle_rad=1.0,
-        end_effector_height_m=0.25,
-        foot_position_m=None,
-        low_height_m=None,
-    )
+    heights = {"anchor_height_m": 0.25, "end_effector_height_m": 0.25}
+    never = {"foot_position_m": None, "low_height_m": None}
+    return TerminationConfig(**heights, **never, anchor_angle_rad=1.0)
 
 
 def thresholds(config: TerminationConfig, frames: int | None = None) -> list[float]:
     """Threshold of each of `CAUSES` after so many frames (None: at the end), and last
     that of the heights of low references; inf never fails."""
-    share = 1.0  # of the way from `LOOSE` to the values of the config
+    share = 1.0
     if frames is not None and config.anneal_frames is not None:
         first, last = config.anneal_frames
         share = min(max((frames - first) / (last - first), 0.0), 1.0)
@@ -105,9 +101,9 @@ def thresholds_of(config: TerminationConfig, frames: int, robots: int) -> Tensor
 
 
 def _tightened(config: TerminationConfig, share: float) -> list[float]:
-    """Thresholds after that share of the way."""
+    """Thresholds after that share of the way from `LOOSE` to those of the config."""
     found = []
-    for name in _THRESHOLDS:
+    for name in (*(field for field, _, _ in _RULES.values()), "low_height_m"):
         limit = getattr(config, name)
         if limit is not None and share < 1.0 and name in LOOSE:
             power = 2 if name == "anchor_angle_rad" else 1
@@ -130,8 +126,8 @@ def failures(
     limits = thresholds(config) if limits is None else limits
     never = torch.zeros_like(state.low)
     found = []
-    for i, (error, widened) in enumerate(_ERRORS):
-        if getattr(config, _THRESHOLDS[i]) is None:
+    for i, (field, error, widened) in enumerate(_RULES.values()):
+        if getattr(config, field) is None:
             found.append(never)
             continue
         distance = error(state)
@@ -141,16 +137,6 @@ def failures(
             far = torch.where(state.low, ~(distance <= limits[-1]), far)
         found.append(far)
     return torch.stack(found, dim=1)
-
-
-CAUSES = (
-    "anchor_height",
-    "anchor_orientation",
-    "end_effector_height",
-    "foot_position",
-    "place",
-    "joint_limit",
-)
 
 
 def anchor_height(state: TrackingState) -> Tensor:
@@ -192,16 +178,17 @@ def joint_limit(state: TrackingState) -> Tensor:
     return torch.maximum(below / (low - least), above / (most - high)).amax(-1)
 
 
-_THRESHOLDS = (
-    *("anchor_height_m", "anchor_angle_rad", "end_effector_height_m"),
-    *("foot_position_m", "place_m", "joint_limit", "low_height_m"),
-)
-"""Fields of the config, cause by cause, and last that of low references."""
-_ERRORS = (
-    *((anchor_height, True), (anchor_angle, False), (end_effector_height, True)),
-    *((foot_position, False), (place, False), (joint_limit, False)),
-)
-"""Errors that are compared with them, and whether a low reference widens the limit."""
+_RULES = {
+    "anchor_height": ("anchor_height_m", anchor_height, True),
+    "anchor_orientation": ("anchor_angle_rad", anchor_angle, False),
+    "end_effector_height": ("end_effector_height_m", end_effector_height, True),
+    "foot_position": ("foot_position_m", foot_position, False),
+    "place": ("place_m", place, False),
+    "joint_limit": ("joint_limit", joint_limit, False),
+}
+"""By cause of a failure: the field of the config that limits an error, the error, and
+whether a low reference widens the limit."""
+CAUSES = tuple(_RULES)
 
 
 def lowered(ema: Tensor, height: Tensor, fresh: Tensor) -> Tensor:
