@@ -11,7 +11,7 @@ from spectral_skills.experiments.alternatives import matched, offsets, reseeded,
 from spectral_skills.experiments.findings import Draft
 from spectral_skills.experiments.neighbours import DescribedSkills
 from spectral_skills.robot import g1
-from spectral_skills.spectral.attributes import NAMES
+from spectral_skills.spectral.response import NAMES
 
 
 @pytest.fixture(scope="module")

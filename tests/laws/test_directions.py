@@ -17,15 +17,16 @@ from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.spectral import directions
 from spectral_skills.spectral import response as gram
-from spectral_skills.spectral.attributes import (
+from spectral_skills.spectral.response import (
     ATTRIBUTES,
     GROUPS,
     NAMES,
     Attributes,
+    query,
+    response,
     standing,
     upright,
 )
-from spectral_skills.spectral.response import query, response
 
 WIDTH, CONTEXTS, SEED = 8, 40, 5
 
@@ -239,9 +240,9 @@ def test_signs_follow_the_strongest_effect(found):
     assert found.attributes == NAMES
 
 
-def test_without_upright_contexts_there_is_nothing_to_go_by(model, halves):
+def test_without_upright_contexts_there_is_nothing_to_go_by(halves):
     """Targets would be solved for nothing, and have vectors of zeros."""
-    none = gram._nothing(model).effects
+    none = gram.Effects.of(torch.zeros(0, len(NAMES), WIDTH))
     first, second = (replace(half, effects=none) for half in halves)
     with pytest.raises(ValueError, match="upright in none of 40 contexts"):
         directions.from_responses(first, second, "an encoder", SEED)

@@ -10,7 +10,7 @@ from spectral_skills.motion.windows import MotionTensors, WindowConfig, WindowSa
 from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
-from spectral_skills.spectral.response import Query, estimate, query, response
+from spectral_skills.spectral.response import Query, query, response
 
 WIDTH, LEVELS, COUNT = 6, 8, 3
 EXACT = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -58,6 +58,15 @@ def noisy_query(model: SkillModel, windows, level: int) -> Query:
         COUNT, 418, generator=torch.Generator().manual_seed(level), dtype=torch.float64
     )
     return query(model, windows, level, noise.to(model.future_mean))
+
+
+def estimate(model: SkillModel, query: Query, skill: Tensor) -> Tensor:
+    """The future (n, m) that one denoising step predicts for skills (n, d)."""
+    predictor, level = model.predictor, query.level
+    D = predictor(query.context, skill, query.noisy, level)  # noqa: N806
+    schedule = predictor.schedule
+    alpha, sigma = schedule.alpha[level, None], schedule.sigma[level, None]
+    return model.future_mean + model.future_std / alpha * (query.noisy - sigma * D)
 
 
 def error(found: Tensor, expected: Tensor) -> float:

@@ -10,7 +10,7 @@ from spectral_skills import rotation
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.windows import POSE_SIZE, WindowConfig, anchor_poses
 from spectral_skills.robot import g1
-from spectral_skills.spectral.attributes import (
+from spectral_skills.spectral.response import (
     ATTRIBUTES,
     GROUPS,
     NAMES,

@@ -6,9 +6,8 @@ import torch
 
 from spectral_skills.robot import g1
 from spectral_skills.spectral import directions as targets
-from spectral_skills.spectral.attributes import ATTRIBUTES, NAMES
 from spectral_skills.spectral.directions import TARGETS, hand_map, hand_maps, solve
-from spectral_skills.spectral.response import Effects, Responses
+from spectral_skills.spectral.response import ATTRIBUTES, NAMES, Effects, Responses
 
 WIDTH, CONTEXTS = 64, 50
 SCALE = np.array([a.scale for a in ATTRIBUTES])

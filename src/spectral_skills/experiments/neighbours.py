@@ -19,8 +19,8 @@ from spectral_skills.motion.kinds import OTHER, kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.motion.windows import reference_poses
 from spectral_skills.skill.encoder import SkillBank, SkillEncoder, encode_rows
-from spectral_skills.spectral.attributes import NAMES as ATTRIBUTE_NAMES
-from spectral_skills.spectral.attributes import Attributes
+from spectral_skills.spectral.response import NAMES as ATTRIBUTE_NAMES
+from spectral_skills.spectral.response import Attributes
 from spectral_skills.spectral.support import (
     ATTRIBUTES,
     TOLERANCES,
@@ -266,7 +266,7 @@ class DescribedSkills:
     skills: np.ndarray
     """(n, d)"""
     attributes: np.ndarray
-    """(n, a) of the same windows, columns as in `spectral.attributes.NAMES`."""
+    """(n, a) of the same windows, columns as in `spectral.response.NAMES`."""
     clips: np.ndarray
     """(n,) position of each window's clip in the corpus."""
 

@@ -21,8 +21,8 @@ from spectral_skills.plots import charts, film, style
 from spectral_skills.plots.style import INK, LEFT, MUTED, RIGHT, RULE
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillBank
-from spectral_skills.spectral.attributes import ATTRIBUTES
 from spectral_skills.spectral.direction_file import DETERMINED, SINGLE_LIMB, Directions
+from spectral_skills.spectral.response import ATTRIBUTES
 
 PAPER_STD = 0.80
 """Mean standard deviation of a skill dimension over the paper's corpus."""

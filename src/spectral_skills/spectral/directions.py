@@ -15,8 +15,7 @@ with w = 1 / scale^2, so that attributes count by what is noticeable. E_i is the
 of the skill on attributes in context i; the minimum needs only its moments.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,9 +26,18 @@ from torch import Tensor
 from spectral_skills.motion.windows import WindowSampler
 from spectral_skills.robot import g1
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.spectral.attributes import ATTRIBUTES, GROUPS, NAMES, UNITS, scales
 from spectral_skills.spectral.direction_file import LIMBS, Directions, Family
-from spectral_skills.spectral.response import Effects, Responses, measure
+from spectral_skills.spectral.response import (
+    ATTRIBUTES,
+    GROUPS,
+    NAMES,
+    TABLES,
+    UNITS,
+    Effects,
+    Responses,
+    measure,
+    scales,
+)
 
 HOLD = 1.0
 RIDGE = 0.1
@@ -37,6 +45,15 @@ RIDGE = 0.1
 A smaller one holds a little better and needs a much larger amplitude."""
 ENOUGH_STANDING = 32
 """Least number of standing contexts for hand maps; with fewer, all are used."""
+PART_DIRECTIONS = 3
+"""Largest number of directions of each limb."""
+
+
+def _attributes(*parts: str) -> frozenset[str]:
+    """Attributes of parts of the body: joints of groups, and of hands and feet."""
+    joints = {g1.JOINTS[i] for part in parts for i in GROUPS.get(part, ())}
+    ends = tuple(f"{p}_" for p in parts if p.endswith(("hand", "foot")))
+    return frozenset(joints | {name for name in NAMES if name.startswith(ends)})
 
 
 @dataclass(frozen=True)
@@ -50,32 +67,10 @@ class Target:
     """Attributes that may change freely; all others are held."""
 
 
-def _joints(*groups: str) -> frozenset[str]:
-    """Joints of parts of the body."""
-    return frozenset(g1.JOINTS[i] for group in groups for i in GROUPS[group])
-
-
-def _hand(side: str) -> frozenset[str]:
-    return frozenset(f"{side}_hand_{axis}" for axis in "xyz")
-
-
-_ARMS = {s: _joints(f"{s}_arm") | _hand(s) for s in ("left", "right")}
-_LEGS = _joints("left_leg", "right_leg")
-_FEET = frozenset(("left_foot_height", "right_foot_height"))
-_SPREAD = {"left_shoulder_roll": 0.6, "right_shoulder_roll": -0.6}
-
-TARGETS: tuple[Target, ...] = (
-    Target("right_arm", {"right_shoulder_pitch": -1.0}, _ARMS["right"]),
-    Target("left_arm", {"left_shoulder_pitch": -1.0}, _ARMS["left"]),
-    Target("spread", _SPREAD, _ARMS["left"] | _ARMS["right"]),
-    Target("speed", {"forward_speed": 0.3}, _LEGS | _FEET),
-    # A quarter turn to the left in 4 s.
-    Target("turn", {"yaw_rate": math.pi / 2 / 4.0}, _LEGS | _FEET),
-    # With free feet the whole robot would sink through the floor.
-    Target("stance_height", {"root_height": -0.10}, _LEGS),
-    Target("foot_clearance", dict.fromkeys(sorted(_FEET), 0.05), _LEGS),
+TARGETS = tuple(
+    Target(name, one["goals"], _attributes(*one["free"]))
+    for name, one in TABLES["targets"].items()
 )
-"""The paper's goals where it has one."""
 
 
 def solve(
@@ -86,15 +81,14 @@ def solve(
 
     It uses the predictions of the lowest noise level, which are the smallest.
     """
-    goals = effects.mean.new_zeros(len(NAMES), 1)
-    for name, change in target.goals.items():
-        goals[NAMES.index(name)] = change
-    wanted, held = _masks(frozenset(target.goals), target.free, goals)
-    v = _least_squares(effects, goals, wanted, held, hold, ridge)[:, 0]
+    wanted = {name: (change,) for name, change in target.goals.items()}
+    v = _least_squares(effects, wanted, target.free, hold, ridge)[:, 0]
     v = v / v.norm().clamp_min(1e-300)
     # The ridge shortens the solution; along it the goal is farther.
-    reached, goal = effects.along(v[None])[0][0][wanted], goals[wanted, 0]
-    weight = scales().to(v).reciprocal().square()[wanted]
+    places = sorted(NAMES.index(name) for name in wanted)
+    goal = v.new_tensor([target.goals[NAMES[i]] for i in places])
+    reached = effects.along(v[None])[0][0][places]
+    weight = scales().to(v).reciprocal().square()[places]
     energy = (weight * reached.square()).sum().clamp_min(1e-300)
     return v, float((weight * goal * reached).sum() / energy)
 
@@ -112,19 +106,13 @@ def hand_map(
     astray, because of the ridge and of what is held. The map is corrected for both, so
     that on average the hand is predicted to go where it is asked to.
     """
-    goals = effects.mean.new_zeros(len(NAMES), 3)
-    places = [NAMES.index(f"{side}_hand_{axis}") for axis in "xyz"]
-    goals[places] = torch.eye(3).to(goals)
+    metres = np.eye(3).tolist()
+    wanted = {f"{side}_hand_{axis}": metres[i] for i, axis in enumerate("xyz")}
     other = "left" if side == "right" else "right"
-    free = _joints(f"{side}_arm") | _hand(other) | _FEET
-    wanted, held = _masks(_hand(side), free, goals)
-    short = _least_squares(effects, goals, wanted, held, hold, ridge)
-    return straightened(short, effects.mean[places])
-
-
-def straightened(hand_map: Tensor, hand_rows: Tensor) -> Tensor:
-    """A map (d, 3) for which rows (3, d) give exactly what was asked for."""
-    return hand_map @ torch.linalg.pinv(hand_rows @ hand_map)
+    free = _attributes(f"{side}_arm", f"{other}_hand", "left_foot", "right_foot")
+    short = _least_squares(effects, wanted, free, hold, ridge)
+    rows = effects.mean[[NAMES.index(name) for name in wanted]]
+    return short @ torch.linalg.pinv(rows @ short)
 
 
 def hand_maps(responses: Responses) -> tuple[Tensor, int, bool]:
@@ -135,35 +123,26 @@ def hand_maps(responses: Responses) -> tuple[Tensor, int, bool]:
     return maps, effects.contexts, stands
 
 
-def _masks(
-    wanted: frozenset[str], free: frozenset[str], like: Tensor
-) -> tuple[Tensor, Tensor]:
-    """(a,) which attributes have a goal, and which are held."""
-    has_goal = torch.tensor([name in wanted for name in NAMES], device=like.device)
-    is_free = torch.tensor([name in free for name in NAMES], device=like.device)
-    return has_goal, ~has_goal & ~is_free
-
-
 def _least_squares(
     effects: Effects,
-    goals: Tensor,
-    wanted: Tensor,
-    held: Tensor,
+    wanted: Mapping[str, Sequence[float]],
+    free: frozenset[str],
     hold: float,
     ridge: float,
 ) -> Tensor:
-    """(d, c): the minimum of the module's objective for goals (a, c)."""
+    """(d, c): the minimum of the module's objective, for c goals of each attribute that
+    is wanted."""
+    columns = len(next(iter(wanted.values())))
+    goals = effects.mean.new_tensor([wanted.get(n, (0.0,) * columns) for n in NAMES])
+    counts = dict.fromkeys(NAMES, hold) | dict.fromkeys(free, 0.0)
+    counts |= dict.fromkeys(wanted, 1.0)
     w = scales().to(goals).reciprocal().square()
-    weight = w * (wanted + hold * held)
+    weight = w * goals.new_tensor(list(counts.values()))
     H = torch.einsum("a,ade->de", weight, effects.mean_square)
     size = H.diagonal().mean().clamp_min(1e-300)
     H = H + ridge * size * torch.eye(len(H), dtype=H.dtype, device=H.device)
     b = effects.mean.T @ (weight[:, None] * goals)
     return torch.linalg.solve(H, b)
-
-
-PART_DIRECTIONS = 3
-"""Largest number of directions of each limb."""
 
 
 def find(

@@ -1,5 +1,5 @@
-"""How a change of the skill changes the predicted future, exactly, and the sums over
-many contexts from which directions are computed.
+"""How a change of the skill changes the predicted future, exactly, and attributes of it
+that people would name; sums over many contexts, from which directions are computed.
 
 One denoising step at a fixed query xi = (X, y_tau, tau) estimates the future
 
@@ -21,22 +21,163 @@ y_tau nearly shows the future and leaves the skill little to change; responses g
 the level. Their sizes compare directions, but do not say how far the robot will move.
 """
 
+import operator
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from spectral_skills.motion.windows import Windows, WindowSampler
-from spectral_skills.skill.model import SkillModel
-from spectral_skills.skill.predictor import AffineFeatures, Predictor
-from spectral_skills.spectral.attributes import (
-    GROUPS,
-    NAMES,
-    Attributes,
-    standing,
-    upright,
+from spectral_skills import rotation
+from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.motion.windows import (
+    POSE_SIZE,
+    WindowConfig,
+    Windows,
+    WindowSampler,
 )
+from spectral_skills.robot import g1
+from spectral_skills.skill.model import SkillModel
+from spectral_skills.skill.predictor import AffineFeatures
+
+TABLES = tomllib.loads(Path(__file__).with_name("attributes.toml").read_text())
+_LEG, _ARM = ("hip", "knee", "ankle"), ("shoulder", "elbow", "wrist")
+
+
+def _columns(side: str, parts: tuple[str, ...]) -> tuple[int, ...]:
+    starts = tuple(f"{side}{part}" for part in parts)
+    return tuple(i for i, joint in enumerate(g1.JOINTS) if joint.startswith(starts))
+
+
+GROUPS: dict[str, tuple[int, ...]] = {
+    "left_leg": _columns("left_", _LEG),
+    "right_leg": _columns("right_", _LEG),
+    "left_arm": _columns("left_", _ARM),
+    "right_arm": _columns("right_", _ARM),
+    "waist": _columns("", ("waist",)),
+    "root_position": tuple(range(29, 32)),
+    "root_rotation": tuple(range(32, POSE_SIZE)),
+}
+"""Columns of a pose by part of the body; each column belongs to one group."""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One property of a motion."""
+
+    name: str
+    unit: str
+    scale: float
+    """Noticeable change, by which attributes are compared."""
+    action: str
+    """Name of a change."""
+    sense: int
+    """Sign of the change with that name."""
+
+
+ATTRIBUTES = tuple(Attribute(n, *about) for n, about in TABLES["attributes"].items())
+NAMES: tuple[str, ...] = tuple(a.name for a in ATTRIBUTES)
+UNITS: tuple[str, ...] = tuple(a.unit for a in ATTRIBUTES)
+
+
+def scales() -> Tensor:
+    """(a,) noticeable change of each attribute."""
+    return torch.tensor([a.scale for a in ATTRIBUTES], dtype=torch.float64)
+
+
+class Attributes:
+    """Measures futures (n, k, 38) by averages over their poses, and their gradients.
+
+    joints         mean angle
+    root_height    mean height of the pelvis
+    lean_*         mean lean of the pelvis, relative to its heading
+    *_speed        mean speed of the pelvis, each frame in its own heading
+    yaw_rate       turn of the heading from the first pose to the last, per second
+    *_foot_height  mean height of the ankle roll link: smooth, where a maximum is not
+    *_hand_xyz     mean place of the wrist yaw link, relative to pelvis and heading
+
+    Up is that of the window's frame: with the anchor `pose`, the robot's own at t.
+    """
+
+    def __init__(
+        self,
+        windows: WindowConfig,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ):
+        if windows.future < 2:
+            raise ValueError(
+                "a future of one pose has no speed; two or more are needed"
+            )
+        self.poses, self._step_s = windows.future, windows.stride / FPS
+        self._links = Kinematics((*g1.FEET, *g1.WRISTS), device, dtype)
+
+    def __call__(self, poses: Tensor) -> Tensor:
+        """Attributes (n, a) of futures (n, k, 38)."""
+        joints, position, rot6d = poses.split((g1.NUM_JOINTS, 3, 6), dim=-1)
+        quaternion = rotation.from_rot6d(rot6d)
+        links = self._links(torch.cat((position, quaternion, joints), dim=-1)).position
+        heading = rotation.heading(quaternion)
+        up = rotation.rotate(quaternion, poses.new_tensor((0.0, 0.0, 1.0)))
+        # For a robot lying flat, rounding may make a component of `up` exceed 1.
+        lean = rotation.rotate_inverse(heading, up)[..., :2].clamp(-1, 1).asin()
+        velocity = position.diff(dim=1) / self._step_s
+        velocity = rotation.rotate_inverse(heading[:, :-1], velocity)
+        first, last = heading[:, 0], heading[:, -1]
+        turn = rotation.yaw(rotation.multiply(last, rotation.conjugate(first)))
+        feet, wrists = links[..., :2, 2], links[..., 2:, :] - position[..., None, :]
+        hands = rotation.rotate_inverse(heading[..., None, :], wrists)
+        parts = (
+            joints.mean(1),
+            position[..., 2:].mean(1),
+            lean.mean(1),
+            velocity[..., :2].mean(1),
+            turn[:, None] / (self._step_s * (self.poses - 1)),
+            feet.mean(1),
+            hands.mean(1).flatten(1),
+        )
+        return torch.cat(parts, dim=1)
+
+    def rows(self, poses: Tensor) -> Tensor:
+        """Gradients (n, a, m): change of each attribute per number of the future.
+
+        Leaning, turning, feet and hands are not linear: theirs are first order.
+        """
+        n, k, _ = poses.shape
+        rows = poses.new_zeros(n, len(ATTRIBUTES), k, POSE_SIZE)
+        joints = torch.arange(g1.NUM_JOINTS)
+        rows[:, joints, :, joints] = 1 / k
+        with torch.enable_grad():
+            poses = poses.detach().requires_grad_()
+            # Futures are independent, so the gradient of the sum holds all of theirs.
+            totals = self(poses).sum(0)
+            for i in range(g1.NUM_JOINTS, len(ATTRIBUTES)):
+                (rows[:, i],) = torch.autograd.grad(totals[i], poses, retain_graph=True)
+        return rows.flatten(2)
+
+
+def upright(poses: Tensor) -> Tensor:
+    """(n,) whether the pelvis stays within 60 degrees of upright.
+
+    Beyond that, heading and lean are no longer what people mean by them, and their
+    gradients are unbounded.
+    """
+    r00, r01, r10, r11, _, _ = poses[..., 32:].unbind(-1)
+    # The third column of a rotation is the product of the first two; this is R22.
+    return ((r00 * r11 - r01 * r10) > 0.5).all(dim=1)
+
+
+def standing(poses: Tensor, windows: WindowConfig) -> Tensor:
+    """(n,) whether the pelvis moves slower than 0.1 m/s on average."""
+    position = poses[..., g1.NUM_JOINTS : g1.NUM_JOINTS + 3]
+    speed = position.diff(dim=1).norm(dim=-1).mean(1) * FPS / windows.stride
+    return speed < 0.1
 
 
 @dataclass(frozen=True)
@@ -64,26 +205,14 @@ def query(
     return Query(model.normalize_context(context), noisy, levels)
 
 
-def estimate(model: SkillModel, query: Query, skill: Tensor) -> Tensor:
-    """The future (n, m) that one denoising step predicts for skills (n, d)."""
-    D = model.predictor(query.context, skill, query.noisy, query.level)
-    alpha, sigma = _alpha_sigma(model.predictor, query)
-    return model.future_mean + model.future_std / alpha * (query.noisy - sigma * D)
-
-
 def response(model: SkillModel, query: Query) -> Tensor:
     """J (n, m, d): change of the predicted future per unit of each skill number."""
     F_A, _ = _features(model).response(query.context)  # (n, d, r), has 1 / sqrt(e)
     M = model.predictor.target_matrix(query.noisy, query.level)  # (n, r, m)
-    alpha, sigma = _alpha_sigma(model.predictor, query)
+    schedule, level = model.predictor.schedule, query.level
+    alpha, sigma = schedule.alpha[level, None], schedule.sigma[level, None]
     G = torch.bmm(F_A, M)  # (n, d, m)
     return (-(sigma / alpha * model.future_std)[:, None] * G).transpose(1, 2)
-
-
-def _alpha_sigma(predictor: Predictor, query: Query) -> tuple[Tensor, Tensor]:
-    """Both (n, 1)."""
-    schedule = predictor.schedule
-    return schedule.alpha[query.level, None], schedule.sigma[query.level, None]
 
 
 def _features(model: SkillModel) -> AffineFeatures:
@@ -104,10 +233,20 @@ def _features(model: SkillModel) -> AffineFeatures:
 
 
 @dataclass(frozen=True)
-class Effects:
-    """Sums over contexts of effects E_i and of their squares."""
+class _Sums:
+    """Sums over contexts; those of two sets of contexts add up."""
 
     contexts: int
+
+    def __add__(self, other: Self) -> Self:
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return type(self)(*(ours + theirs for ours, theirs in pairs))
+
+
+@dataclass(frozen=True)
+class Effects(_Sums):
+    """Sums over contexts of effects E_i and of their squares."""
+
     total: Tensor
     """(a, d) float64: sum of E_i."""
     square: Tensor
@@ -119,13 +258,6 @@ class Effects:
         by_attribute = effects.double().transpose(0, 1)  # (a, n, d)
         square = by_attribute.transpose(1, 2) @ by_attribute
         return cls(len(effects), by_attribute.sum(1), square)
-
-    def __add__(self, other: "Effects") -> "Effects":
-        return Effects(
-            self.contexts + other.contexts,
-            self.total + other.total,
-            self.square + other.square,
-        )
 
     @property
     def mean(self) -> Tensor:
@@ -145,10 +277,9 @@ class Effects:
 
 
 @dataclass(frozen=True)
-class Responses:
+class Responses(_Sums):
     """Sums over contexts of their responses."""
 
-    contexts: int
     groups: Tensor
     """(groups, d, d) float64: sums of J^T J over the rows of each group."""
     total: Tensor
@@ -157,15 +288,6 @@ class Responses:
     """Effects of upright contexts."""
     standing: Effects
     """Effects of upright contexts that also stand still."""
-
-    def __add__(self, other: "Responses") -> "Responses":
-        return Responses(
-            self.contexts + other.contexts,
-            self.groups + other.groups,
-            self.total + other.total,
-            self.effects + other.effects,
-            self.standing + other.standing,
-        )
 
     @property
     def group_grams(self) -> Tensor:
@@ -224,24 +346,16 @@ def measure(
     draws = torch.randint(sampler.total, (contexts,), generator=generator)
     draws = draws.to(sampler.motions.device)
     middle = (contexts + 1) // 2
-    halves = []
+
+    def batches(half: Tensor) -> Iterator[Responses]:
+        for numbers in half.split(batch):
+            windows = sampler.at(*sampler.locate(numbers))
+            yield accumulate(model, attributes, windows)
+            bar.update(len(numbers))
+
     with tqdm(total=contexts, desc="responses", unit="context", disable=None) as bar:
-        for half in (draws[:middle], draws[middle:]):
-            sums = _nothing(model)
-            for numbers in half.split(batch):
-                windows = sampler.at(*sampler.locate(numbers))
-                sums = sums + accumulate(model, attributes, windows)
-                bar.update(len(numbers))
-            halves.append(sums)
-    return halves[0], halves[1]
-
-
-def _nothing(model: SkillModel) -> Responses:
-    """Sums over no contexts."""
-    d, m = model.encoder.width, len(model.future_mean)
-
-    def zeros(*shape: int) -> Tensor:
-        return torch.zeros(shape, dtype=torch.float64, device=model.future_mean.device)
-
-    none = Effects(0, zeros(len(NAMES), d), zeros(len(NAMES), d, d))
-    return Responses(0, zeros(len(GROUPS), d, d), zeros(m, d), none, none)
+        first, second = (
+            reduce(operator.add, batches(half))
+            for half in (draws[:middle], draws[middle:])
+        )
+    return first, second
