@@ -287,10 +287,10 @@ def say(models: Models, text: str, **options: Any) -> "Spoken":
     from spectral_skills.control.bundle import Bundle
     from spectral_skills.experiments.spoken import speak
     from spectral_skills.planner.model import check_text
-    from spectral_skills.planner.text import text_encoder
+    from spectral_skills.planner.text import MiniLM
     from spectral_skills.runtime.released import bundle_of
 
-    words = text_encoder()
+    words = MiniLM()
     check_text(models.skill_planner, words)
     words.encode([text])  # say at once if the language model is missing
     return speak(Bundle.open(bundle_of(models)), words, text, **options)

@@ -131,9 +131,9 @@ def test_words_find_sentences_of_the_planner_too(bundle):
 def test_texts_become_cues(bundle):
     """The planner's own sentences, one after the other, with knobs."""
     from spectral_skills.planner.listener import Listener, answer
-    from spectral_skills.planner.text import text_encoder
+    from spectral_skills.planner.text import MiniLM
 
-    listener = Listener(bundle, text_encoder())
+    listener = Listener(bundle, MiniLM())
     text = "walk forward for 3 seconds, then walk while raising the right arm"
     cues, told = listener.hear(text)
     assert [cue.planned for cue in cues] == [True, True] and len(told) == 2
@@ -153,14 +153,14 @@ def test_texts_become_cues(bundle):
 def test_without_a_planner_the_nearest_base_is_found(bundle):
     """Whatever is said, but for what is denied."""
     from spectral_skills.planner.listener import Listener
-    from spectral_skills.planner.text import text_encoder
+    from spectral_skills.planner.text import MiniLM
 
     files = {
         n: h for n, h in bundle.manifest.files.items() if n not in (PLANNER, SENTENCES)
     }
     poor = replace(bundle, manifest=replace(bundle.manifest, files=files))
     assert poor.planner() is None
-    listener = Listener(poor, text_encoder())
+    listener = Listener(poor, MiniLM())
     cues, _ = listener.hear("go jogging")
     assert cues == [Cue("jog")]
     cues, told = listener.hear("do a backflip")

@@ -13,8 +13,7 @@ from spectral_skills.control.run import encode_clip
 from spectral_skills.models import Models
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.planner.data import About, Motion
-from spectral_skills.planner.head import HeadConfig
-from spectral_skills.planner.model import Planner, PlannerConfig
+from spectral_skills.planner.model import HeadConfig, Planner, PlannerConfig
 from spectral_skills.planner.text import TextStates, pooled
 from spectral_skills.spectral.direction_file import Directions
 

@@ -201,7 +201,7 @@ def say(monkeypatch, obliged, stander):
     models.skill_planner.config = replace(models.skill_planner.config, text="letters")
     opened = replace(obliged, stander=stander())
     monkeypatch.setattr(Models, "at", lambda _: models)
-    monkeypatch.setattr(language, "text_encoder", Letters)
+    monkeypatch.setattr(language, "MiniLM", Letters)
     monkeypatch.setattr(released, "bundle_of", lambda _: obliged.folder)
     monkeypatch.setattr(Bundle, "open", lambda _: opened)
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills.planner.data import About, Motion, Output, Rows
-from spectral_skills.planner.head import HeadConfig
-from spectral_skills.planner.model import Planner, PlannerConfig
+from spectral_skills.planner.model import HeadConfig, Planner, PlannerConfig
 from spectral_skills.planner.text import TextStates
 from spectral_skills.planner.train import PlanConfig
 

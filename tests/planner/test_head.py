@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_planner import HEAD
 
-from spectral_skills.planner.head import Head, HeadConfig, wave
+from spectral_skills.planner.model import Head, HeadConfig, wave
 
 INPUTS = ("noisy", "bucket", "state", "text", "mask")
 

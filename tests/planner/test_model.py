@@ -1,6 +1,7 @@
 """Planners: from noise to commands in four steps, and back from a folder."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,6 +22,10 @@ TEXT = Letters().encode(["walk", "go forward now", "turn around"])
 
 def _history(n: int = 3) -> torch.Tensor:
     return torch.randn(n, 10, 93)
+
+
+def _save(planner: Planner, folder: Path, kind: str) -> None:
+    artifact.save(folder, planner.config, planner.state_dict(), Provenance(kind))
 
 
 def test_a_plan_is_four_euler_steps():
@@ -70,7 +75,7 @@ def test_known_sentences_are_unit_vectors_in_order():
 def test_a_folder_gives_the_planner_back(tmp_path):
     """All of it, config and numbers; a run's folder will do."""
     planner, history, noise = make_planner(), _history(), torch.randn(3, 30, SKILL)
-    planner.save(tmp_path / "run" / "model", Provenance("planner"))
+    _save(planner, tmp_path / "run" / "model", "planner")
     again = Planner.load(tmp_path / "run")
     assert again.config == planner.config
     for name, value in planner.state_dict().items():
@@ -100,7 +105,7 @@ def test_a_released_planner_is_half_as_large(tmp_path, monkeypatch):
 def test_folders_of_other_models_are_refused(tmp_path):
     """By their kind, before their weights; weights that do not fit, by name."""
     planner = make_planner()
-    planner.save(tmp_path / "skill", Provenance("skill"))
+    _save(planner, tmp_path / "skill", "skill")
     with pytest.raises(ValueError, match="a skill model, not a planner"):
         Planner.load(tmp_path / "skill")
     config = replace(planner.config, head=replace(HEAD, layers=4))

@@ -7,9 +7,15 @@ import pytest
 from spoken import MOTIONS, encoder, known, needs_weights
 from test_knobs import MEASURED
 
-from spectral_skills.planner.matching import KnownSentences, opposed, parts, traits
 from spectral_skills.planner.phrases import held_out
-from spectral_skills.planner.understand import Instruction, Interpreter
+from spectral_skills.planner.understand import (
+    Instruction,
+    Interpreter,
+    KnownSentences,
+    opposed,
+    parts,
+    traits,
+)
 from spectral_skills.spectral.direction_file import Directions
 
 pytestmark = needs_weights
@@ -34,7 +40,7 @@ def directions() -> Directions:
 
 
 def interpret(text: str) -> list[Instruction]:
-    return Interpreter(known(), encoder(), directions()).interpret(text)
+    return Interpreter(known(), directions()).interpret(text)
 
 
 def steps(text: str) -> list[Instruction]:
@@ -99,7 +105,7 @@ def test_what_a_direction_does_becomes_a_knob():
 def test_without_directions_a_knob_is_a_step():
     """What can be done one after the other is."""
     text = "walk forward and raise the right arm"
-    found = Interpreter(known(), encoder()).interpret(text)
+    found = Interpreter(known()).interpret(text)
     assert [step.motion for step in found] == ["walk", "raise right"]
 
 
@@ -116,7 +122,7 @@ def test_of_motions_with_the_same_sentence_the_first_is_meant(others):
 def test_a_wish_alone_changes_what_was_done_before():
     """The same motion with a knob, where no motion is like the wish."""
     sentences = [("squat", "squat"), ("squat", "squat down"), ("walk", "walk")]
-    few = Interpreter(KnownSentences(sentences, encoder()), encoder(), directions())
+    few = Interpreter(KnownSentences(sentences, encoder()), directions())
     first, second = few.interpret("walk, then turn left")
     assert first.motion == second.motion == "walk"
     assert not first.knobs and [knob.direction for knob in second.knobs] == ["turn"]

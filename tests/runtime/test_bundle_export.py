@@ -126,11 +126,11 @@ def test_its_planner_plans_learned_sentences(bundle):
     assert [sentence for _, sentence in runtime.sentences] == list(about.sentences)
     takes = bundle.manifest.takes_s[about.motions[3].name]
     assert takes == about.motions[3].frames / 50
-    from spectral_skills.planner.text import text_encoder
+    from spectral_skills.planner.text import MiniLM
 
     torch.manual_seed(0)
     history, noise = torch.randn(1, 10, 93), torch.randn(1, 30, 64)
-    text = text_encoder().encode([about.sentences[100]])
+    text = MiniLM().encode([about.sentences[100]])
     right = planner.plan(history, TextStates(*text), noise)[0].numpy()
     found = runtime.plan(history[0].numpy(), about.sentences[100], noise[0].numpy())
     np.testing.assert_allclose(found, right, atol=1e-4)  # of senseless senses

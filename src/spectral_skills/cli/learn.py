@@ -334,7 +334,7 @@ def plan(
     from spectral_skills import recipes
     from spectral_skills.artifact import refuse_foreign
     from spectral_skills.planner.data import Rows
-    from spectral_skills.planner.text import text_encoder
+    from spectral_skills.planner.text import MiniLM
     from spectral_skills.planner.train import train
     from spectral_skills.plots.curves import draw_curves
 
@@ -350,8 +350,6 @@ def plan(
     command = api.command_line(words, settings, recipes.plan(recipe))
 
     def run():
-        return train(
-            settings, examples, text_encoder(), out, where, command, draw_curves
-        )
+        return train(settings, examples, MiniLM(), out, where, command, draw_curves)
 
     return run_training(run, out, release)

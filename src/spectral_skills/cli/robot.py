@@ -176,9 +176,9 @@ def _said(bundle, text: str) -> list:
     if (plain := " ".join(text.lower().split())) in learned:
         return [Cue(plain, manifest.takes_s[learned[plain]], planned=True)]
     from spectral_skills.planner.listener import Listener
-    from spectral_skills.planner.text import text_encoder
+    from spectral_skills.planner.text import MiniLM
 
-    cues, messages = Listener(bundle, text_encoder()).hear(text)
+    cues, messages = Listener(bundle, MiniLM()).hear(text)
     if not cues:
         raise ValueError("; ".join(messages))
     return cues

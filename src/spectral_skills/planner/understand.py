@@ -2,25 +2,21 @@
 
 A text is split into clauses that follow each other. The parts of a clause are done at
 once: by one motion that has them all, as a motion with knobs on top, or else one after
-the other. Text that is far from everything known is not guessed.
+the other. Text that is far from everything known is not guessed. A language model says
+how near two sentences are; it hardly tells left from right or up from down, so
+opposites are compared by the patterns of `words.toml`.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
-from spectral_skills.planner.matching import (
-    KnownSentences,
-    Match,
-    differences,
-    is_negated,
-    is_still,
-    opposed,
-    parts,
-    stops,
-    traits,
-)
-from spectral_skills.planner.phrases import PLAIN_VERBS, WORDS, parse, plain
+import torch
+from torch import Tensor
+
+from spectral_skills.planner.phrases import PLAIN_VERBS, WORDS, as_order, parse, plain
 from spectral_skills.planner.text import TextEncoder, pooled
 from spectral_skills.spectral import catalogue
 from spectral_skills.spectral.catalogue import Choice
@@ -28,8 +24,20 @@ from spectral_skills.spectral.direction_file import Directions
 
 LONGEST_TEXT = 1000
 """Largest number of characters of a text."""
-SHORTEST_S, LONGEST_S = 2.0, 6.0
-"""Shortest and longest duration of an instruction that does not say how long."""
+_NEAR, _SURE = 0.52, 0.85
+"""Cosines from which a sentence is taken for a known one: usually, and with a word of
+`_OTHER` that no known sentence has."""
+_NEAR_WISH = 0.68
+"""Cosine from which a text is taken for a wish."""
+_DIFFERENCE, _OPPOSED = 0.1, -4.0
+"""Cost, in cosines, of a trait that only one of two sentences names, and the number
+added to the cosine of an opposite: less than any other."""
+_AS_KNOB = 0.05
+"""A part of a clause becomes a knob rather than a motion if its cosine to the knob's
+wish is smaller by no more than this."""
+_AS_WHOLE = 0.1
+"""A clause becomes one motion rather than several if its cosine is larger by this."""
+
 _THEN = re.compile(
     r"[,;.]? *\b(?:and )?(?:then|after that|afterwards|next|finally)\b,? *"
     r"|; *|[.!?]+ +"
@@ -47,16 +55,151 @@ _SECONDS = re.compile(
     rf"[ ,]*(?:\bfor )?(?:about )?(\d+(?:\.\d+)?|\b(?:{'|'.join(_NUMBERS)}))"
     r"[ -]?(s|secs?|seconds?|min|minutes?)\b"
 )
-_BODY = set(WORDS["verbs"]["body"].split())
+_JOIN = re.compile(r",? while |,? and (?:also |meanwhile )?| as (?:you|it) ")
+_STATE = re.compile(r",? with (?=.*\b(?:raised|lifted|spread|stretched|up|out|down)$)")
+_WORD = re.compile(r"[\w-]+")
+_PACES = re.compile(
+    r"\bwithout (?:any )?hurry\b|\b\w+ speed\b|\bspeed up\b|\bat speed\b"
+)
+_STOP = re.compile(
+    r"(?:stop|halt|freeze|wait|hold on|hold it|pause|stand by"
+    r"|(?:don['’]?t|do not) move)\b"
+)
+NEGATED = re.compile(r"\b(?:don['’]?t|do not|not|never|no longer)\b")
+"""Finds out whether a sentence says what not to do."""
+_STILL = re.compile(r"\b(?:still|without moving|motionless|stay standing)\b")
+_BODY, _OTHER = (set(WORDS["verbs"][kind].split()) for kind in ("body", "other"))
 _WISHES = [(s, wish) for wish in WORDS["wishes"] for s in wish["sentences"]]
-_NEAR_WISH, _DIFFERENCE = 0.68, 0.1
-"""Cosine from which a text is taken for a wish, and the cost, in cosines, of a trait
-that only one of the two names."""
-_AS_KNOB = 0.05
-"""A part of a clause becomes a knob rather than a motion if its cosine to the knob's
-wish is smaller by no more than this."""
-_AS_WHOLE = 0.1
-"""A clause becomes one motion rather than several if its cosine is larger by this."""
+_TRAITS = {
+    trait: {value: re.compile(rf"\b(?:{words})\b") for value, words in values.items()}
+    for trait, values in WORDS["opposites"].items()
+}
+Traits = Mapping[str, frozenset[str]]
+
+
+class Match(NamedTuple):
+    """A known sentence and how near it is."""
+
+    sentence: str
+    motion: str
+    cosine: float
+
+
+class KnownSentences:
+    """Sentences of motions, with their vectors."""
+
+    def __init__(
+        self,
+        sentences: Sequence[tuple[str, str]],
+        encoder: TextEncoder,
+        vectors: Tensor | None = None,
+    ):
+        """`sentences` are pairs of a motion and a sentence; `vectors` (m, width) are
+        their pooled states, encoded here if they are not given."""
+        if not sentences or (vectors is not None and len(vectors) != len(sentences)):
+            count = 0 if vectors is None else len(vectors)
+            raise ValueError(f"{count} vectors for {len(sentences)} sentences")
+        self.motions, self.sentences = zip(*sentences, strict=True)
+        if vectors is None:
+            vectors = pooled(encoder.encode(self.sentences))
+        self._vectors, self.encoder = vectors.float().cpu(), encoder
+        self._traits = [traits(sentence) for sentence in self.sentences]
+        self.single = torch.tensor([len(parts(s)) == 1 for s in self.sentences])
+        """(m,) sentences of a single act."""
+        self.still = torch.tensor([bool(_STILL.search(s)) for s in self.sentences])
+        """(m,) sentences that ask to be still."""
+        self._words = {w for s in self.sentences for w in _WORD.findall(s)}
+
+    def nearest(self, sentence: str, among: Tensor | None = None) -> Match:
+        """The known sentence that is meant, among all or some (m,) of them."""
+        # Not by a matrix product: its rounding differs between equal rows, so of two
+        # motions with the same sentence another would be meant on another processor.
+        cosines = (self._vectors * pooled(self.encoder.encode([sentence]))).sum(dim=1)
+        scores = cosines - _costs(sentence, self._traits)
+        if among is not None:
+            scores[~among] = 2 * _OPPOSED
+        best = int(scores.argmax())
+        # If all are opposed, none is near.
+        cosine = float(cosines[best]) if scores[best] > _OPPOSED / 2 else 0.0
+        return Match(self.sentences[best], self.motions[best], cosine)
+
+    def of_motion(self, sentence: str, motion: str) -> Match:
+        """The nearest sentence of one motion."""
+        return self.nearest(sentence, torch.tensor([m == motion for m in self.motions]))
+
+    def is_near(self, sentence: str, match: Match) -> bool:
+        """Whether a sentence may be taken for a known one."""
+        words = set(_WORD.findall(sentence))
+        other = {w for w in words if PLAIN_VERBS.get(w, w) in _OTHER}
+        return match.cosine >= (_SURE if other - self._words else _NEAR)
+
+    @cached_property
+    def combined(self) -> dict[frozenset[str], str]:
+        """Motions by the single motions that their parts are."""
+        found: dict[frozenset[str], str] = {}
+        several = torch.nonzero(~self.single).flatten().tolist()
+        self.encoder.encode([p for at in several for p in parts(self.sentences[at])])
+        for at in several:
+            own = [self.nearest(p, self.single) for p in parts(self.sentences[at])]
+            singles = frozenset(match.motion for match in own)
+            if len(singles) == len(own):
+                found.setdefault(singles, self.motions[at])
+        return found
+
+
+def _costs(sentence: str, others: Sequence[Traits]) -> Tensor:
+    """What a sentence's differences from the traits of others cost, in cosines."""
+    asked = traits(sentence)
+    named = torch.tensor([differences(asked, own) for own in others])
+    against = torch.tensor([opposed(asked, own) for own in others])
+    return _DIFFERENCE * named - _OPPOSED * against
+
+
+def parts(clause: str) -> list[str]:
+    """What is to be done at once: `walk while waving` is `walk` and `wave`."""
+    found, at = [], 0
+    for join in _JOIN.finditer(clause):
+        follows = _WORD.match(clause, join.end())
+        if follows and follows[0] in PLAIN_VERBS:
+            found.append(clause[at : join.start()])
+            at = join.end()
+    found.append(clause[at:])
+    if len(found) == 1:
+        found = _STATE.split(clause, maxsplit=1)
+    return [as_order(one.strip()) or one.strip() for one in found if one.strip()]
+
+
+def traits(sentence: str) -> dict[str, frozenset[str]]:
+    """The opposites that a sentence names."""
+    sentence = sentence.lower()
+    # `at a low speed` says nothing of heights, `without hurry` is not in a hurry.
+    bare = _PACES.sub(" ", sentence)
+    slow = _TRAITS["pace"]["slow"].search(sentence)
+    found = {}
+    for trait, values in _TRAITS.items():
+        text = bare if trait != "pace" or slow else sentence
+        named = {value for value, words in values.items() if words.search(text)}
+        if trait == "pace" and slow:
+            named.add("slow")
+        found[trait] = frozenset(named)
+    return found
+
+
+def opposed(some: Traits, others: Traits) -> bool:
+    """Whether both name a trait and share none of its values.
+
+    One arm instead of both is different, but not the opposite.
+    """
+    return any(
+        some[trait] and others[trait] and not some[trait] & others[trait]
+        for trait in _TRAITS
+        if "both" not in some[trait] | others[trait]
+    )
+
+
+def differences(some: Traits, others: Traits) -> int:
+    """Number of values that only one of the two names."""
+    return sum(len(some[trait] ^ others[trait]) for trait in _TRAITS)
 
 
 @dataclass(frozen=True)
@@ -92,7 +235,6 @@ class Interpreter:
     """Understands texts by known sentences and, if there are any, by directions."""
 
     known: KnownSentences
-    encoder: TextEncoder
     directions: Directions | None = None
 
     def interpret(self, text: str) -> list[Instruction]:
@@ -122,10 +264,11 @@ class Interpreter:
 
     def _understood(self, clause: str, before: Instruction | None) -> list[Instruction]:
         known = self.known
-        if stops(clause) and (still := known.at_rest(clause)):
+        if _STOP.match(clause) and known.still.any():
+            still = known.nearest(clause, known.still)
             return [_accepted(still.sentence, still)]
         match = known.nearest(clause)
-        if is_negated(clause) and not is_still(match.sentence):
+        if NEGATED.search(clause) and not _STILL.search(match.sentence):
             why = "it says what not to do: say what to do instead"
             raise _Refusal(match, why)
         if len(several := parts(clause)) > 1:
@@ -139,9 +282,9 @@ class Interpreter:
     def _at_once(self, clause: str, several: Sequence[str]) -> list[Instruction]:
         """A clause with several parts as one motion, if one has them all."""
         known = self.known
-        matches = [known.nearest(part, single=True) for part in several]
+        matches = [known.nearest(part, known.single) for part in several]
         whole = known.nearest(clause)
-        if motion := known.combined(frozenset(match.motion for match in matches)):
+        if motion := known.combined.get(frozenset(match.motion for match in matches)):
             whole = known.of_motion(clause, motion)
         weakest = min(match.cosine for match in matches)
         nearer = whole.cosine > weakest + _AS_WHOLE and len(parts(whole.sentence)) > 1
@@ -169,7 +312,7 @@ class Interpreter:
     def _knob(self, wish: str, base: str) -> Choice | None:
         if self.directions is None:
             return None
-        return choose_knob(wish, self.directions, self.encoder, base_of(base))
+        return choose_knob(wish, self.directions, self.known.encoder, base_of(base))
 
 
 def choose_knob(
@@ -183,11 +326,8 @@ def choose_knob(
     if not bare:
         return None
     vectors = pooled(encoder.encode([bare, *(sentence for sentence, _ in _WISHES)]))
-    cosines, asked = vectors[1:] @ vectors[0], traits(bare)
-    scores = cosines.clone()
-    for at, (sentence, _) in enumerate(_WISHES):
-        own = traits(sentence)
-        scores[at] -= _DIFFERENCE * differences(asked, own) + 2.0 * opposed(asked, own)
+    cosines = vectors[1:] @ vectors[0]
+    scores = cosines - _costs(bare, [traits(sentence) for sentence, _ in _WISHES])
     best = int(scores.argmax())
     wish, cosine = _WISHES[best][1], float(cosines[best])
     if cosine < _NEAR_WISH or scores[best] < -1.0:
@@ -216,9 +356,8 @@ def base_of(sentence: str) -> str:
 def _clauses(text: str) -> Iterator[tuple[str, float | None]]:
     """What is done one after the other, and for how long."""
     for clause in _listed(plain(text.replace("\n", "; "))):
-        found = _SECONDS.search(clause)
         seconds = None
-        if found:
+        if found := _SECONDS.search(clause):
             clause = clause[: found.start()] + clause[found.end() :]
             number = _NUMBERS.get(found[1]) or float(found[1])
             seconds = number * (60.0 if found[2].startswith("m") else 1.0)

@@ -186,7 +186,7 @@ def draw_spoken(
     paths = [("record", out / "run.npz")]
     spoken.rollout.save(paths[0][1])
     if spoken.encoder:
-        skills = np.asarray(spoken.rollout.numpy().skills[:, 0])
+        skills = np.asarray(spoken.rollout.numpy().skills[:, 0], np.float32)
         paths.append(("skills", out / "skills.npz"))
         save_stream(paths[-1][1], skills, spoken.text, spoken.encoder)
     paths.append(("picture", out / "run.png"))

@@ -36,7 +36,7 @@ from spectral_skills.motion.synthetic.bases import NAMES
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.planner.model import Planner, check_text
 from spectral_skills.planner.routes import longest
-from spectral_skills.planner.text import TextEncoder, TextStates, text_encoder
+from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates
 from spectral_skills.robot import g1
 from spectral_skills.runtime import graphs
 from spectral_skills.runtime.graphs import Observed
@@ -270,7 +270,7 @@ def _write_planner(
     """Write the planner's graph and its learned sentences; return the latter."""
     if (planner := models.planner) is None:
         return None
-    words = words or text_encoder()
+    words = words or MiniLM()
     check_text(planner, words)
     text = words.encode(planner.config.about.sentences)
     graph = graphs.planner_onnx(planner, models.skill_encoder)
