@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from untrained import explicit, tokens
 
-from spectral_skills.control import batch
 from spectral_skills.control.batch import Executed, Runner
 from spectral_skills.experiments.findings import Draft
 from spectral_skills.motion.synthetic.bases import Base, generate
@@ -50,7 +49,7 @@ def test_runs_are_read_again_and_damaged_ones_made_again(
         raise AssertionError("made again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch, "run_together", never)
+        patch.setattr(lab, "run_together", never)
         (second,) = lab.execute([plain])
         np.testing.assert_array_equal(first.rows, second.rows)
         with pytest.raises(AssertionError):

@@ -7,7 +7,6 @@ from obedient import turned
 from untrained import controller, explicit
 
 from spectral_skills import rotation
-from spectral_skills.control import batch
 from spectral_skills.control.batch import Run, Runner
 from spectral_skills.control.steering import chain
 from spectral_skills.experiments import chaining
@@ -123,7 +122,7 @@ def test_references_that_begin_alike_are_kept_apart(tmp_path, monkeypatch):
     base = first[0].executed.run.base
     assert len(records) == 2 == len(list(tmp_path.glob("*.npz")))
     assert tracker.record(Run("explicit, switch 0", base, None)) in records
-    monkeypatch.setattr(batch, "run_together", None)  # nothing is made again
+    monkeypatch.setattr(tracker, "run_together", None)  # nothing is made again
     again = chaining.execute(tracker, [("stand", "walk")], (0,), 20, plan=joined)
     np.testing.assert_array_equal(again[0].executed.rows, first[0].executed.rows)
     assert again[0].acceleration[chaining.DURING] > 0

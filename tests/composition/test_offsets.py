@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from spectral_skills.control.batch import OffsetTracker
 from spectral_skills.control.run import Tracker
 from spectral_skills.robot import g1
 from spectral_skills.tracking.references import CommandConfig
@@ -51,7 +50,7 @@ def listener() -> Any:
 
 def test_an_offset_on_the_action_is_seen_as_the_last_action(listener):
     move = _moves()
-    actions, targets = _follow(OffsetTracker(listener, move, torch.zeros_like(move)))
+    actions, targets = _follow(Tracker(listener, 0.0, move))
     torch.testing.assert_close(actions, 0.5 + move)
     torch.testing.assert_close(torch.stack(listener.last[1:]), 0.5 + move[:-1])
     rad = (targets - targets[0, 0]) / torch.tensor(g1.ACTION_SCALE, dtype=torch.float32)
@@ -61,7 +60,7 @@ def test_an_offset_on_the_action_is_seen_as_the_last_action(listener):
 def test_an_offset_on_the_servo_is_not_seen(listener):
     move = _moves()
     plain = _follow(Tracker(listener))
-    actions, targets = _follow(OffsetTracker(listener, torch.zeros_like(move), move))
+    actions, targets = _follow(Tracker(listener, 0.0, None, move))
     torch.testing.assert_close(targets - plain[1], move)
     assert torch.equal(actions, plain[0])
     assert torch.equal(torch.stack(listener.last[-STEPS + 1 :]), actions[:-1])
@@ -70,7 +69,7 @@ def test_an_offset_on_the_servo_is_not_seen(listener):
 def test_offsets_of_zero_change_nothing(listener):
     zero = torch.zeros_like(_moves())
     for ours, theirs in zip(
-        _follow(OffsetTracker(listener, zero, zero)),
+        _follow(Tracker(listener, 0.0, zero, zero)),
         _follow(Tracker(listener)),
         strict=True,
     ):
@@ -80,5 +79,5 @@ def test_offsets_of_zero_change_nothing(listener):
 def test_the_last_offset_holds_on(listener):
     """A run longer than its offsets keeps the last of them."""
     short = _moves()[:2]
-    actions, _ = _follow(OffsetTracker(listener, short, torch.zeros_like(short)))
+    actions, _ = _follow(Tracker(listener, 0.0, short))
     torch.testing.assert_close(actions[2:], 0.5 + short[[1, 1]])

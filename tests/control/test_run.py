@@ -103,13 +103,13 @@ def test_a_broken_simulation_fails_the_episode(source, teleport, make_controller
     assert np.isfinite(episodes.local_mm).all()
 
 
-def test_poses_only_keeps_no_more(source, follow):
+def test_only_what_is_asked_for_is_kept(source, follow):
     whole, _ = follow(source.track(5).rows)
-    less, _ = follow(source.track(5).rows, poses_only=True)
+    less, _ = follow(source.track(5).rows, keep=())
     assert torch.equal(whole.robot, less.robot)
     assert whole.actions.shape == (5, 3, 29)
     assert less.actions is less.skills is less.robot_velocity is None
-    some, _ = follow(source.track(5).rows, poses_only=True, keep_actions=True)
+    some, _ = follow(source.track(5).rows, keep=["actions"])
     assert torch.equal(some.actions, whole.actions) and some.skills is None
 
 

@@ -6,9 +6,10 @@ its run, so an interrupted experiment resumes where it stopped.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ from spectral_skills.control.steering import standard
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import STEPS, Base
 from spectral_skills.motion.windows import MotionTensors
-from spectral_skills.physics.base import Variation, simulate
+from spectral_skills.physics.base import simulate
 from spectral_skills.results import hardware, model_hashes
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
@@ -101,11 +102,8 @@ class Runner:
         """Without an encoder the controller must follow poses. `records` is the folder
         where runs are kept, `robots` the number of robots simulated at once, `hashes`
         are those of the models' files."""
-        wanted, kind = (
-            ("pose" if encoder is None else "skill"),
-            controller.config.command.kind,
-        )
-        if kind != wanted:
+        wanted = "pose" if encoder is None else "skill"
+        if (kind := controller.config.command.kind) != wanted:
             raise ValueError(
                 f"this needs a controller of {wanted} commands, not of {kind!r}"
             )
@@ -130,14 +128,12 @@ class Runner:
 
     @property
     def encoder(self) -> SkillEncoder:
-        """The encoder of the skill space."""
         if self._encoder is None:
             raise ValueError("a controller of poses has no skill space")
         return self._encoder
 
     @property
     def directions(self) -> Directions:
-        """The directions of the skill space."""
         if self._directions is None:
             raise ValueError("this skill space has no directions; give a file of them")
         return self._directions
@@ -208,9 +204,7 @@ class Runner:
                 seed = runs[todo[0]].seed
                 batch = [i for i in todo[: self.robots] if runs[i].seed == seed]
                 todo = todo[len(batch) :]
-                chosen = [runs[i] for i in batch]
-                models = self.controller, self._encoder
-                rollout = run_together(*models, chosen, self.device)
+                rollout = self.run_together([runs[i] for i in batch])
                 for place, i in enumerate(batch):
                     single = rollout.select([place]).first(runs[i].steps + 1)
                     found[i] = single.robot[:, 0].cpu().numpy()
@@ -218,6 +212,43 @@ class Runner:
                         single.save(path)
                 bar.update(len(batch))
         return [Executed(one, found[i]) for i, one in enumerate(runs)]
+
+    def run_together(self, runs: Sequence[Run]) -> Rollout:
+        """Simulate runs of the same seed side by side; shorter ones idle at the end."""
+        n, seed, device = len(runs), runs[0].seed, self.device
+        physics, start = simulate(device, n), _starts(runs, device)
+        offset: Tensor | float = 0.0
+        if seed is not None:
+            random = RandomizationConfig()
+            generator = torch.Generator().manual_seed(seed)
+            # Every run of a seed gets the same robot, so that runs can be compared.
+            one = randomization.variation(random, 1, device, generator)
+            varied = {k: v for k, v in vars(one).items() if v is not None}
+            varied = {k: v.expand(n, *v.shape[1:]) for k, v in varied.items()}
+            physics.vary(replace(one, **varied))
+            offset = randomization.joint_offsets(random, 1, device, generator)
+            start = _start_near(random, start, seed)
+        offsets = _padded(runs, "action", device), _padded(runs, "servo", device)
+        return run(
+            physics,
+            Tracker(self.controller, offset, *offsets),
+            self._source(runs),
+            start,
+            max(one.steps for one in runs),
+            pushes=_pushes(runs, device),
+            keep=(),
+            bar=tqdm(disable=True),
+        )
+
+    def _source(self, runs: Sequence[Run]) -> SkillSource:
+        streams = [one.skills for one in runs if one.skills is not None]
+        if streams:
+            return ReplaySource([torch.from_numpy(s).to(self.device) for s in streams])
+        bases = [torch.from_numpy(one.base.rows).to(self.device) for one in runs]
+        references = References.build(MotionTensors.of_clips(bases))
+        robots = torch.arange(len(runs), device=self.device)
+        command = self.controller.config.command
+        return ReferenceSource(references, robots, self._encoder, command=command)
 
     def record(self, one: Run) -> Path | None:
         """The file where a run is kept; None where runs are not kept."""
@@ -241,67 +272,11 @@ class Runner:
             return None  # A damaged record is made again.
 
 
-def _digest(arrays, about: str = "") -> str:
+def _digest(arrays: Iterable, about: str = "") -> str:
     digest = hashlib.blake2b(about.encode(), digest_size=8)
     for array in arrays:
         digest.update(b"None" if array is None else np.asarray(array).tobytes())
     return digest.hexdigest()
-
-
-def run_together(
-    controller: Controller,
-    encoder: SkillEncoder | None,
-    runs: Sequence[Run],
-    device: torch.device,
-) -> Rollout:
-    """Simulate runs of the same seed side by side; shorter ones idle at their end."""
-    steps, seed = max(one.steps for one in runs), runs[0].seed
-    physics, start = simulate(device, len(runs)), _starts(runs, device)
-    offset: Tensor | float = 0.0
-    if seed is not None:
-        random = RandomizationConfig()
-        generator = torch.Generator().manual_seed(seed)
-        # Every run of a seed gets the same robot, so that runs can be compared.
-        one = randomization.variation(random, 1, device, generator)
-        physics.vary(_repeated(one, len(runs)))
-        offset = randomization.joint_offsets(random, 1, device, generator)
-        start = _start_near(random, start, seed)
-    return run(
-        physics,
-        _tracker(controller, runs, steps, offset, device),
-        _source(controller, encoder, runs, device),
-        start,
-        steps,
-        pushes=_pushes(runs, device),
-        poses_only=True,
-        bar=tqdm(disable=True),
-    )
-
-
-def _source(
-    controller: Controller,
-    encoder: SkillEncoder | None,
-    runs: Sequence[Run],
-    device: torch.device,
-) -> SkillSource:
-    streams = [one.skills for one in runs if one.skills is not None]
-    if streams:
-        return ReplaySource([torch.from_numpy(one).to(device) for one in streams])
-    bases = [torch.from_numpy(one.base.rows).to(device) for one in runs]
-    motions = MotionTensors.of_clips(bases)
-    robots, command = torch.arange(len(runs), device=device), controller.config.command
-    return ReferenceSource(References.build(motions), robots, encoder, command=command)
-
-
-def _repeated(one: Variation, count: int) -> Variation:
-    """The variation of one robot for many."""
-    values = {field.name: getattr(one, field.name) for field in fields(one)}
-    return Variation(
-        **{
-            k: v if v is None else v.expand(count, *v.shape[1:])
-            for k, v in values.items()
-        }
-    )
 
 
 def _starts(runs: Sequence[Run], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -340,50 +315,16 @@ def _pushes(runs: Sequence[Run], device: torch.device) -> dict[int, Tensor]:
     return pushes
 
 
-class OffsetTracker(Tracker):
-    """A controller whose actions or joint targets get an offset at every step.
-
-    The controller sees an offset action as its last action; it does not know of an
-    offset of the targets.
-    """
-
-    def __init__(
-        self,
-        controller: Controller,
-        action: Tensor,
-        servo: Tensor,
-        offset: Tensor | float = 0.0,
-    ):
-        """`action` and `servo` are (T, n, 29), in units of actions and in rad."""
-        super().__init__(controller, offset)
-        self._offsets = action, servo
-
-    def moved(self, action: Tensor) -> Tensor:
-        """The action with its offset."""
-        return action + self._at(0, self._step)
-
-    def targets(self, action: Tensor) -> Tensor:
-        """Joint targets (n, 29) with their offsets."""
-        return super().targets(action) + self._at(1, self._step - 1)
-
-    def _at(self, which: int, step: int) -> Tensor:
-        offsets = self._offsets[which]
-        return offsets[min(step, len(offsets) - 1)]
-
-
-def _tracker(
-    controller: Controller,
-    runs: Sequence[Run],
-    steps: int,
-    offset: Tensor | float,
-    device: torch.device,
-) -> Tracker:
-    offsets = [[one.action for one in runs], [one.servo for one in runs]]
-    if not any(one is not None for both in offsets for one in both):
-        return Tracker(controller, offset)
-    padded = torch.zeros((2, steps, len(runs), g1.NUM_JOINTS), device=device)
-    for which, kind in enumerate(offsets):
-        for i, one in enumerate(kind):
-            if one is not None:
-                padded[which, : len(one), i] = torch.from_numpy(one).to(padded)
-    return OffsetTracker(controller, padded[0], padded[1], offset)
+def _padded(
+    runs: Sequence[Run], name: Literal["action", "servo"], device: torch.device
+) -> Tensor | None:
+    """(T, n, 29) offsets of all runs, zero where a run has none."""
+    given = [getattr(one, name) for one in runs]
+    if all(values is None for values in given):
+        return None
+    shape = max(one.steps for one in runs), len(runs), g1.NUM_JOINTS
+    padded = torch.zeros(shape, device=device)
+    for i, values in enumerate(given):
+        if values is not None:
+            padded[: len(values), i] = torch.from_numpy(values).to(padded)
+    return padded

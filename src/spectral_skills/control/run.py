@@ -6,9 +6,9 @@ are streams made by the mixer: they do not depend on where the robot is. Robots 
 going whatever happens to them: metrics decide what counts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -153,9 +153,20 @@ class SteeredSource:
 class Tracker:
     """Many robots under one controller, all started together."""
 
-    def __init__(self, controller: Controller, offset: Tensor | float = 0.0):
-        """`offset` (n, 29) is the error of each joint's zero, rad."""
-        self.offset = offset
+    def __init__(
+        self,
+        controller: Controller,
+        offset: Tensor | float = 0.0,
+        action: Tensor | None = None,
+        servo: Tensor | None = None,
+    ):
+        """`offset` (n, 29) is the error of each joint's zero, rad.
+
+        `action` and `servo` (T, n, 29) are added to the actions and to the joint
+        targets, rad; the last of them hold on. The controller sees what was added to an
+        action in its last action, but does not know of an offset of the targets.
+        """
+        self.offset, self._action, self._servo = offset, action, servo
         self.controller, self.command = controller, controller.config.command
         self.source = torch.empty(0)
         """(n, s) source of the running command."""
@@ -192,17 +203,20 @@ class Tracker:
         elapsed = torch.full((len(source),), since, device=source.device)
         phase = observations.phase(elapsed, self.command.hold)
         action = self.controller.act(self.history, self.source, phase)
-        self._last_action = self.moved(action)
+        self._last_action = _added(action, self._action, self._step)
         self._step += 1
         return self._last_action
 
-    def moved(self, action: Tensor) -> Tensor:
-        """Change the controller's action; here it stays as it is."""
-        return action
-
     def targets(self, action: Tensor) -> Tensor:
-        """Joint targets (n, 29) of actions."""
-        return self.body.targets(action, self.offset)
+        """Joint targets (n, 29) of the actions of the last step."""
+        targets = self.body.targets(action, self.offset)
+        return _added(targets, self._servo, self._step - 1)
+
+
+def _added(values: Tensor, offsets: Tensor | None, step: int) -> Tensor:
+    if offsets is None:
+        return values
+    return values + offsets[min(step, len(offsets) - 1)]
 
 
 def check_match(controller: Controller, encoder: SkillEncoder | None) -> None:
@@ -233,15 +247,14 @@ def run(
     steps: int,
     noise: RandomizationConfig | None = None,
     pushes: Mapping[int, Tensor] | None = None,
-    poses_only: bool = False,
-    keep_actions: bool = False,
+    keep: Collection[str] = ("robot_velocity", "actions", "skills"),
     bar: tqdm | None = None,
 ) -> Rollout:
     """Run `steps` control steps from states `start` = (n, 36), (n, 35).
 
     `noise` disturbs what the robots sense; `pushes` adds velocities (n, 6) to their
-    roots before the given steps. With `poses_only` velocities and skills are not kept,
-    and actions only with `keep_actions`. `bar` is advanced instead of a new one.
+    roots before the given steps. `keep` is what is recorded besides poses. `bar` is
+    advanced instead of a new one.
     """
     if steps < 1:
         raise ValueError(f"a run of {steps} steps, must be at least 1")
@@ -253,17 +266,18 @@ def run(
     physics.qpos.copy_(qpos)
     physics.qvel.copy_(qvel)
     tracker.reset(physics.qpos, physics.qvel)
-
-    def empty(rows: int, width: int, kept: bool) -> Tensor | None:
-        return torch.empty((rows, n, width), device=device) if kept else None
-
+    shapes = {
+        "robot_velocity": (steps + 1, n, QVEL_SIZE),
+        "actions": (steps, n, g1.NUM_JOINTS),
+        "skills": (steps, n, tracker.command.source_width),
+    }
+    kept: dict[str, Any] = {
+        name: torch.empty(shapes[name], device=device) for name in keep
+    }
     robot = torch.empty((steps + 1, n, g1.QPOS_SIZE), device=device)
-    velocity = empty(steps + 1, QVEL_SIZE, not poses_only)
-    skills = empty(steps, tracker.command.source_width, not poses_only)
-    actions = empty(steps, g1.NUM_JOINTS, keep_actions or not poses_only)
     robot[0] = physics.qpos
-    if velocity is not None:
-        velocity[0] = physics.qvel
+    if "robot_velocity" in kept:
+        kept["robot_velocity"][0] = physics.qvel
     # disable=None: silent when the output is no terminal.
     own = tqdm(total=steps, unit=" steps", disable=None) if bar is None else bar
     # The arrays were made outside, so they are ordinary tensors afterwards.
@@ -279,22 +293,21 @@ def run(
             # and frame t + 1 of the track is what it should be.
             broken = physics.broken[:, None]
             robot[step + 1] = torch.where(broken, torch.nan, physics.qpos)
-            if velocity is not None:
-                velocity[step + 1] = torch.where(broken, torch.nan, physics.qvel)
-            if skills is not None:
-                skills[step] = tracker.source
-            if actions is not None:
-                actions[step] = action
+            if "robot_velocity" in kept:
+                velocity = torch.where(broken, torch.nan, physics.qvel)
+                kept["robot_velocity"][step + 1] = velocity
+            if "skills" in kept:
+                kept["skills"][step] = tracker.source
+            if "actions" in kept:
+                kept["actions"][step] = action
             own.update()
     if bar is None:
         own.close()
     if track is None:
         lengths = torch.full((n,), steps + 1, device=device)
-        reference, names = None, tuple(f"robot {i}" for i in range(n))
-    else:
-        reference, lengths = track.rows.to(device), track.lengths.to(device)
-        names = track.names
-    return Rollout(robot, names, lengths, reference, velocity, actions, skills)
+        return Rollout(robot, tuple(f"robot {i}" for i in range(n)), lengths, **kept)
+    lengths, rows = track.lengths.to(device), track.rows.to(device)
+    return Rollout(robot, track.names, lengths, rows, **kept)
 
 
 def follow(

@@ -175,7 +175,7 @@ class Stage:
             return run(
                 *(self._physics, tracker, source, (begin.rows, begin.qvel), self.steps),
                 noise=RandomizationConfig(),
-                poses_only=True,
+                keep=(),
                 bar=bar,
             )
 

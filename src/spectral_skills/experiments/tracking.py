@@ -111,8 +111,7 @@ class Course:
         assert self._physics is not None
         rollout = run(
             *(self._physics, Tracker(models.controller), source, source.start, steps),
-            poses_only=True,
-            keep_actions=True,
+            keep=("actions",),
             bar=bar,
         )
         rollout = replace(rollout, lengths=rollout.lengths.minimum(lengths))

@@ -217,7 +217,7 @@ def collect(
             (begin.rows, begin.qvel),
             config.steps,
             noise=RandomizationConfig(),
-            poses_only=True,
+            keep=(),
         )
     about = About(
         controller=controller_hash,
