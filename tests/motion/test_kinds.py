@@ -2,12 +2,8 @@
 
 import pytest
 
-from spectral_skills.motion.kinds import (
-    Description,
-    Sidecars,
-    read_table,
-    text_from_name,
-)
+from spectral_skills.motion.ingest import Description, Sidecars, read_table
+from spectral_skills.motion.kinds import text_from_name
 
 
 @pytest.fixture

@@ -1,10 +1,13 @@
 """Files of mixed formats in, one corpus out.
 
 Formats are recognised by content. A file that cannot be read costs that file only,
-and the reason is reported.
+and the reason is reported. Descriptions come from a sidecar file, from the motion's
+own file, or from the clip's name.
 """
 
+import csv
 import os
+import re
 import stat
 import sys
 import time
@@ -13,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -20,21 +24,29 @@ from tqdm import tqdm
 from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
-from spectral_skills.motion.kinds import (
-    NAME_LENGTH,
-    TABLE,
-    Sidecars,
-    printable,
-    text_from_name,
-)
+from spectral_skills.motion.kinds import text_from_name
 from spectral_skills.motion.readers import archives, tables, unpickle
-from spectral_skills.motion.readers.assemble import LIMIT_BYTES, ReadOptions
+from spectral_skills.motion.readers.assemble import (
+    LIMIT_BYTES,
+    NAME_LENGTH,
+    TEXT_LENGTH,
+    ReadOptions,
+    printable,
+    sentences,
+)
 from spectral_skills.workers import in_order
 
 __all__ = ["ReadOptions", "Summary", "find", "ingest", "read"]
 
 SUFFIXES = (".csv", ".npz", ".pkl", ".pickle", ".joblib")
+TABLE = "metadata.csv"
 _TEXT_LIMIT_BYTES = 512 << 20  # numbers take five times the room of their text
+_NAME_COLUMNS = ("name", "filename", "file_name", "move_name")
+_TEXT_COLUMNS = (
+    "text",
+    *(f"content_natural_desc_{i}" for i in range(1, 5)),
+    "content_short_description",
+)
 
 Found = list[Clip | ClipError]
 
@@ -64,8 +76,7 @@ def _expand(folder: Path, seen: set[str]) -> Iterator[Path]:
         reference = tables.is_reference(folder)
         children = [] if reference else sorted(folder.iterdir())
     except OSError:
-        yield folder  # `read` will say why
-        return
+        reference, children = True, []  # `read` will say why
     if reference:
         yield folder
     for child in children:
@@ -150,6 +161,90 @@ def _is_pickle(head: bytes, last: bytes) -> bool:
     return head[:1] in b"(]}c" and last == b"." and b"," not in first_line
 
 
+def read_at_corpus_rate(path: Path, options: ReadOptions) -> Found:
+    """Clips of one file at 50 Hz."""
+    found: Found = []
+    for item in read(path, options):
+        try:
+            if isinstance(item, Clip) and item.duration_s * FPS <= 1.0:
+                raise ClipError("empty", f"{item.name} lasts {item.duration_s:.3f} s")
+            found.append(item.resampled(FPS) if isinstance(item, Clip) else item)
+        except ClipError as error:
+            found.append(error)
+    return found
+
+
+class Description(NamedTuple):
+    """What a sidecar says about a clip; empty where it is silent."""
+
+    text: str = ""
+    source: str = ""
+    licence: str = ""
+
+
+class Sidecars:
+    """Looks for NAME.txt beside a motion and metadata.csv there or one folder up."""
+
+    def __init__(self):
+        self._tables: dict[Path, dict[str, Description]] = {}
+        self.problems: list[str] = []  # sidecars that could not be used, and why
+
+    def describe(self, path: Path, name: str) -> Description:
+        """The description of clip `name` that was read from `path`."""
+        near_and_far = map(self._table, (path.parent, path.parent.parent))
+        rows = (table.get(_table_key(name)) for table in near_and_far)
+        found = next((row for row in rows if row is not None), Description())
+        # A name from inside a library may look like a path: it must not lead away.
+        if Path(name).name != name:
+            return found
+        try:
+            note = (path.parent / f"{name}.txt").read_text("utf-8-sig", "replace")
+        except OSError:
+            return found
+        return found._replace(text=sentences([note]) or found.text)
+
+    def _table(self, folder: Path) -> dict[str, Description]:
+        if folder not in self._tables:
+            path = folder / TABLE
+            self._tables[folder] = {}
+            try:
+                if path.is_file():
+                    self._tables[folder] = read_table(path)
+            except (OSError, ValueError, csv.Error) as error:
+                self.problems.append(f"{path}: not used: {printable(error, 200)}")
+        return self._tables[folder]
+
+
+def read_table(path: Path) -> dict[str, Description]:
+    """Rows of a metadata table by clip name; BONES-SEED's columns are known too."""
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        reader = csv.DictReader(file)
+        columns = reader.fieldnames or []
+        keys = [c for c in _NAME_COLUMNS if c in columns]
+        texts = [c for c in _TEXT_COLUMNS if c in columns]
+        if not keys or not texts:
+            has = ", ".join(columns) or "none"
+            raise ValueError(f"it needs the columns name and text, and has {has}")
+        table = {}
+        for row in reader:
+            licence = row.get("licence") or row.get("license") or ""
+            description = Description(
+                text=sentences(dict.fromkeys(row[c] or "" for c in texts)),
+                source=printable(row.get("source") or "", TEXT_LENGTH),
+                licence=printable(licence, TEXT_LENGTH),
+            )
+            for key in keys:
+                if row[key]:
+                    table.setdefault(_table_key(row[key]), description)
+    return table
+
+
+def _table_key(name: str) -> str:
+    """Table rows name clips with or without an ending or folders."""
+    stem = name.replace("\\", "/").rsplit("/", 1)[-1]
+    return re.sub(r"\.(csv|npz|pkl|joblib)$", "", stem)
+
+
 @dataclass(frozen=True)
 class Summary:
     """What an ingest took and what it refused."""
@@ -161,11 +256,6 @@ class Summary:
     refusals: list[Refusal]
     seconds: float
 
-    @property
-    def refused(self) -> Counter[str]:
-        """Number of refusals by kind."""
-        return Counter(refusal.kind for refusal in self.refusals)
-
     def lines(self) -> list[str]:
         hours = self.frames / FPS / 3600
         lines = [
@@ -175,8 +265,8 @@ class Summary:
         if self.noted:
             lines.append(f"          {self.noted:,} with a note: corpus list --notes")
         lines.append(f"refused   {len(self.refusals):,}")
-        lines += [f"          {n:,} {kind}" for kind, n in self.refused.most_common()]
-        return lines
+        kinds = Counter(refusal.kind for refusal in self.refusals)
+        return lines + [f"          {n:,} {kind}" for kind, n in kinds.most_common()]
 
 
 def ingest(
@@ -198,28 +288,20 @@ def ingest(
         raise ValueError(f"--workers {workers}: at least 1")
     if fps is not None and not 1.0 <= fps <= 1000.0:
         raise ValueError(f"--fps {fps}: not in 1..1000 Hz")
-    files = find(paths)
-    if not files:
+    keys = {_key(path): path for path in find(paths)}
+    if not keys:
         return Summary(0, 0, 0, 0, [], 0.0)
-    options = ReadOptions(fps=fps, pad_wrists=pad_wrists)
-    keys = {_key(path): path for path in files}
     job = {"fps": fps, "pad_wrists": pad_wrists, "strict": strict}
-    writer = CorpusWriter(out, job, list(keys))
-    sidecars = Sidecars()
+    writer, sidecars = CorpusWriter(out, job, list(keys)), Sidecars()
     todo = {key: path for key, path in keys.items() if key not in writer.done}
-    bar = tqdm(
-        total=len(keys),
-        initial=len(keys) - len(todo),
-        unit="file",
-        desc="ingest",
-        disable=None,  # silent when the output is no terminal
-    )
+    reading = partial(read_at_corpus_rate, options=ReadOptions(fps, pad_wrists))
+    few = min(workers or os.cpu_count() or 1, max(1, len(todo)))
+    # disable=None: silent when the output is no terminal.
+    look = {"unit": "file", "desc": "ingest", "disable": None}
     try:
-        with bar:
+        with tqdm(total=len(keys), initial=len(keys) - len(todo), **look) as bar:
             for refusal in writer.refused:
                 bar.write(str(refusal), file=sys.stderr)
-            reading = partial(read_at_corpus_rate, options=options)
-            few = min(workers or os.cpu_count() or 1, max(1, len(todo)))
             results = in_order(reading, todo.values(), few)
             for (key, path), found in zip(todo.items(), results, strict=True):
                 errors = [e for e in found if isinstance(e, ClipError)]
@@ -274,16 +356,3 @@ def _described(clip: Clip, path: Path, sidecars: Sidecars) -> Clip:
         source=found.source or clip.source,
         licence=found.licence or clip.licence,
     )
-
-
-def read_at_corpus_rate(path: Path, options: ReadOptions) -> Found:
-    """Clips of one file at 50 Hz."""
-    found: Found = []
-    for item in read(path, options):
-        try:
-            if isinstance(item, Clip) and item.duration_s * FPS <= 1.0:
-                raise ClipError("empty", f"{item.name} lasts {item.duration_s:.3f} s")
-            found.append(item.resampled(FPS) if isinstance(item, Clip) else item)
-        except ClipError as error:
-            found.append(error)
-    return found

@@ -1,30 +1,14 @@
-"""What is known of a clip in words: its description, its kind, whose twin it is.
+"""The kind of a clip from the words in its name, and whose twin it is.
 
-Descriptions come from a sidecar file or from the clip's name. Names are read word by
-word: camelCase, digits and underscores separate words, and `jumps`, `jumped` and
-`jumping` are all `jump`. The words are listed in kinds.toml.
+Names are read word by word: camelCase, digits and underscores separate words, and
+`jumps`, `jumped` and `jumping` are all `jump`. The words are listed in kinds.toml.
 """
 
-import csv
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
-
-NAME_LENGTH = 255
-TEXT_LENGTH = 4000
-MAX_SENTENCES = 64
-_MAX_TEXT = 100_000
-TABLE = "metadata.csv"
-_NAME_COLUMNS = ("name", "filename", "file_name", "move_name")
-_TEXT_COLUMNS = (
-    "text",
-    *(f"content_natural_desc_{i}" for i in range(1, 5)),
-    "content_short_description",
-)
 
 _LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _WORDS = {kind: frozenset(words.split()) for kind, words in _LISTS["kinds"].items()}
@@ -42,96 +26,6 @@ LAFAN1_CLIPS: tuple[str, ...] = tuple(
     for subject in subjects
 )
 """Names of LAFAN1's 40 clips as retargeted to the G1."""
-
-
-def printable(value: object, limit: int = 80) -> str:
-    """Untrusted text on one printable line, which any encoding can write."""
-    shown = (c if c.isprintable() else " " for c in str(value)[: 4 * limit])
-    text = " ".join("".join(shown).split())
-    return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-def sentences(values: Iterable[str]) -> str:
-    """Untrusted descriptions of a clip, one a line."""
-    lines = (line for value in values for line in str(value)[:_MAX_TEXT].splitlines())
-    shown = (printable(line, TEXT_LENGTH) for line in islice(lines, MAX_SENTENCES))
-    return "\n".join(filter(None, shown))
-
-
-@dataclass(frozen=True)
-class Description:
-    """What a sidecar says about a clip; empty where it is silent."""
-
-    text: str = ""
-    source: str = ""
-    licence: str = ""
-
-
-class Sidecars:
-    """Looks for NAME.txt beside a motion and metadata.csv there or one folder up."""
-
-    def __init__(self):
-        self._tables: dict[Path, dict[str, Description]] = {}
-        self.problems: list[str] = []  # sidecars that could not be used, and why
-
-    def describe(self, path: Path, name: str) -> Description:
-        """The description of clip `name` that was read from `path`."""
-        tables = map(self._table, (path.parent, path.parent.parent))
-        rows = (table.get(_key(name)) for table in tables)
-        found = next((row for row in rows if row is not None), Description())
-        text = self._note(path.parent, name) or found.text
-        return Description(text, found.source, found.licence)
-
-    def _note(self, folder: Path, name: str) -> str:
-        # A name from inside a library may look like a path: it must not lead away.
-        if Path(name).name != name:
-            return ""
-        try:
-            text = (folder / f"{name}.txt").read_text("utf-8-sig", "replace")
-        except OSError:
-            return ""
-        return sentences([text])
-
-    def _table(self, folder: Path) -> dict[str, Description]:
-        if folder not in self._tables:
-            path = folder / TABLE
-            self._tables[folder] = {}
-            try:
-                if path.is_file():
-                    self._tables[folder] = read_table(path)
-            except (OSError, ValueError, csv.Error) as error:
-                self.problems.append(f"{path}: not used: {printable(error, 200)}")
-        return self._tables[folder]
-
-
-def read_table(path: Path) -> dict[str, Description]:
-    """Rows of a metadata table by clip name; BONES-SEED's columns are known too."""
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        reader = csv.DictReader(file)
-        columns = reader.fieldnames or []
-        keys = [c for c in _NAME_COLUMNS if c in columns]
-        texts = [c for c in _TEXT_COLUMNS if c in columns]
-        if not keys or not texts:
-            has = ", ".join(columns) or "none"
-            raise ValueError(f"it needs the columns name and text, and has {has}")
-        table = {}
-        for row in reader:
-            licence = row.get("licence") or row.get("license") or ""
-            description = Description(
-                text=sentences(dict.fromkeys(row[c] or "" for c in texts)),
-                source=printable(row.get("source") or "", TEXT_LENGTH),
-                licence=printable(licence, TEXT_LENGTH),
-            )
-            for key in keys:
-                if row[key]:
-                    table.setdefault(_key(row[key]), description)
-    return table
-
-
-def _key(name: str) -> str:
-    """Table rows name clips with or without an ending or folders."""
-    stem = name.replace("\\", "/").rsplit("/", 1)[-1]
-    return re.sub(r"\.(csv|npz|pkl|joblib)$", "", stem)
 
 
 def text_from_name(name: str) -> str:

@@ -6,28 +6,26 @@ import re
 import struct
 import zipfile
 import zlib
-from typing import BinaryIO
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from spectral_skills.motion.clip import Clip, ClipError
-from spectral_skills.motion.kinds import (
-    MAX_SENTENCES,
-    NAME_LENGTH,
-    TEXT_LENGTH,
-    printable,
-    sentences,
-)
 from spectral_skills.motion.readers import unpickle
 from spectral_skills.motion.readers.assemble import (
     LIMIT_BYTES,
+    MAX_SENTENCES,
+    NAME_LENGTH,
+    TEXT_LENGTH,
     ReadOptions,
     all_joints,
     build,
-    frame_rate,
     from_isaaclab,
     joint_order,
     numbers,
+    printable,
+    sentences,
     wxyz,
 )
 from spectral_skills.robot import g1
@@ -48,8 +46,8 @@ _LAYOUTS = {
 }
 
 
-class ZippedArrays:
-    """The arrays of an npz file by name, without trusting what it says about itself.
+class ZippedArrays(Mapping[str, np.ndarray]):
+    """The arrays of an npz file, without trusting what it says about itself.
 
     NumPy's own reader allocates what an array's header claims; here the claim is
     compared with the bytes that are there.
@@ -66,32 +64,14 @@ class ZippedArrays:
             raise ClipError("too large", "the archive expands to more than 2 GiB")
         self._members = {m.filename.removesuffix(".npy"): m for m in members}
 
-    def __contains__(self, name: str) -> bool:
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, name: object) -> bool:
         return name in self._members
-
-    @property
-    def names(self) -> str:
-        """The array names, for a message."""
-        names = (printable(name, 30) for name in list(self._members)[:12])
-        return printable(", ".join(names))
-
-    def get(self, name: str) -> np.ndarray | None:
-        return self[name] if name in self else None
-
-    def texts(self, name: str) -> list[str]:
-        """Stored strings. They are optional: a bad one does not cost the motion."""
-        try:
-            value = self.get(name)
-        except ClipError:
-            return []
-        if value is None or value.dtype.kind != "U":
-            return []
-        return value.reshape(-1)[:MAX_SENTENCES].tolist()
-
-    def text(self, name: str) -> str:
-        """A stored string; empty if there is none."""
-        texts = self.texts(name)
-        return printable(texts[0], TEXT_LENGTH) if len(texts) == 1 else ""
 
     def __getitem__(self, name: str) -> np.ndarray:
         member = self._members[name]
@@ -155,8 +135,7 @@ def read_npz(file: BinaryIO, name: str, options: ReadOptions) -> Clip:
     if "qpos" in arrays:
         label, qpos = "spectral", numbers(arrays["qpos"], "qpos")
     elif "joint_pos" not in arrays:
-        names = arrays.names or "no arrays"
-        raise ClipError("unknown format", f"an archive of {names}")
+        raise ClipError("unknown format", f"an archive of {_keys(arrays)}")
     else:
         qpos = numbers(arrays["joint_pos"], "joint_pos")
         if qpos.shape[1] == g1.QPOS_SIZE:
@@ -164,17 +143,8 @@ def read_npz(file: BinaryIO, name: str, options: ReadOptions) -> Clip:
             label, qpos = "holosoma", qpos[:, columns]
         else:
             label, qpos = _mjlab(qpos, arrays, options)
-    return build(
-        qpos[:, :3],
-        qpos[:, 3:7],
-        qpos[:, 7:],
-        options,
-        name=name,
-        fps=frame_rate(arrays.get("fps"), options),
-        text=sentences(arrays.texts("text")),
-        source=arrays.text("source") or f"{label} npz",
-        licence=arrays.text("licence") or arrays.text("license") or "unknown",
-    )
+    parts = (qpos[:, :3], qpos[:, 3:7], qpos[:, 7:])
+    return build(*parts, options, name=name, **_about(arrays, f"{label} npz"))
 
 
 def _mjlab(
@@ -263,8 +233,7 @@ def _layout(entry: object) -> str | None:
 def _plain(entry: object) -> dict:
     """An entry with arrays in place of their stand-ins; empty if it is no dict."""
     items = entry.items() if isinstance(entry, dict) else ()
-    stand_in = unpickle.PickledArray
-    return {k: v.value if isinstance(v, stand_in) else v for k, v in items}
+    return {k: v.value if isinstance(v, unpickle.StandIn) else v for k, v in items}
 
 
 def _clip(entry: dict, name: str, options: ReadOptions) -> Clip:
@@ -272,32 +241,39 @@ def _clip(entry: dict, name: str, options: ReadOptions) -> Clip:
     if layout is None:
         what = f"keys {_keys(entry)}" if entry else "no motion"
         raise ClipError("unknown format", f"an entry with {what}")
-
-    def text(key: str) -> str:
-        value = entry.get(key)
-        return printable(value, TEXT_LENGTH) if isinstance(value, str) else ""
-
     position, rotation, joints = (numbers(entry[k], k) for k in _LAYOUTS[layout])
-    return build(
-        position,
-        wxyz(rotation),
-        joints,
-        options,
-        name=name,
-        fps=frame_rate(entry.get("fps"), options),
-        text=lines_of_text(entry.get("text")),
-        source=text("source") or layout,
-        licence=text("licence") or text("license") or "unknown",
-    )
+    about = _about(entry, layout)
+    return build(position, wxyz(rotation), joints, options, name=name, **about)
 
 
-def lines_of_text(value: object) -> str:
-    """A description, or a list of them, one a line."""
-    texts = value[:MAX_SENTENCES] if isinstance(value, list) else [value]
+def _about(values: Mapping, source: str) -> dict[str, Any]:
+    """Frame rate, text, source and licence that a file states."""
+
+    def one(key: str) -> str:
+        found = texts(values, key)
+        return printable(found[0], TEXT_LENGTH) if len(found) == 1 else ""
+
+    return {
+        "fps": values.get("fps"),
+        "text": sentences(texts(values, "text")),
+        "source": one("source") or source,
+        "licence": one("licence") or one("license") or "unknown",
+    }
+
+
+def texts(values: Mapping, key: str) -> list[str]:
+    """Stored strings. They are optional: a bad one does not cost the motion."""
+    try:
+        value = values.get(key)
+    except ClipError:
+        return []
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1)[:MAX_SENTENCES].tolist()
+    found = value[:MAX_SENTENCES] if isinstance(value, list) else [value]
     # Strings only: a nest of lists may be endless when written out.
-    return sentences(text for text in texts if isinstance(text, str))
+    return [text for text in found if isinstance(text, str)]
 
 
-def _keys(entry: dict) -> str:
-    names = (printable(k, 30) for k in list(entry)[:8] if isinstance(k, str))
-    return printable(", ".join(names))
+def _keys(entry: Mapping) -> str:
+    names = (printable(k, 30) for k in list(entry)[:12] if isinstance(k, str))
+    return printable(", ".join(names)) or "no arrays"

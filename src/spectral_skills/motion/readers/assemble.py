@@ -5,8 +5,10 @@ real part. Both are decided by what the robot would look like.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 import mujoco
 import numpy as np
@@ -16,8 +18,9 @@ from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 
 LIMIT_BYTES = 2 * 1024**3  # size above which a file, or what it expands to, is refused
+NAME_LENGTH, TEXT_LENGTH = 255, 4000
+MAX_SENTENCES, _MAX_TEXT = 64, 100_000
 _PADDED = "wrists padded with zeros (23-joint source)"
-
 _ORDER_FRAMES = 8
 _ORDER_TOLERANCE_M = 0.02  # the right joint order is under 2 mm off, a wrong one 5 cm
 _MAX_BODIES = 64
@@ -37,6 +40,20 @@ class ReadOptions:
     """Frame rate, Hz; overrides the file's."""
     pad_wrists: bool = False
     """Whether to accept 23-joint motions and set the six wrist joints to zero."""
+
+
+def printable(value: object, limit: int = 80) -> str:
+    """Untrusted text on one printable line, which any encoding can write."""
+    shown = (c if c.isprintable() else " " for c in str(value)[: 4 * limit])
+    text = " ".join("".join(shown).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def sentences(values: Iterable[str]) -> str:
+    """Untrusted descriptions of a clip, one a line."""
+    lines = (line for value in values for line in str(value)[:_MAX_TEXT].splitlines())
+    shown = (printable(line, TEXT_LENGTH) for line in islice(lines, MAX_SENTENCES))
+    return "\n".join(filter(None, shown))
 
 
 def frame_rate(value: object, options: ReadOptions) -> float:
@@ -101,24 +118,21 @@ def build(
     quaternion: np.ndarray,
     joints: np.ndarray,
     options: ReadOptions,
+    fps: object,
     notes: tuple[str, ...] = (),
     **fields,
 ) -> Clip:
     """The clip of these arrays (quaternion wxyz), which checks their values."""
+    rate = frame_rate(fps, options)
     if joints.shape[-1:] == (len(g1.WITHOUT_WRISTS),):
         notes = (*notes, _PADDED)
-    return Clip(
-        root_position=position,
-        root_quaternion=quaternion,
-        joints=all_joints(joints, options),
-        notes=notes,
-        **fields,
-    )
+    joints = all_joints(joints, options)
+    fields |= {"fps": rate, "notes": notes}
+    root = {"root_position": position, "root_quaternion": quaternion}
+    return Clip(**root, joints=joints, **fields)
 
 
-@cache
-def _model() -> mujoco.MjModel:
-    return build_model(meshes=False, floor=False)
+_model = cache(lambda: build_model(meshes=False, floor=False))
 
 
 def _kinematics(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,23 +9,22 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from spectral_skills.motion.clip import Clip, ClipError
-from spectral_skills.motion.kinds import NAME_LENGTH, printable
 from spectral_skills.motion.readers.assemble import (
     LIMIT_BYTES,
+    NAME_LENGTH,
     ReadOptions,
     all_joints,
     build,
     frame_rate,
     from_isaaclab,
+    printable,
     quaternion_is_wxyz,
     wxyz,
 )
 from spectral_skills.robot import g1
 
 HEAD_BYTES = 1 << 16  # bytes that hold the first two rows of any table people have
-UNITREE_HZ = 30.0
-BONES_SEED_HZ = 120.0
-SONIC_HZ = 50.0
+UNITREE_HZ, BONES_SEED_HZ, SONIC_HZ = 30.0, 120.0, 50.0
 _MAX_EXTRA_COLUMNS = 2
 _REFERENCE_FILES = ("joint_pos.csv", "body_quat.csv")
 
@@ -150,24 +149,23 @@ def read_csv(data: bytes, name: str, options: ReadOptions) -> Clip:
         raise ClipError("empty", "the table holds no frames")
     if set(_BONES_ROOT) <= set(header):
         return _bones_seed(header, values, name, options)
-    columns = _named_columns(header)
-    notes, wxyz_first, time_rate = (), True, None
+    columns, notes, rate = _named_columns(header), (), None
     if columns is not None:
         values = values[:, columns]
     else:
-        values, time_rate, notes = _without_extras(values)
+        values, rate, notes = _without_extras(values)
     position, quaternion, joints = values[:, :3], values[:, 3:7], values[:, 7:]
-    rate = time_rate or _rate_in_name(name) or UNITREE_HZ
-    fps, source = frame_rate(rate, options), "unitree csv"
+    fps = frame_rate(rate or _rate_in_name(name) or UNITREE_HZ, options)
+    source = "unitree csv"
     if columns is None:
         complete = all_joints(joints, options)
-        wxyz_first = quaternion_is_wxyz(position, quaternion, complete, fps)
-        if wxyz_first:
+        if quaternion_is_wxyz(position, quaternion, complete, fps):
             notes = (*notes, "root quaternion read as w x y z, judged by the pose")
             source = "kimodo csv"
-    quaternion = quaternion if wxyz_first else wxyz(quaternion)
-    fields = {"name": name, "fps": fps, "source": source}
-    return build(position, quaternion, joints, options, notes, **fields)
+        else:
+            quaternion = wxyz(quaternion)
+    fields = {"name": name, "source": source}
+    return build(position, quaternion, joints, options, fps, notes, **fields)
 
 
 def _bones_seed(
@@ -184,17 +182,10 @@ def _bones_seed(
     if columns is None:
         raise ClipError("joints", "a joint column is missing from the header")
     radians = torch.from_numpy(np.radians(root[:, 3:])).unbind(1)
-    axes = torch.eye(3, dtype=torch.float64)
-    x, y, z = map(from_axis_angle, axes, radians)
-    return build(
-        root[:, :3] / 100.0,
-        multiply(z, multiply(y, x)).numpy(),
-        np.radians(values[:, columns]),
-        options,
-        name=name,
-        fps=frame_rate(BONES_SEED_HZ, options),
-        source="bones-seed csv",
-    )
+    x, y, z = map(from_axis_angle, torch.eye(3, dtype=torch.float64), radians)
+    turn, joints = multiply(z, multiply(y, x)).numpy(), np.radians(values[:, columns])
+    fields = {"name": name, "source": "bones-seed csv"}
+    return build(root[:, :3] / 100.0, turn, joints, options, BONES_SEED_HZ, **fields)
 
 
 def _joint_columns(header: tuple[str, ...]) -> list[int] | None:
@@ -293,15 +284,9 @@ def read_reference(folder: Path, options: ReadOptions) -> Clip:
     if widths[0] % 3 or widths[1] % 4:
         reason = f"{widths[0]} position and {widths[1]} quaternion columns"
         raise ClipError("columns", reason)
-    return build(
-        position[:, :3],
-        quaternion[:, :4],
-        from_isaaclab(joints),
-        options,
-        name=printable(folder.resolve().name, NAME_LENGTH),
-        fps=frame_rate(SONIC_HZ, options),
-        source="sonic reference",
-    )
+    name = printable(folder.resolve().name, NAME_LENGTH)
+    parts = (position[:, :3], quaternion[:, :4], from_isaaclab(joints))
+    return build(*parts, options, SONIC_HZ, name=name, source="sonic reference")
 
 
 def _values(path: Path) -> np.ndarray:
