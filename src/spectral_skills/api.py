@@ -346,6 +346,8 @@ def evaluate(
     """
     from importlib import import_module
 
+    from spectral_skills.experiments.findings import EXPERIMENTS
+
     known = "tracking", "readout", "chaining", *get_args(Planning)
     known += get_args(Composition)
     if table not in known:
@@ -371,16 +373,16 @@ def evaluate(
             return {name: as_runner(one) for name, one in value.items()}
         return runner(value, where, records) if isinstance(value, Models) else value
 
-    experiment = import_module(f"spectral_skills.experiments.{table}").experiment
-    return experiment(as_runner(models), **as_runner(options))
+    module = import_module(f"spectral_skills.experiments.{EXPERIMENTS[table]}")
+    return getattr(module, table)(as_runner(models), **as_runner(options))
 
 
 def _tracking(models: Models, clips: "Corpus", device: str, set: str = "all"):
-    from spectral_skills.experiments import lafan1, tracking
+    from spectral_skills.experiments import tracking
     from spectral_skills.motion import motion_sets
 
     if set in ("lafan1", "lafan1-windows"):
-        return lafan1.evaluate(models, clips, device, whole=set == "lafan1")
+        return tracking.evaluate_lafan1(models, clips, device, whole=set == "lafan1")
     note = ""
     if set != "all":
         chosen = getattr(motion_sets, f"{set}_set")(clips)

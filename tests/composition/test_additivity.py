@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectral_skills.experiments import additivity
-from spectral_skills.experiments.additivity import Sum, compare, cosine
+from spectral_skills.experiments import linearity
 from spectral_skills.experiments.effects import Effect
+from spectral_skills.experiments.linearity import Sum, combined, cosine
 from spectral_skills.spectral.catalogue import UNITS
 
 PAIR = ("right arm", "turn left")
@@ -41,21 +41,21 @@ def test_what_fell_is_not_compared(fallen):
         runs: Any = {key: stands(key, now) for key in keys}
         for run in runs.values():
             run.plain = stands("plain", now)
-        return compare("walk", runs, [PAIR])
+        return combined("walk", runs, [PAIR])
 
     assert compared(False) == []
     assert len(compared(True)) == 1
 
 
 def test_four_directions_are_never_all_on():
-    curves = additivity.overlap_curves(additivity.GRID.overlap_steps)
+    curves = linearity.overlap_curves(linearity.SUMS.overlap_steps)
     on = np.stack([curve > 0 for curve in curves.values()]).sum(axis=0)
     assert on.max() == 3
     assert all(curve.max() == 1.0 for curve in curves.values())
 
 
 def test_short_run_on_the_released_controller(lab):
-    found = additivity.experiment(
+    found = linearity.additivity(
         lab, bases=("walk",), combinations=(PAIR,), steps=190, overlap_steps=160
     )
     values = {(r.row, r.metric): r for r in found.results}

@@ -131,7 +131,7 @@ def test_a_sequence_needs_a_skill(lab):
 
 
 def test_a_small_experiment_tells_of_every_switch_and_model(lab):
-    found = chaining.experiment(
+    found = chaining.chaining(
         lab,
         (1,),
         others={"twin": lab},
@@ -157,7 +157,7 @@ def test_a_small_experiment_tells_of_every_switch_and_model(lab):
 def test_other_kinds_of_trackers_run_the_same_sequences(lab):
     """Untrained ones may fall: only what both finish is compared."""
     poses = Runner(explicit())
-    found = chaining.experiment(
+    found = chaining.chaining(
         lab,
         others={"FSQ": Runner(*tokens())},
         explicit=poses,
@@ -194,7 +194,7 @@ def test_soft_switches_are_compared_with_hard_ones_of_others(lab, monkeypatch):
     monkeypatch.setattr(chaining, "execute", made)
     small = {"pool": ("stand", "squat"), "sequences": 1, "steps": 20}
     poses = Runner(explicit())
-    found = chaining.experiment(lab, explicit=poses, switches=(0, 10), **small)
+    found = chaining.chaining(lab, explicit=poses, switches=(0, 10), **small)
     cells = {(r.row, r.metric): (r.value, r.n) for r in found.results}
     assert cells["switch 0", "smoother than hard explicit"] == (0, 1)
     assert cells["switch 10", "smoother than hard explicit"] == (1, 1)

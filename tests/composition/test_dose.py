@@ -9,10 +9,10 @@ from puppets import FALL_STEP, STEPS, Puppets
 from released import released
 
 from spectral_skills.control.batch import Runner
-from spectral_skills.experiments import dose
-from spectral_skills.experiments.dose import compare, correlation, through_origin
+from spectral_skills.experiments import linearity
 from spectral_skills.experiments.effects import beside, hold, predicted
 from spectral_skills.experiments.findings import Draft
+from spectral_skills.experiments.linearity import compare, correlation, through_origin
 
 
 def test_a_line_through_the_origin():
@@ -44,7 +44,7 @@ def test_a_predicted_turn_is_of_the_steps_that_are_measured():
 
 def test_the_knob_of_a_leg_is_the_strongest_and_moves_its_own_foot():
     directions = released()[2]
-    ((name, parts),) = dose.leg_knob(directions).items()
+    ((name, parts),) = linearity.leg_knob(directions).items()
     gains = {
         n.split(" ")[0]: g
         for n, g in zip(directions.names, directions.gains, strict=True)
@@ -67,10 +67,10 @@ def _rule(direction: str, a: float) -> dict[str, float]:
 
 def test_doses_slopes_and_falls(tmp_path):
     lab = Puppets(_rule, records=tmp_path)
-    arm, turn = dose.turn_up(
+    arm, turn = linearity.turn_up(
         lab,
         "walk",
-        {k: dose.GRID.knobs[k] for k in ("right_arm_1", "turn")},
+        {k: linearity.DOSE.knobs[k] for k in ("right_arm_1", "turn")},
         (1, 1.5, 2, 4),
     )
     assert arm.amplitudes.tolist() == [-4, -2, -1.5, -1, 1, 1.5, 2, 4]
@@ -93,9 +93,9 @@ def test_a_robot_that_falls_at_once_has_no_effect():
     base = lab.base("walk")
     run = lab.steered(base, lab.direction("right_arm_1", 4.0), "right_arm_1 a=+4")
     fallen = beside(lab, base, {4.0: run}, "")[4.0]
-    parts, late = dose.GRID.knobs["right_arm_1"], slice(FALL_STEP - 20, STEPS - 1)
-    assert dose.until_fall(fallen, late, parts) == 0.0
-    assert dose.until_fall(fallen, slice(65, STEPS - 1), parts) > 1.0
+    parts, late = linearity.DOSE.knobs["right_arm_1"], slice(FALL_STEP - 20, STEPS - 1)
+    assert linearity.until_fall(fallen, late, parts) == 0.0
+    assert linearity.until_fall(fallen, slice(65, STEPS - 1), parts) > 1.0
 
 
 def test_predicted_and_executed():
@@ -124,7 +124,7 @@ def test_predicted_and_executed():
 
 def test_findings_have_a_chart_a_base_and_mark_falls(tmp_path):
     lab = Puppets(_rule, records=tmp_path / "records")
-    found = dose.experiment(
+    found = linearity.dose(
         lab, (1,), bases=("walk",), amplitudes=(1, 4), compared=("right_arm_1", "turn")
     )
     cells = {(r.row, r.metric): r for r in found.results}
@@ -142,6 +142,8 @@ def test_findings_have_a_chart_a_base_and_mark_falls(tmp_path):
 
 def test_the_released_controller_turns_more_with_more():
     lab = Runner(*released())
-    (turn,) = dose.turn_up(lab, "walk", {"turn": dose.GRID.knobs["turn"]}, (2.0,))
+    (turn,) = linearity.turn_up(
+        lab, "walk", {"turn": linearity.DOSE.knobs["turn"]}, (2.0,)
+    )
     slope, fit, n = turn.line()
     assert n == 2 and 15 < slope < 80 and fit > 0.8

@@ -131,9 +131,10 @@ def test_skills_of_windows_are_means(near):
     assert found.shape == (len(near.windows.clips), 64)
     for i in (0, 3, len(found) - 1):
         clip, start = near.windows.clips[i], near.windows.starts[i]
-        inside = (near.clips == clip) & (near.times >= start)
-        inside &= near.times < start + FPS
-        mean = near.skills[inside].double().mean(dim=0)
+        bank = near.bank
+        inside = (bank.clips == clip) & (bank.times >= start)
+        inside &= bank.times < start + FPS
+        mean = bank.skills[inside].double().mean(dim=0)
         np.testing.assert_allclose(found[i], mean.numpy(), atol=1e-5)
 
 

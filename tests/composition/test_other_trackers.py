@@ -35,7 +35,7 @@ def test_chaining_is_given_both(saved, tmp_path, monkeypatch):
         given.update(others, seeds=seeds)
         return Findings("chaining", "", ())
 
-    monkeypatch.setattr(chaining, "experiment", told)
+    monkeypatch.setattr(chaining, "chaining", told)
     fsq = saved["tokens"], saved["skill"]
     both = {"fsq": fsq, "explicit": saved["explicit"]}
     evaluate_chaining(out=tmp_path, device="cpu", seeds=[2], **both)
@@ -55,7 +55,7 @@ def test_pass_rates_are_given_tokens(saved, tmp_path, monkeypatch):
         given.update(others)
         return Findings("pass_rates", "", ())
 
-    monkeypatch.setattr(pass_rates, "experiment", told)
+    monkeypatch.setattr(pass_rates, "pass_rates", told)
     fsq = saved["tokens"], saved["skill"]
     evaluate_composition("pass_rates", out=tmp_path, device="cpu", fsq=fsq, seeds=[1])
     assert given["tokens"].encoder.fingerprint() == tokens()[1].fingerprint()

@@ -8,7 +8,7 @@ from untrained import tokens
 
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.experiments.neighbours import describe_skills
-from spectral_skills.experiments.pass_rates import TARGETS, experiment, judge
+from spectral_skills.experiments.pass_rates import TARGETS, judge, pass_rates
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 
@@ -78,7 +78,7 @@ def test_the_table_of_robots_that_obey(make_clip, make_corpus, tmp_path):
     corpus = make_corpus(tmp_path / "few", [make_clip(f"w{i}", 90, i) for i in (0, 1)])
     rule = follow(released()[2], {"right_arm": ("right_shoulder_pitch", -0.3)})
     lab = Obedient(rule, records=tmp_path / "records")
-    found = experiment(
+    found = pass_rates(
         lab, (3,), bases=("stand", "walk"), larger=(1.0,), candidates=2, corpus=corpus
     )
     cells = {(r.row, r.metric): (r.value, r.n, r.seed) for r in found.results}
@@ -107,7 +107,7 @@ def test_the_best_candidate_is_chosen(make_clip, make_corpus, tmp_path):
     name, sign = f"s{second + 1:02d}", -np.sign(predicted[second])
     lab = Obedient(follow(directions, {name: ("right_shoulder_pitch", sign * 0.4)}))
     corpus = make_corpus(tmp_path / "few", [make_clip(f"w{i}", 90, i) for i in (0, 1)])
-    found = experiment(
+    found = pass_rates(
         lab, bases=("stand", "walk"), larger=(), candidates=2, corpus=corpus
     )
     cells = {(r.row, r.metric): (r.value, r.n) for r in found.results}
@@ -129,7 +129,7 @@ def test_tokens_are_steered_in_their_own_deviations(make_clip, make_corpus, tmp_
     rule = np.zeros((8, g1.NUM_JOINTS))
     rule[0, g1.joint_index("right_shoulder_pitch")] = -1e3
     lab, theirs = Obedient(np.zeros((64, g1.NUM_JOINTS))), ObedientTokens(rule)
-    found = experiment(
+    found = pass_rates(
         lab,
         bases=("stand", "walk"),
         larger=(1.0,),

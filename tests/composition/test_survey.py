@@ -127,7 +127,7 @@ def test_the_strongest_direction_that_keeps_the_rest_serves_a_knob():
 
 def test_findings_count_and_keep_the_entries(tmp_path):
     lab = Puppets(_rule, records=tmp_path / "records")
-    found = catalogue.experiment(lab, (0,), names=NAMES)
+    found = catalogue.catalogue(lab, (0,), names=NAMES)
     cells = {(r.row, r.metric): r for r in found.results}
     assert cells["spectral on walk, a up to 12", "both signs"].value == 2
     assert cells["spectral on walk, a up to 12", "weak"].value == 1

@@ -140,7 +140,7 @@ def test_a_hand_is_moved_along_its_map(lab):
 
 def test_one_pair_is_composed(lab):
     pairs = [("backward", "raise"), ("backward", "high")]
-    found = unseen.experiment(lab, pairs=pairs, steps=200, clips=["backward_0001"])
+    found = unseen.unseen(lab, pairs=pairs, steps=200, clips=["backward_0001"])
     cells = {(r.row, r.metric): r.value for r in found.results}
     assert cells["backward + raise", "succeeds"] == 1
     assert cells["backward + raise", "right shoulder pitch"] < -0.4
@@ -153,7 +153,7 @@ def test_one_pair_is_composed(lab):
 
 def test_every_seed_has_a_row_and_larger_amplitudes_do_not_count(lab):
     pairs, clips = [("squat", "punch")], ["squat_0001"]
-    found = unseen.experiment(lab, (3,), pairs=pairs, steps=200, clips=clips)
+    found = unseen.unseen(lab, (3,), pairs=pairs, steps=200, clips=clips)
     cells = {(r.row, r.metric): r for r in found.results}
     assert cells["all pairs, seed 3", "success"].seed == 3
     assert cells["squat + punch", "amplitude"].value in GRID.amplitudes

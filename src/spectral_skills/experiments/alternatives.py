@@ -242,7 +242,7 @@ def add_lines(report: Draft, executed: Mapping[Key, Executed]) -> None:
         report.chart(column, series)
 
 
-def experiment(
+def alternatives(
     runner: Runner,
     seeds: tuple[int, ...] = (),
     *,

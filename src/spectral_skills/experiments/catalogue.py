@@ -10,6 +10,10 @@ noticeable has changed; the outcome of a direction is
     one sign     one works, or both do the same
     falls        the robot falls in both signs
     weak         anything else
+
+By the same rule, `transfer` tells which directions work on other bases, and whether a
+steered walk withstands a push; pushes come to a steered and an unsteered walk alike, on
+robots drawn by seed.
 """
 
 import json
@@ -23,6 +27,7 @@ import numpy as np
 
 from spectral_skills.atomic import write_file
 from spectral_skills.control.batch import Runner
+from spectral_skills.control.steering import MARGIN_STEPS, RAMP_STEPS, Knob
 from spectral_skills.experiments.effects import (
     Effect,
     Steered,
@@ -31,14 +36,16 @@ from spectral_skills.experiments.effects import (
     falls,
     groups,
     hold,
+    measure,
 )
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid, paper
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.spectral.catalogue import NOTICED, UNITS, Parts, best_served
 from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.tracking.randomization import RandomizationConfig
 
 NAME = "catalogue"
-GRID = grid(NAME)
+GRID, TRANSFER = grid(NAME), grid("transfer")
 FILE = "catalogue_entries.json"
 AMPLITUDE = 2.0
 MOST = 12.0
@@ -46,7 +53,10 @@ MOST = 12.0
 it: the controller hardly reacts to them, and most robots stand."""
 LESS = 6.0
 """An amplitude within the data: skills are about 7 long."""
-OUTCOMES = ("both signs", "one sign", "falls", "weak")
+BOTH = "both signs"
+OUTCOMES = (BOTH, "one sign", "falls", "weak")
+SIGNS = {BOTH: 2, "one sign": 1, "weak": 0, "falls": 0}
+"""Number of signs that work, by outcome."""
 _LATE = 10
 """Rank after which directions are nearly degenerate in the paper."""
 _TURN_S = 4.0
@@ -140,7 +150,7 @@ def outcome(plus: Effect | None, minus: Effect | None) -> str:
     """Outcome of a direction whose two signs have these effects; None is a fall."""
     works = [e for e in (plus, minus) if e is not None and e.strength >= 1.0]
     if len(works) == 2 and works[0].pattern @ works[1].pattern < 0:
-        return "both signs"
+        return BOTH
     if works:
         return "one sign"
     return "falls" if plus is None and minus is None else "weak"
@@ -164,8 +174,9 @@ def survey(
     aims, runs = matched(directions), {}
     for i in chosen:
         sizes = sorted({AMPLITUDE, min(aims[i], LESS), aims[i]})
-        for a in (float(sign * size) for size, sign in product(sizes, (1, -1))):
-            runs[i, a] = attempt(runner, base, directions.names[i], a, seed)
+        for size, sign in product(sizes, (1, -1)):
+            run = attempt(runner, base, directions.names[i], sign * size, seed)
+            runs[i, float(sign * size)] = run
     done = beside(runner, base, runs, f"survey of {base_name}", seed)
     return [
         DirectionEntry(
@@ -192,7 +203,7 @@ def choose(
     return None if best is None else (entries[best[0]], best[1])
 
 
-def experiment(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> Findings:
+def catalogue(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> Findings:
     """Try all directions, or those of some names.
 
     Knobs are chosen on the first base. Seeds repeat the directions of parts and
@@ -324,3 +335,94 @@ def _add_charts(report: Draft, base: str, entries: Sequence[DirectionEntry]) -> 
         bests.append(Series.of(f"a {sign}", places, strengths, names))
     report.chart("outcomes", bars, base=base)
     report.chart("strongest", bests, base=base)
+
+
+def transfer(
+    runner: Runner, seeds: tuple[int, ...] = (0, 1, 2, 3, 4), **changes: Any
+) -> Findings:
+    """Every direction on every base without randomness; pushes once per seed."""
+    run, report = grid("transfer", **changes), Draft("transfer", runner)
+    found: dict[str, dict[str, str]] = {}
+    amplitudes = run.amplitude, -run.amplitude
+    for name in run.bases:
+        base = runner.base(name, run.steps)
+        keys = list(product(run.directions, amplitudes))
+        runs = {key: attempt(runner, base, *key) for key in keys}
+        done = beside(runner, base, runs, f"transfer, {name}")
+        effects = {key: one.effect if one.stands else None for key, one in done.items()}
+        found[name] = {
+            one: outcome(*(effects[one, a] for a in amplitudes))
+            for one in run.directions
+        }
+        counts = [*found[name].values()]
+        report.add(name, {one: counts.count(one) for one in SIGNS}, len(counts))
+        report.add(name, {"runs that fell": falls(done.values())}, len(done))
+        if len(report.films) < 3:
+            first = done[keys[0]]
+            report.film(f"{first.run.name} on the {name}", first.run, first.plain.run)
+    works = [d for d in run.directions if all(one[d] == BOTH for one in found.values())]
+    for suffix, some in (("", run.directions), (", arms", run.arms)):
+        n = sum(name in some for name in run.directions)
+        report.add("all bases", {BOTH + suffix: sum(d in some for d in works)}, n)
+    for direction in run.directions:
+        for name, one in found.items():
+            metric = f"signs that work on {name}"
+            report.add(direction, {metric: SIGNS[one[direction]]})
+    _add_transfer_charts(report, found)
+    push_walks(report, seeds)
+    everywhere = ", ".join(works) or "none"
+    return report.findings(count=len(run.directions), everywhere=everywhere)
+
+
+def _add_transfer_charts(report: Draft, found: dict[str, dict[str, str]]) -> None:
+    """Outcomes by base beside the paper's, and signs that work by direction."""
+    names = [*found]
+    counted = []
+    for kind in SIGNS:
+        counts = [[*one.values()].count(kind) for one in found.values()]
+        counted.append(Series.of(kind, range(len(names)), counts, names))
+    known = {i: paper("transfer", name).get(BOTH) for i, name in enumerate(names)}
+    known = {i: float(value) for i, value in known.items() if value}
+    labels = [names[i] for i in known]
+    counted.append(Series.of("both signs, paper", known, known.values(), labels))
+    report.chart("counted", counted)
+    each = [
+        Series.of(name, range(len(one)), (SIGNS[kind] for kind in one.values()), one)
+        for name, one in found.items()
+    ]
+    report.chart("each", each)
+
+
+def draw_push(seed: int) -> tuple[int, np.ndarray]:
+    """Step of a push, and the velocity (6,) that it adds to the root."""
+    random, config = np.random.default_rng(seed), RandomizationConfig()
+    width = np.array((*config.push_linear_m_s, *config.push_angular_rad_s))
+    step = int(random.integers(TRANSFER.pushes[0], TRANSFER.pushes[1] + 1))
+    return step, random.uniform(-width, width)
+
+
+def push_walks(report: Draft, seeds: tuple[int, ...]) -> None:
+    """Falls and speeds of pushed walks, with the right arm raised and without."""
+    if not seeds:
+        return
+    runner, steps = report.runner, TRANSFER.pushed_steps
+    base, curve = runner.base("walk", steps), Knob(0, 1.0, MARGIN_STEPS).curve(steps)
+    change = runner.direction("right_arm_1", TRANSFER.pushed_amplitude)
+    runs = []
+    for seed in seeds:
+        steered = runner.steered(base, change, "right arm, pushed", curve, seed)
+        for one in (steered, runner.plain(base, seed)):
+            runs.append(replace(one, push=draw_push(seed)))
+    executed = runner.execute(runs, "transfer, pushes")
+    measured, series = slice(MARGIN_STEPS + RAMP_STEPS, steps + 1), []
+    for name, some in (("steered", executed[::2]), ("unsteered", executed[1::2])):
+        row = f"walk pushed, {name}"
+        report.add(row, {"runs that fell": falls(some)}, len(some))
+        standing = [one for one in some if one.stands]
+        speeds = [measure(one.rows, measured)["speed"] for one in standing]
+        if speeds:
+            values = {"speed, lowest": min(speeds), "speed, highest": max(speeds)}
+            report.add(row, values, len(speeds))
+        series.append(Series.of(name, (one.run.seed or 0 for one in standing), speeds))
+    report.chart("pushed", series)
+    report.film("A push on the walk", runs[0], runs[1])

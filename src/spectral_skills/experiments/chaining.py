@@ -217,7 +217,7 @@ def _mean(runs: Sequence[ChainRun], what: str) -> tuple[float, int]:
     return (float(np.mean(values)) if values else float("nan")), len(values)
 
 
-def experiment(
+def chaining(
     runner: Runner,
     seeds: tuple[int, ...] = (),
     *,

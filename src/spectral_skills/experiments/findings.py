@@ -25,12 +25,18 @@ if TYPE_CHECKING:
 
 RECORDS = "records"
 """Folder of the recorded runs, beside the findings."""
-EXPERIMENTS = (
-    *("catalogue", "dose", "additivity", "ladder", "transfer"),
-    *("pass_rates", "alternatives", "hands", "unseen", "chaining"),
-    *("interfaces", "fsq", "language", "pairs"),
-)
-"""Names of the experiments in reading order."""
+EXPERIMENTS = {
+    "catalogue": "catalogue",
+    "dose": "linearity",
+    "additivity": "linearity",
+    "ladder": "ladder",
+    "transfer": "catalogue",
+    **{name: name for name in ("pass_rates", "alternatives", "hands", "unseen")},
+    "chaining": "chaining",
+    **dict.fromkeys(("interfaces", "fsq", "language", "pairs"), "planning"),
+}
+"""Names of the experiments in reading order, and the modules of their functions, which
+are named alike."""
 Role = Literal["", "behind", "trail"]
 
 

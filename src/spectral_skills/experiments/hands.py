@@ -126,7 +126,7 @@ class StandingRobot:
         return Pass(done, wanted, np.array(moves), traced, values)
 
 
-def experiment(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> Findings:
+def hands(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> Findings:
     """All passes without randomness; the limited second one again for every seed."""
     run, report = grid(NAME, **changes), Draft(NAME, runner)
     robot = StandingRobot(runner, run.steps)

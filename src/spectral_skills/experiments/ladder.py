@@ -5,8 +5,7 @@ encoded again, is from the corpus, and how many windows of the corpus move like 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -86,7 +85,7 @@ def stages(near: Neighbours, executed: Executed) -> Found:
     return found
 
 
-def experiment(
+def ladder(
     runner: Runner,
     seeds: tuple[int, ...] = (0, 1, 2),
     *,
@@ -99,7 +98,7 @@ def experiment(
     directions, turned = runner.directions, knobs(runner.directions)
     change = schedule(turned, STEPS, directions.names) @ directions.vectors
     axes = np.stack([runner.direction(str(knob.direction)) for knob in turned[:2]])
-    far = leave_one_clip_out(near.skills, near.clips, run.spread)
+    far = leave_one_clip_out(near.bank.skills, near.bank.clips, run.spread)
     spread = {"distance, median": far.median, "distance, 90th percentile": far.p90}
     report.add("corpus", spread, far.n)
     nouns = {name: run.nouns.get(name, name) for name in run.bases}
@@ -205,26 +204,34 @@ def add_charts(
     report: Draft, base: str, plain: Executed, steered: Executed, near: Neighbours
 ) -> None:
     """Measures, distance, path and drift of a base over time, up to a fall."""
-    runs = {"steered": steered, "unsteered": plain}
-    runs = {name: one.rows[: one.fell_at] for name, one in runs.items()}
-    kept = {name: rows for name, rows in runs.items() if len(rows) > 2 * FPS}
-    time = {name: over_time(rows) for name, rows in kept.items()}
-    for chart, (measures, scale) in GRID.curves.items():
-        series = []
-        for name, one in product(kept, measures):
-            label = name if len(measures) == 1 else f"{name}, {one.split('_')[0]}"
-            steps, found = time[name]
-            marked = one == measures[0]
-            series.append(_series(label, steps, scale * found[one], marked))
-        report.chart(chart, series, base=base)
-    first, wanted = -near.encoder.first, plain.run.base.rows
-    series = [_series(n, *smoothed(near.distances(r), first)) for n, r in kept.items()]
-    report.chart("distance", series, base=base)
-    paths = [_path(name, rows) for name, rows in kept.items()]
-    paths.append(replace(_path("the base's motion", wanted), role="behind"))
-    report.chart("path", paths, base=base)
-    away = [_series(n, *_every(distance_away(r, wanted))) for n, r in kept.items()]
-    report.chart("drift", away, base=base)
+    wanted = plain.run.base.rows
+    lines: dict[str, list[Series]] = {"path": []}
+    for name, one in {"steered": steered, "unsteered": plain}.items():
+        rows = one.rows[: one.fell_at]
+        if len(rows) <= 2 * FPS:
+            continue
+        starts = np.arange(0, len(rows) - FPS, _EVERY)
+        # A window is a second long, so its turn is a rate.
+        seen = [measure(rows, slice(s, s + FPS + 1)) for s in starts.tolist()]
+        for chart, (measures, scale) in GRID.curves.items():
+            for what in measures:
+                label = name if len(measures) == 1 else f"{name}, {what.split('_')[0]}"
+                values = scale * np.array([found[what] for found in seen])
+                line = _line(label, starts + FPS // 2, values, what == measures[0])
+                lines.setdefault(chart, []).append(line)
+        far = np.convolve(near.distances(rows), np.full(FPS, 1 / FPS), "valid")
+        begin, far = FPS // 2 - near.encoder.first, far[::_EVERY]
+        steps = begin + _EVERY * np.arange(len(far))
+        lines.setdefault("distance", []).append(_line(name, steps, far))
+        steps = np.arange(0, len(rows), _EVERY)
+        lines["path"].append(Series.of(name, *rows[steps, :2].T, _marks(name, steps)))
+        steps = steps[steps < len(wanted)]
+        off = np.linalg.norm(rows[steps, :2] - wanted[steps, :2], axis=1)
+        lines.setdefault("drift", []).append(_line(name, steps, off))
+    path = Series.of("the base's motion", *wanted[::_EVERY, :2].T, role="behind")
+    lines["path"].append(path)
+    for chart in (*GRID.curves, "distance", "path", "drift"):
+        report.chart(chart, lines.get(chart, ()), base=base)
 
 
 def add_headings(report: Draft, plain: Mapping[str, Executed]) -> None:
@@ -234,45 +241,15 @@ def add_headings(report: Draft, plain: Mapping[str, Executed]) -> None:
         rows, wanted = one.rows[: one.fell_at], one.run.base.rows
         count = min(len(rows), len(wanted))
         turned = headings(rows[:count]) - headings(wanted[:count])
-        series.append(_series(name, *_every(np.degrees(turned - turned[0]))))
+        away = np.degrees(turned - turned[0])[::_EVERY]
+        series.append(_line(name, _EVERY * np.arange(len(away)), away))
     report.chart("heading", series)
 
 
-def distance_away(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """(T,) along the ground, from where a motion has its root at the same time, m."""
-    count = min(len(rows), len(wanted))
-    return np.linalg.norm(rows[:count, :2] - wanted[:count, :2], axis=1)
-
-
-def over_time(rows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Steps in the middle of windows of a second, and all measures there."""
-    starts = np.arange(0, len(rows) - FPS, _EVERY)
-    seen = [measure(rows, slice(s, s + FPS + 1)) for s in starts.tolist()]
-    # A window is a second long, so its turn is a rate.
-    return starts + FPS // 2, {n: np.array([one[n] for one in seen]) for n in seen[0]}
-
-
-def smoothed(values: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and means over a second of values that begin at a step."""
-    mean = np.convolve(values, np.full(FPS, 1 / FPS), "valid")[::_EVERY]
-    return first + FPS // 2 + _EVERY * np.arange(len(mean)), mean
-
-
-def _every(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    steps = np.arange(0, len(values), _EVERY)
-    return steps, values[steps]
-
-
-def _series(
+def _line(
     name: str, steps: np.ndarray, values: np.ndarray, marked: bool = True
 ) -> Series:
     return Series.of(name, steps / FPS, values, _marks(name, steps, marked))
-
-
-def _path(name: str, rows: np.ndarray) -> Series:
-    steps = np.arange(0, len(rows), _EVERY)
-    x, y = rows[steps, :2].T
-    return Series.of(name, x, y, _marks(name, steps))
 
 
 def _marks(name: str, steps: np.ndarray, marked: bool = True) -> list[str]:

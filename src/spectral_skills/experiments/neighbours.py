@@ -59,12 +59,7 @@ class Neighbours:
     """A corpus and its mirror image, as skills and as windows of motion."""
 
     encoder: SkillEncoder
-    skills: Tensor
-    """(n, d)"""
-    clips: Tensor
-    """(n,) clip of each skill."""
-    times: Tensor
-    """(n,) frame of each skill in its clip, rising within a clip."""
+    bank: SkillBank
     windows: Descriptors
     kinds: tuple[str, ...]
     """Kind of motion of each clip."""
@@ -72,16 +67,13 @@ class Neighbours:
     """Hash of the corpus."""
 
     @classmethod
-    def build(
-        cls, encoder: SkillEncoder, corpus: Corpus | None = None, every: int = EVERY
-    ) -> "Neighbours":
+    def build(cls, encoder: SkillEncoder, corpus: Corpus | None = None) -> "Neighbours":
         """Skills of a corpus; None is the embedded one, which trained the release."""
         corpus = (corpus or Corpus.open(embedded_corpus())).with_mirror()
-        bank = SkillBank.build(encoder, corpus, every)
         entries = [corpus.entry(i) for i in range(len(corpus))]
         kinds = tuple(kind(entry.name, entry.text) for entry in entries)
-        parts = bank.skills, bank.clips, bank.times, describe(corpus)
-        return cls(encoder, *parts, kinds, corpus.hash)
+        bank = SkillBank.build(encoder, corpus, EVERY)
+        return cls(encoder, bank, describe(corpus), kinds, corpus.hash)
 
     def encode(self, rows: np.ndarray) -> Tensor:
         """(T', d) skills of a motion (T, 36), from frame `-encoder.first` on."""
@@ -89,13 +81,13 @@ class Neighbours:
 
     def distances(self, rows: np.ndarray) -> np.ndarray:
         """(T',) from each skill of a motion (T, 36) to the nearest of the corpus."""
-        return nearest(self.skills, self.encode(rows)).cpu().numpy()
+        return nearest(self.bank.skills, self.encode(rows)).cpu().numpy()
 
     def window_skills(self) -> np.ndarray:
         """(w, d) mean of the skills within each window; NaN where there is none."""
-        skills = self.skills.double().cpu().numpy()
+        skills = self.bank.skills.double().cpu().numpy()
         total = np.concatenate((np.zeros_like(skills[:1]), skills.cumsum(axis=0)))
-        place = self.clips.cpu().numpy() * _FAR + self.times.cpu().numpy()
+        place = (self.bank.clips * _FAR + self.bank.times).cpu().numpy()
         starts = self.windows.clips * _FAR + self.windows.starts
         first, end = (np.searchsorted(place, at) for at in (starts, starts + WINDOW))
         with np.errstate(invalid="ignore"):
@@ -155,7 +147,7 @@ def trail(near: Neighbours, executed: Executed, stages: Stages) -> Trail:
 
 def add_maps(report: Draft, near: Neighbours, trails: Mapping[str, Trail]) -> None:
     """All clips, with the trail of every base, and the part around the walk's."""
-    clips, means = SkillBank(near.skills, near.clips, near.times).clip_means()
+    clips, means = near.bank.clip_means()
     some = torch.randperm(len(clips), generator=torch.Generator().manual_seed(0))
     some = some[:MOST_POINTS]
     kinds = np.array([near.kinds[i] for i in clips.cpu()[some].tolist()])

@@ -216,7 +216,7 @@ class Trials:
         return self.steered(found, [amplitude])
 
 
-def experiment(
+def pass_rates(
     runner: Runner,
     seeds: tuple[int, ...] = (),
     *,

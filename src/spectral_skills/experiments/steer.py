@@ -11,7 +11,6 @@ from spectral_skills.experiments.effects import Effect, effect, measure, predict
 from spectral_skills.experiments.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases
-from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.spectral.catalogue import LOOSELY_PREDICTED, NOTICED, UNITS
 from spectral_skills.spectral.support import WINDOW
 
@@ -71,15 +70,6 @@ def knobs(
     return [Knob(n.replace(" ", "_"), a, start, end) for n, a, start, end in values]
 
 
-def find_base(
-    runner: Runner, corpus: Corpus, name: str, steps: int | None = None
-) -> Base:
-    """A generated base, or a clip of a corpus."""
-    if name in bases.NAMES:
-        return runner.base(name, steps or bases.STEPS)
-    return bases.of_clip(corpus, name, steps)
-
-
 def steer(
     runner: Runner,
     corpus: Corpus,
@@ -88,9 +78,10 @@ def steer(
     seconds: float,
     seed: int | None = None,
 ) -> Composed:
-    """Run a base with knobs and without."""
-    base = find_base(runner, corpus, name, round(seconds * FPS))
-    directions = runner.directions
+    """Run a generated base, or a clip of a corpus, with knobs and without."""
+    count, directions = round(seconds * FPS), runner.directions
+    clip = name not in bases.NAMES
+    base = bases.of_clip(corpus, name, count) if clip else runner.base(name, count)
     amplitudes = schedule(turned, base.steps, directions.names)
     change = (amplitudes @ directions.vectors).astype(np.float32)
     labels = [f"{knob.direction} {knob.amplitude:+g}" for knob in turned]

@@ -234,7 +234,7 @@ def clips_with(pair: Pair, clips: Sequence[str]) -> int:
     return sum(set(pair) <= factors_of(name) for name in clips)
 
 
-def experiment(
+def unseen(
     runner: Runner,
     seeds: tuple[int, ...] = (),
     *,

@@ -8,15 +8,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from spectral_skills.atomic import write_file
-from spectral_skills.experiments.lafan1 import (
+from spectral_skills.experiments.tracking import (
     FIRST_FRAMES,
     LINES,
     SEED,
     STARTS,
     WHOLE,
     WINDOWS,
+    ClipOutcome,
 )
-from spectral_skills.experiments.tracking import ClipOutcome
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinds import LAFAN1_CLIPS
 from spectral_skills.plots import style
