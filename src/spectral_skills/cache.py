@@ -81,7 +81,9 @@ def reachable(module: str) -> set[Path]:
         file = waiting.pop()
         if file in found or not file.is_file():
             continue
-        found |= {file, *file.parent.glob("*.toml")}
+        # In the root folder a table belongs to the module of its name.
+        tables = "*.toml" if file.parent != _PACKAGE else f"{file.stem}.toml"
+        found |= {file, *file.parent.glob(tables)}
         for room, names in _IMPORT.findall(file.read_text()):
             folder = _PACKAGE.joinpath(*room.split(".")[1:])
             waiting.append(folder.with_suffix(".py"))

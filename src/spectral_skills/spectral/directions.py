@@ -171,12 +171,10 @@ def from_responses(
             f"the robot is upright in none of {both.contexts} contexts, so there is no "
             "effect to find directions by; take more contexts, or clips that stand"
         )
-    whole, *halves = [
-        [find_some(responses) for find_some in FAMILIES.values()]
-        for responses in (both, first, second)
-    ]
-    vectors = torch.cat([vectors for _, vectors, _ in whole])
-    split = [torch.cat([vectors for _, vectors, _ in half]) for half in halves]
+    found, *halves = (_find_all(responses) for responses in (both, first, second))
+    families, prefixes, vectors, amplitudes = zip(*found, strict=True)
+    vectors = torch.stack(vectors)
+    split = (torch.stack([vector for _, _, vector, _ in half]) for half in halves)
     mean, std = both.effects.along(vectors)
     # Mean squared change v^T C_g v of each part of the body, (k, groups).
     energy = torch.einsum("kd,gde,ke->kg", vectors, both.group_grams, vectors)
@@ -184,18 +182,13 @@ def from_responses(
     gains = energy.sum(1).sqrt()
     alike = (vectors @ both.mean_response.T).norm(dim=1)
     shares = energy / energy.sum(1, keepdim=True).clamp_min(1e-300)
-    prefixes = [prefix for found, _, _ in whole for prefix in found]
     maps, hand_contexts, stands = hand_maps(both)
     found = Directions(
         names=name(prefixes, *map(_array, (mean, std, shares))),
-        families=tuple(
-            family
-            for family, (some, _, _) in zip(FAMILIES, whole, strict=True)
-            for _ in some
-        ),
+        families=families,
         vectors=_array(vectors),
         gains=_array(gains),
-        amplitudes=_array(torch.cat([amplitudes for _, _, amplitudes in whole])),
+        amplitudes=np.array(amplitudes, np.float32),
         stability=_array(stability(*split)),
         sameness=_array(alike / gains.clamp_min(1e-300)),
         effect_mean=_array(mean),
@@ -216,6 +209,11 @@ def from_responses(
     pairs = zip(found.names, found.single_limb, strict=True)
     own = np.array([limb != "" and name.startswith(limb) for name, limb in pairs])
     return found.select((np.array(found.families) != "part") | own)
+
+
+def _find_all(responses: Responses) -> list[tuple[Family, str, Tensor, float]]:
+    families = FAMILIES.items()
+    return [(family, *one) for family, some in families for one in some(responses)]
 
 
 def eigenpairs(gram: Tensor) -> tuple[Tensor, Tensor]:
@@ -244,42 +242,36 @@ def stability(first: Tensor, second: Tensor) -> Tensor:
     return (first * second).sum(-1).abs()
 
 
-# Families: beginnings of names, vectors and amplitudes. A beginning that ends in a
-# space is followed by the effect.
+# Families: the beginning of a name, the vector and the amplitude of each direction. A
+# beginning that ends in a space is followed by the effect.
+Found = list[tuple[str, Tensor, float]]
 
 
-def _spectral(responses: Responses) -> tuple[list[str], Tensor, Tensor]:
-    _, V = eigenpairs(responses.response_gram)
-    prefixes = [f"s{k + 1:02d} " for k in range(len(V))]
-    V = orient(V, responses.effects)
-    return prefixes, V, torch.ones_like(V[:, 0])
+def _spectral(responses: Responses) -> Found:
+    V = orient(eigenpairs(responses.response_gram)[1], responses.effects)
+    return [(f"s{k:02d} ", v, 1.0) for k, v in enumerate(V, 1)]
 
 
-def _parts(responses: Responses) -> tuple[list[str], Tensor, Tensor]:
+def _parts(responses: Responses) -> Found:
     """Directions that move a limb most and the rest least.
 
     They are leading eigenvectors of C_g minus the Gram of all other rows. Those of C_g
     alone also move the rest of the body, and from the second on hardly the limb.
     """
-    C = responses.response_gram
-    prefixes, vectors = [], []
+    C, found = responses.response_gram, []
     for group, gram in zip(GROUPS, responses.group_grams, strict=True):
         if group in LIMBS:
             V = torch.linalg.eigh(2 * gram - C)[1].T.flip(0)[:PART_DIRECTIONS]
-            prefixes += [f"{group}_{k + 1} " for k in range(len(V))]
-            vectors.append(orient(V, responses.effects))
-    V = torch.cat(vectors)
-    return prefixes, V, torch.ones_like(V[:, 0])
+            V = orient(V, responses.effects)
+            found += [(f"{group}_{k} ", v, 1.0) for k, v in enumerate(V, 1)]
+    return found
 
 
-def _targets(responses: Responses) -> tuple[list[str], Tensor, Tensor]:
-    found = [solve(responses.effects, target) for target in TARGETS]
-    vectors = torch.stack([vector for vector, _ in found])
-    amplitudes = vectors.new_tensor([amplitude for _, amplitude in found])
-    return [target.name for target in TARGETS], vectors, amplitudes
+def _targets(responses: Responses) -> Found:
+    return [(target.name, *solve(responses.effects, target)) for target in TARGETS]
 
 
-FAMILIES: dict[Family, Callable[[Responses], tuple[list[str], Tensor, Tensor]]] = {
+FAMILIES: dict[Family, Callable[[Responses], Found]] = {
     "spectral": _spectral,
     "part": _parts,
     "target": _targets,

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,10 +22,9 @@ WINDOW = FPS
 SPACING = WINDOW // 2
 """Frames between windows; this gives about the paper's 1,697,723 in 47 M frames."""
 
-_SHOULDERS = tuple(
-    f"{side}_shoulder_{axis}"
-    for side in ("left", "right")
-    for axis in ("pitch", "roll")
+_SHOULDERS = (
+    *("left_shoulder_pitch", "left_shoulder_roll"),
+    *("right_shoulder_pitch", "right_shoulder_roll"),
 )
 TOLERANCES = {
     "forward_speed": 0.25,  # m/s
@@ -55,24 +55,19 @@ class Descriptors:
     """Descriptions of one-second windows of a corpus."""
 
     values: np.ndarray
-    """(n, 9) float32, columns as in `names`."""
+    """(n, 9) float32, columns as in ATTRIBUTES."""
     clips: np.ndarray
     """(n,) index of each window's clip in the corpus."""
     starts: np.ndarray
     """(n,) first frame, counted from the start of the clip."""
-    names: tuple[str, ...] = ATTRIBUTES
 
 
-def describe(
-    corpus: Corpus, spacing: int = SPACING, device: torch.device | str = "cpu"
-) -> Descriptors:
-    """Describe the windows that begin every `spacing` frames of every clip."""
-    if spacing < 1:
-        raise ValueError(f"spacing {spacing}, must be at least 1 frame")
+def describe(corpus: Corpus, device: torch.device | str = "cpu") -> Descriptors:
+    """Describe the windows that begin every SPACING frames of every clip."""
     frames = _CPU_FRAMES if torch.device(device).type == "cpu" else _GPU_FRAMES
 
     def part(shard: Corpus) -> np.ndarray:
-        clips, starts = _windows(shard.lengths, spacing)
+        clips, starts = _windows(shard.lengths)
         if not len(clips):
             return np.empty((0, len(ATTRIBUTES)), np.float32)
         rows = np.concatenate([shard.qpos(i) for i in range(len(shard))])
@@ -84,17 +79,17 @@ def describe(
     # machine that takes several times as long as one thread.
     with one_torch_thread():
         parts = [part(shard) for shard in corpus.shards(frames)]
-    clips, starts = _windows(corpus.lengths, spacing)
+    clips, starts = _windows(corpus.lengths)
     values = np.concatenate((np.empty((0, len(ATTRIBUTES)), np.float32), *parts))
     return Descriptors(values, clips, starts)
 
 
-def _windows(lengths: np.ndarray, spacing: int) -> tuple[np.ndarray, np.ndarray]:
+def _windows(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Clip and first frame of every window in clips of these lengths."""
-    counts = np.maximum(lengths - WINDOW + spacing, 0) // spacing
+    counts = np.maximum(lengths - WINDOW + SPACING, 0) // SPACING
     clips = np.repeat(np.arange(len(lengths)), counts)
     first = np.cumsum(counts) - counts
-    return clips, (np.arange(len(clips)) - first[clips]) * spacing
+    return clips, (np.arange(len(clips)) - first[clips]) * SPACING
 
 
 def describe_run(qpos: np.ndarray, steps: slice = slice(None)) -> np.ndarray:
@@ -127,17 +122,15 @@ def _describe(rows: Tensor, starts: Tensor) -> Tensor:
     ).T
 
 
-@dataclass(frozen=True)
-class _Link:
-    """A link of both legs, which differ only in their offsets and joints."""
+class _Link(NamedTuple):
+    """A link of both legs, which differ only in their offsets (3, 2), in metres, and in
+    their joints, columns of a row."""
 
     offset: np.ndarray
-    """(3, 2), m."""
     fixed_axis: int
     fixed_angle: float
     axis: int
     joints: list[int]
-    """Columns of a row."""
 
 
 @cache
