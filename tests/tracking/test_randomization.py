@@ -59,7 +59,7 @@ def still() -> tuple[Tensor, Tensor]:
 
 def test_every_robot_is_another():
     """Ranges of the model, and which links and fields they touch."""
-    drawn = randomization.variation(DEPLOYMENT, N, "cpu", generator())
+    drawn, offsets, _ = randomization.robots(DEPLOYMENT, N, "cpu", generator())
     friction, mass, com, stiffness, damping = (
         getattr(drawn, field.name) for field in fields(drawn)
     )
@@ -74,12 +74,12 @@ def test_every_robot_is_another():
     fills(stiffness, 0.9, 1.1)
     fills(damping, 0.8, 1.3)
     assert stiffness.shape == damping.shape == (N, 29)
-    fills(randomization.joint_offsets(DEPLOYMENT, N, "cpu", generator()), -0.01, 0.01)
+    fills(offsets, -0.01, 0.01)
 
 
 def test_a_generator_makes_it_repeatable():
     first, again = (
-        randomization.variation(DEPLOYMENT, 5, "cpu", generator()) for _ in range(2)
+        randomization.robots(DEPLOYMENT, 5, "cpu", generator())[0] for _ in range(2)
     )
     for field in fields(first):
         assert torch.equal(getattr(first, field.name), getattr(again, field.name))
@@ -87,14 +87,14 @@ def test_a_generator_makes_it_repeatable():
 
 def test_gains_and_delays_are_off_by_default():
     """SONIC has none."""
-    drawn = randomization.variation(RandomizationConfig(), 3, "cpu", generator())
+    config = RandomizationConfig()
+    drawn, _, delays = randomization.robots(config, N, "cpu", generator())
     assert drawn.stiffness_scale is None and drawn.damping_scale is None
-    found = randomization.delays(RandomizationConfig(), N, "cpu", generator())
-    assert torch.equal(found, torch.zeros(N, dtype=torch.int32))
+    assert torch.equal(delays, torch.zeros(N, dtype=torch.int32))
 
 
 def test_delays_include_both_ends():
-    found = randomization.delays(DEPLOYMENT, N, "cpu", generator())
+    *_, found = randomization.robots(DEPLOYMENT, N, "cpu", generator())
     assert found.dtype == torch.int32
     counts = found.bincount(minlength=5)
     assert counts[0] == 0 and (counts[1:] - N / 4).abs().max() < 0.1 * N / 4
@@ -191,11 +191,10 @@ def test_off_changes_nothing_to_the_bit():
     rows, qvel = still()
     frame = torch.randn(N, 93)
     config = off()
-    drawn = randomization.variation(config, N, "cpu", generator())
+    drawn, offsets, delays = randomization.robots(config, N, "cpu", generator())
     assert all(getattr(drawn, field.name) is None for field in fields(drawn))
-    offsets = randomization.joint_offsets(config, N, "cpu", generator())
     assert torch.equal(offsets, torch.zeros(N, 29))
-    assert randomization.delays(config, N, "cpu", generator()).abs().max() == 0
+    assert delays.abs().max() == 0
     begun = randomization.start(config, rows, qvel)
     assert torch.equal(begun[0], rows) and torch.equal(begun[1], qvel)
     assert torch.equal(randomization.kick(config, qvel), qvel)

@@ -222,11 +222,10 @@ class Runner:
             random = RandomizationConfig()
             generator = torch.Generator().manual_seed(seed)
             # Every run of a seed gets the same robot, so that runs can be compared.
-            one = randomization.variation(random, 1, device, generator)
+            one, offset, _ = randomization.robots(random, 1, device, generator)
             varied = {k: v for k, v in vars(one).items() if v is not None}
             varied = {k: v.expand(n, *v.shape[1:]) for k, v in varied.items()}
             physics.vary(replace(one, **varied))
-            offset = randomization.joint_offsets(random, 1, device, generator)
             start = _start_near(random, start, seed)
         offsets = _padded(runs, "action", device), _padded(runs, "servo", device)
         return run(

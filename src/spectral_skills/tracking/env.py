@@ -127,9 +127,10 @@ class TrackingEnv:
         self._limits = terminations.thresholds_of(rules, 0, count).to(device)
         """Current thresholds of failures. Compiled code reads this very tensor."""
         random = config.randomization
-        physics.vary(randomization.variation(random, count, device, generator))
-        self.offset = randomization.joint_offsets(random, count, device, generator)
-        physics.delay.copy_(randomization.delays(random, count, device, generator))
+        robots = randomization.robots(random, count, device, generator)
+        variation, self.offset, delay = robots
+        physics.vary(variation)
+        physics.delay.copy_(delay)
         half = device.type == "cuda"
         self.source = CommandSource(references, command, encoder, half)
         self.last = references.lengths - 1

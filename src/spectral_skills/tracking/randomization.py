@@ -76,10 +76,9 @@ class RandomizationConfig:
             if limits is not None and not 0 < limits[0] <= limits[1]:
                 raise ValueError(f"{name} = {limits}: not a range above 0")
         low, high = self.delay_substeps
-        if not 0 <= low <= high <= g1.DECIMATION:
+        if not 0 <= low <= high <= (most := g1.DECIMATION):
             raise ValueError(
-                f"delay_substeps = {self.delay_substeps}: not a range in 0 to "
-                f"{g1.DECIMATION}"
+                f"delay_substeps = {low, high}: not a range in 0 to {most}"
             )
 
 
@@ -108,19 +107,20 @@ def scaled(config: RandomizationConfig, strength: float) -> RandomizationConfig:
     return replace(config, **shrunk)
 
 
-# Drawn once for every robot.
-
-
-def variation(
+def robots(
     config: RandomizationConfig,
     count: int,
     device: torch.device | str,
     generator: torch.Generator,
-) -> Variation:
-    """Differences of each robot's model from the nominal one."""
+) -> tuple[Variation, Tensor, Tensor]:
+    """What is drawn once for every robot: differences of its model from the nominal
+    one, offsets (n, 29) of the zeros of its joints, rad, and the delay (n,) int32 of
+    its targets in substeps."""
 
     def drawn(limits: Range, *shape: int) -> Tensor:
-        return _between(*limits, (count, *shape), generator).to(device)
+        low, high = limits
+        draw = torch.rand((count, *shape), generator=generator, device=generator.device)
+        return (low + (high - low) * draw).clamp(low, high).to(device)
 
     friction = None if config.friction is None else drawn(config.friction)
     mass = com = stiffness = damping = None
@@ -134,32 +134,11 @@ def variation(
         stiffness = drawn(config.stiffness, g1.NUM_JOINTS)
     if config.damping != _NOMINAL:
         damping = drawn(config.damping, g1.NUM_JOINTS)
-    return Variation(friction, mass, com, stiffness, damping)
-
-
-def joint_offsets(
-    config: RandomizationConfig,
-    count: int,
-    device: torch.device | str,
-    generator: torch.Generator,
-) -> Tensor:
-    """(n, 29) offset of each joint's zero, rad."""
-    width = config.joint_offset_rad
-    return _between(-width, width, (count, g1.NUM_JOINTS), generator).to(device)
-
-
-def delays(
-    config: RandomizationConfig,
-    count: int,
-    device: torch.device | str,
-    generator: torch.Generator,
-) -> Tensor:
-    """(n,) int32 delay of targets in substeps."""
-    low, high = config.delay_substeps
-    drawn = torch.randint(
-        *(low, high + 1), (count,), generator=generator, device=generator.device
-    )
-    return drawn.to(device, torch.int32)
+    width, (least, most) = config.joint_offset_rad, config.delay_substeps
+    offset = drawn((-width, width), g1.NUM_JOINTS)
+    on = {"generator": generator, "device": generator.device}
+    delay = torch.randint(least, most + 1, (count,), **on).to(device, torch.int32)
+    return Variation(friction, mass, com, stiffness, damping), offset, delay
 
 
 # Drawn in every step.
@@ -171,11 +150,8 @@ def start(
     """A start near the reference: (n, 36) and (n, 35)."""
     qvel = _shoved(qvel, config.start_linear_m_s, config.start_angular_rad_s)
     position, quaternion, joints = rows[:, :3], rows[:, 3:7], rows[:, 7:]
-    moved, turned, width = (
-        config.start_position_m,
-        config.start_turn_rad,
-        config.start_joints_rad,
-    )
+    moved, turned = config.start_position_m, config.start_turn_rad
+    width = config.start_joints_rad
     if not (any(moved) or any(turned) or width):
         return rows, qvel
     if any(moved):
@@ -205,24 +181,15 @@ def next_push(config: RandomizationConfig, like: Tensor) -> Tensor:
 
 def noisy(config: RandomizationConfig, frame: Tensor) -> Tensor:
     """(n, 93) proprioception as sensed; the last action is known exactly."""
-    widths = (
-        config.gravity_noise,
-        config.angular_velocity_noise_rad_s,
-        config.joint_noise_rad,
-        config.joint_velocity_noise_rad_s,
-        0.0,
-    )
+    widths = (config.gravity_noise, config.angular_velocity_noise_rad_s)
+    widths += (config.joint_noise_rad, config.joint_velocity_noise_rad_s, 0.0)
     if not any(widths):
         return frame
-    parts = frame.split((3, 3, g1.NUM_JOINTS, g1.NUM_JOINTS, g1.NUM_JOINTS), dim=1)
-    noise = (2 * torch.rand_like(frame) - 1).split([p.shape[1] for p in parts], dim=1)
-    return torch.cat(
-        [
-            part + width * error if width else part
-            for part, width, error in zip(parts, widths, noise, strict=True)
-        ],
-        dim=1,
-    )
+    columns = (3, 3, *(g1.NUM_JOINTS,) * 3)
+    noise = (2 * torch.rand_like(frame) - 1).split(columns, dim=1)
+    parts = zip(frame.split(columns, dim=1), widths, noise, strict=True)
+    sensed = [part + width * error if width else part for part, width, error in parts]
+    return torch.cat(sensed, dim=1)
 
 
 def walked(config: RandomizationConfig, walk: Tensor, fresh: Tensor) -> Tensor:
@@ -260,10 +227,3 @@ def _symmetric(like: Tensor, widths: tuple[float, ...]) -> Tensor:
     draw = 2 * torch.rand((len(like), len(widths)), device=like.device) - 1
     # Column by column: a tensor of the widths would be copied to the device.
     return torch.stack([draw[:, i] * width for i, width in enumerate(widths)], dim=1)
-
-
-def _between(
-    low: float, high: float, shape: tuple[int, ...], generator: torch.Generator
-) -> Tensor:
-    draw = torch.rand(shape, generator=generator, device=generator.device)
-    return (low + (high - low) * draw).clamp(low, high)

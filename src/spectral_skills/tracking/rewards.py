@@ -79,10 +79,8 @@ class RewardConfig:
             if not 0 < kernel.width < math.inf:
                 raise ValueError(f"reward {name}: width {kernel.width} is not above 0")
         for name in PENALTIES:
-            if not -math.inf < getattr(self, name) <= 0:
-                raise ValueError(
-                    f"reward {name}: weight {getattr(self, name)} is not <= 0"
-                )
+            if not -math.inf < (weight := getattr(self, name)) <= 0:
+                raise ValueError(f"reward {name}: weight {weight} is not <= 0")
 
 
 def sonic() -> RewardConfig:
@@ -137,8 +135,7 @@ def weighted(config: RewardConfig) -> list[str]:
 
 
 def maximum(config: RewardConfig) -> float:
-    """Largest reward of a step: for a robot exactly on its reference, without any
-    penalty."""
+    """Largest reward of a step: on the reference, without any penalty."""
     return STEP_S * sum(getattr(config, name).weight for name in KERNELS)
 
 
@@ -153,28 +150,23 @@ def anchor_position(state: TrackingState) -> Tensor:
 
 def anchor_orientation(state: TrackingState) -> Tensor:
     """Orientation of the pelvis in the world."""
-    angle = rotation.angle_between(
-        state.robot.quaternion[:, 0], state.reference.quaternion[:, 0]
-    )
-    return angle.square()
+    pelvises = state.robot.quaternion[:, 0], state.reference.quaternion[:, 0]
+    return rotation.angle_between(*pelvises).square()
 
 
 def link_position(state: TrackingState) -> Tensor:
     """Positions of links relative to the pelvis's place and heading."""
-    error = state.robot.position - state.relative_position
-    return error.square().sum(-1).mean(-1)
+    return _mean_square(state.robot.position - state.relative_position)
 
 
 def foot_position(state: TrackingState) -> Tensor:
     """As `link_position`, for the feet only."""
-    error = state.robot.position - state.relative_position
-    return pick(error, FEET).square().sum(-1).mean(-1)
+    return _mean_square(pick(state.robot.position - state.relative_position, FEET))
 
 
 def wrist_position(state: TrackingState) -> Tensor:
     """As `link_position`, for the wrists only."""
-    error = state.robot.position - state.relative_position
-    return pick(error, WRISTS).square().sum(-1).mean(-1)
+    return _mean_square(pick(state.robot.position - state.relative_position, WRISTS))
 
 
 def link_orientation(state: TrackingState) -> Tensor:
@@ -185,27 +177,22 @@ def link_orientation(state: TrackingState) -> Tensor:
 
 def link_linear_velocity(state: TrackingState) -> Tensor:
     """Linear velocities of links in the world."""
-    error = state.robot.linear - state.reference.linear
-    return error.square().sum(-1).mean(-1)
+    return _mean_square(state.robot.linear - state.reference.linear)
 
 
 def link_angular_velocity(state: TrackingState) -> Tensor:
     """Angular velocities of links in the world."""
-    error = state.robot.angular - state.reference.angular
-    return error.square().sum(-1).mean(-1)
+    return _mean_square(state.robot.angular - state.reference.angular)
 
 
 def head_and_hands(state: TrackingState) -> Tensor:
     """Positions of head and wrists in the pelvis frame."""
-    error = _head_and_hands(state.robot) - _head_and_hands(state.reference)
-    return error.square().sum(-1).mean(-1)
+    return _mean_square(_head_and_hands(state.robot) - _head_and_hands(state.reference))
 
 
 def hands_and_feet(state: TrackingState) -> Tensor:
-    """Positions of hands and feet in the pelvis frame.
-
-    The mean is over five points: the authors' fifth is the pelvis itself.
-    """
+    """Positions of hands and feet in the pelvis frame. The mean is over five points:
+    the authors' fifth is the pelvis itself."""
     error = _hands_and_feet(state.robot) - _hands_and_feet(state.reference)
     return error.square().sum(-1).sum(-1) / 5
 
@@ -213,6 +200,11 @@ def hands_and_feet(state: TrackingState) -> Tensor:
 def posture(state: TrackingState) -> Tensor:
     """Joint angles; summed, not averaged."""
     return (state.joints - state.reference_joints).square().sum(-1)
+
+
+def _mean_square(error: Tensor) -> Tensor:
+    """(n,) mean over links of the squared lengths of vectors (n, links, 3)."""
+    return error.square().sum(-1).mean(-1)
 
 
 # Penalties.
@@ -333,8 +325,7 @@ def _head_and_hands(links: LinkStates) -> Tensor:
     zero = torch.zeros_like(torso[:, 0])
     up = torch.stack((zero, zero, zero + HEAD_M), dim=-1)
     head = links.position[:, TORSO[0]] + rotation.rotate(torso, up)
-    points = torch.cat((head[:, None], pick(links.position, WRISTS)), dim=1)
-    return _in_pelvis(links, points)
+    return _in_pelvis(links, head[:, None], pick(links.position, WRISTS))
 
 
 def _hands_and_feet(links: LinkStates) -> Tensor:
@@ -342,10 +333,9 @@ def _hands_and_feet(links: LinkStates) -> Tensor:
     offset = constants(links.position.device).hands
     wrists = pick(links.quaternion, WRISTS)
     hands = pick(links.position, WRISTS) + rotation.rotate(wrists, offset)
-    points = torch.cat((hands, pick(links.position, FEET)), dim=1)
-    return _in_pelvis(links, points)
+    return _in_pelvis(links, hands, pick(links.position, FEET))
 
 
-def _in_pelvis(links: LinkStates, points: Tensor) -> Tensor:
+def _in_pelvis(links: LinkStates, *points: Tensor) -> Tensor:
     back = rotation.conjugate(links.quaternion[:, :1])
-    return rotation.rotate(back, points - links.position[:, :1])
+    return rotation.rotate(back, torch.cat(points, dim=1) - links.position[:, :1])
