@@ -16,6 +16,7 @@ also undoes steering, and directions no longer move the robot.
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ from spectral_skills import rotation
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.skill.encoder import SkillEncoder, mlp
 from spectral_skills.tracking.policy import Controller
-from spectral_skills.tracking.references import CommandSource, References
+from spectral_skills.tracking.references import CommandConfig, CommandSource, References
 
 _AT_ONCE = 8192
 """Number of commands computed at once."""
@@ -50,17 +51,17 @@ class AdaptConfig:
     """Distance of robots from their references, in metres and radians (poses)."""
     seed: int = 0
 
+    def __post_init__(self):
+        configs.at_least(self, 1, "every")
 
-@dataclass(frozen=True)
-class Adapted:
+
+class Adapted(NamedTuple):
     """A controller for other commands."""
 
     controller: Controller
     explained: float
     """Explained share of the variance of old skills of clips held out; NaN where they
     do not vary, as in clips that stand still."""
-    commands: int
-    """Number of commands that it learned from."""
 
 
 def adapt(
@@ -72,7 +73,8 @@ def adapt(
 ) -> Adapted:
     """A controller of the `old` encoder's skills that follows those of `new` or,
     without it, explicit commands."""
-    config, command = config or AdaptConfig(), controller.config.command
+    config = config or AdaptConfig()
+    command = replace(controller.config.command, adapter=config.hidden)
     if new is None:
         command = replace(command, kind="pose", encoder="")
     elif new.width == old.width:
@@ -82,7 +84,6 @@ def adapt(
             f"new skills have {new.width} numbers, the controller's {old.width}: only "
             "spaces of one size can be exchanged"
         )
-    command = replace(command, adapter=config.hidden)
     moved = Controller(replace(controller.config, command=command))
     moved = moved.to(old.steps.device).eval()
     before, after, held = _pairs(controller, old, moved, new, corpus, config)
@@ -95,7 +96,7 @@ def adapt(
     weights = {f"adapter.{k}": v for k, v in network.state_dict().items()}
     kept = {k: v for k, v in controller.state_dict().items() if "adapter." not in k}
     moved.load_state_dict(moved.state_dict() | kept | weights)
-    return Adapted(moved, explained, int((~held).sum()))
+    return Adapted(moved, explained)
 
 
 @torch.no_grad()
@@ -111,17 +112,24 @@ def _pairs(
     (n, d) as the old network saw them, and which (n,) belong to clips held out. The
     moved controller learns the statistics of commands that have units."""
     references = References.build(corpus.to(old.steps.device))
-    clips, frames = _times(references, config.every)
+    counts = (references.lengths + config.every - 1) // config.every
+    clips = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+    first = (counts.cumsum(0) - counts)[clips]
+    frames = (torch.arange(len(clips), device=clips.device) - first) * config.every
     held = _held_out(len(corpus), config).to(clips.device)[clips]
     roots = references.at(clips, frames).rows[:, :7]
     if new is None:
         roots = _beside(roots, config)
-    commands = CommandSource(references, controller.config.command, old)
-    after = _seen(commands, clips, frames, roots)
+
+    def seen(command: CommandConfig, encoder: SkillEncoder | None) -> Tensor:
+        source = CommandSource(references, command, encoder)
+        parts = zip(*(x.split(_AT_ONCE) for x in (clips, frames, roots)), strict=True)
+        return torch.cat([source(c, f, r[:, :3], r[:, 3:]) for c, f, r in parts])
+
+    after = seen(controller.config.command, old)
     if controller.adapter is not None:
         after = torch.cat([controller.adapter(part) for part in after.split(_AT_ONCE)])
-    commands = CommandSource(references, moved.config.command, new)
-    before = _seen(commands, clips, frames, roots)
+    before = seen(moved.config.command, new)
     if moved.source is not None:
         moved.source.update(before)
         # Counted like the observations of joints: further training would soon forget
@@ -129,16 +137,6 @@ def _pairs(
         moved.source.count.clamp_min_(float(controller.proprio.count))
         before = moved.source(before)
     return before, after, held
-
-
-def _times(references: References, every: int) -> tuple[Tensor, Tensor]:
-    """Clips (n,) and frames (n,): every `every`-th frame of every clip."""
-    if every < 1:
-        raise ValueError(f"every is {every}, must be at least 1")
-    counts = (references.lengths + every - 1) // every
-    clips = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
-    first = (counts.cumsum(0) - counts)[clips]
-    return clips, (torch.arange(len(clips), device=clips.device) - first) * every
 
 
 def _held_out(clips: int, config: AdaptConfig) -> Tensor:
@@ -162,15 +160,6 @@ def _beside(roots: Tensor, config: AdaptConfig) -> Tensor:
     moved, turned = away.to(roots.device).split(3, dim=1)
     quaternion = rotation.multiply(rotation.exp(turned), roots[:, 3:])
     return torch.cat((roots[:, :3] + moved, quaternion), dim=1)
-
-
-def _seen(
-    commands: CommandSource, clips: Tensor, frames: Tensor, roots: Tensor
-) -> Tensor:
-    """Sources (n, s) of commands of robots with these roots."""
-    parts = (x.split(_AT_ONCE) for x in (clips, frames, roots))
-    found = [commands(c, f, r[:, :3], r[:, 3:]) for c, f, r in zip(*parts, strict=True)]
-    return torch.cat(found)
 
 
 def _fit(before: Tensor, after: Tensor, config: AdaptConfig) -> nn.Module:

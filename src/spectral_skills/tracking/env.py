@@ -16,20 +16,9 @@ from spectral_skills.physics.base import Physics
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking import observations, randomization, rewards, terminations
-from spectral_skills.tracking.observations import (
-    HISTORY,
-    PROPRIO,
-    Body,
-    Observation,
-    TrackingState,
-    relative_reference,
-)
+from spectral_skills.tracking.observations import Body, Observation, TrackingState
 from spectral_skills.tracking.randomization import RandomizationConfig
-from spectral_skills.tracking.references import (
-    CommandConfig,
-    CommandSource,
-    References,
-)
+from spectral_skills.tracking.references import CommandConfig, CommandSource, References
 from spectral_skills.tracking.rewards import STEP_S, RewardConfig
 from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
 from spectral_skills.tracking.terminations import CAUSES, TerminationConfig
@@ -127,8 +116,8 @@ class TrackingEnv:
         self._limits = terminations.thresholds_of(rules, 0, count).to(device)
         """Current thresholds of failures. Compiled code reads this very tensor."""
         random = config.randomization
-        robots = randomization.robots(random, count, device, generator)
-        variation, self.offset, delay = robots
+        drawn = randomization.robots(random, count, device, generator)
+        variation, self.offset, delay = drawn
         physics.vary(variation)
         physics.delay.copy_(delay)
         half = device.type == "cuda"
@@ -154,7 +143,7 @@ class TrackingEnv:
             walk=zeros(2),
             height=zeros(),
             last_action=zeros(g1.NUM_JOINTS),
-            history=zeros(HISTORY, PROPRIO),
+            history=zeros(observations.HISTORY, observations.PROPRIO),
             source=zeros(self.command.source_width),
         )
         everyone = torch.ones(n, dtype=torch.bool, device=device)
@@ -169,9 +158,8 @@ class TrackingEnv:
         return state, observation
 
     def refresh(self, frames: int) -> dict[str, float]:
-        """Update the thresholds of failures and the starts of episodes for the frames
-        done in all processes; returns figures of the sampler, and waits for the device.
-        """
+        """Update thresholds and starts for the frames done in all processes; returns
+        figures of the sampler, and waits for the device."""
         rules = self.config.terminations
         self._limits.copy_(terminations.thresholds_of(rules, frames, self.count))
         return self.sampler.refresh(frames)
@@ -214,7 +202,7 @@ class TrackingEnv:
         # The first action of an episode has no action before it to differ from.
         begins = (state.age == 0)[:, None]
         tracked = TrackingState(
-            *(robot, links, *relative_reference(robot, links)),
+            *(robot, links, *observations.relative_reference(robot, links)),
             joints=sim.qpos[:, 7:],
             reference_joints=reference.rows[:, 7:],
             joint_velocities=sim.qvel[:, 6:],
@@ -311,14 +299,13 @@ class TrackingEnv:
         values, seconds = self._sums.tolist(), self._steps * STEP_S
         self._sums.zero_()
         self._steps = 0
-        terms, rest = values[: len(self._terms)], values[len(self._terms) :]
-        counts, (done, failed, lived) = rest[:-3], rest[-3:]
+        *counts, done, failed, lived = values[len(self._terms) :]
+        terms, robot_seconds = values[: len(self._terms)], seconds * self.count
         found = {"reward": sum(terms) / seconds}
-        named = zip(self._terms, terms, strict=True)
-        found |= {f"reward/{name}": value / seconds for name, value in named}
-        by_cause = zip(_CAUSES, counts, strict=True)
-        robot_seconds = seconds * self.count
-        found |= {f"cause/{name}": count / robot_seconds for name, count in by_cause}
+        for name, value in zip(self._terms, terms, strict=True):
+            found[f"reward/{name}"] = value / seconds
+        for name, count in zip(_CAUSES, counts, strict=True):
+            found[f"cause/{name}"] = count / robot_seconds
         found["failures_per_s"] = failed / robot_seconds
         found["episode_s"] = lived / max(done, 1.0) * STEP_S
         return found

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from spectral_skills import artifact
+from spectral_skills import config as configs
 from spectral_skills.artifact import Provenance
 from spectral_skills.distributed import all_reduce_sum
 from spectral_skills.robot import g1
@@ -61,14 +62,11 @@ class ControllerConfig:
                 f"init_std {self.init_std} is not between min_std {self.min_std} "
                 f"and max_std {self.max_std}, all above zero"
             )
-        if not 1 <= self.history <= HISTORY:
-            raise ValueError(f"history is {self.history}, must be 1 to {HISTORY}")
-        if self.bounds and (
-            len(self.bounds) != self.actions or not min(self.bounds) > 0
-        ):
-            raise ValueError(
-                f"bounds are {self.bounds}, must be {self.actions} numbers above 0"
-            )
+        inside = 1 <= self.history <= HISTORY
+        configs.require(self, "history", inside, f"1 to {HISTORY}")
+        bounds, count = self.bounds, self.actions
+        if bounds and (len(bounds) != count or not min(bounds) > 0):
+            raise ValueError(f"bounds are {bounds}, must be {count} numbers above 0")
 
     @property
     def std_limits(self) -> tuple[float, float]:
@@ -102,10 +100,8 @@ class Normalizer(nn.Module):
         return ((values - self.mean) / std).clamp(-self.limit, self.limit)
 
     def moments(self, values: Tensor) -> Tensor:
-        """(2, width): sums over (n, width) of distances from the mean, and squares.
-
-        From the mean and not from zero, so that small deviations survive float32.
-        """
+        """(2, width): sums over (n, width) of distances from the mean (not from zero:
+        small deviations would not survive float32), and of their squares."""
         away = values - self.mean
         return torch.stack((away.sum(0), away.square().sum(0)))
 
@@ -161,7 +157,6 @@ class Network(nn.Module):
 
 class JointEncoder(nn.Module):
     """The encoder of the paper's joint variants: a normalised window (n, w) to a skill.
-
     It learns by reconstructing the window and, if allowed, from the policy's gradient.
     """
 
@@ -272,7 +267,6 @@ class Controller(nn.Module):
         return self.network(inputs)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Mean actions (n, 29)."""
         encoded = self.encode(inputs)
         return self.mean(inputs, None if encoded is None else encoded[1])
 
@@ -282,13 +276,11 @@ class Controller(nn.Module):
         return self(self.inputs(history, source, phase))
 
     def weights(self, critic: dict[str, Tensor]) -> dict[str, Tensor]:
-        """All tensors of a model folder."""
         return self.state_dict() | {f"critic.{k}": v for k, v in critic.items()}
 
     def save(
         self, folder: Path, provenance: Provenance, critic: dict[str, Tensor]
     ) -> None:
-        """Write controller, critic, statistics and config."""
         artifact.save(folder, self.config, self.weights(critic), provenance)
 
     def release(self, folder: Path, provenance: Provenance) -> None:
@@ -351,7 +343,6 @@ class Critic(nn.Module):
         return torch.cat((seen, command), dim=-1)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Values (n,)."""
         return self.network(inputs).squeeze(-1)
 
 
@@ -373,12 +364,10 @@ class _TwinLayer(nn.Module):
 
 
 class TwinCritic(nn.Module):
-    """Critics of the off-policy learner: values of states and actions as distributions.
-
-    Each spreads its belief over fixed values, the atoms; the mean of the belief is the
-    value. Two critics start differently and learn from the same rows; they are computed
-    as one network with a leading axis of 2.
-    """
+    """Critics of the off-policy learner. Each spreads its belief about the value of a
+    state and action over fixed values, the atoms; the mean of the belief is the value.
+    Two critics start differently and learn from the same rows; they are computed as one
+    network with a leading axis of 2."""
 
     support: Tensor
 
@@ -431,11 +420,8 @@ def value_range(most: float, gamma: float) -> tuple[float, float]:
 def project(
     belief: Tensor, support: Tensor, returns: Tensor, discounts: Tensor
 ) -> Tensor:
-    """The belief (n, atoms) about R + g Z, where `belief` is about Z.
-
-    Every atom moves to R + g z and is shared by the two atoms around it; what lies
-    beyond the ends is put on them.
-    """
+    """The belief (n, atoms) about R + g Z, where `belief` is about Z. Every atom moves
+    to R + g z and is shared by the two atoms around it, or put on the nearest end."""
     low, high, count = support[0], support[-1], len(support)
     moved = returns[:, None] + discounts[:, None] * support
     place = (moved.clamp(low, high) - low) * ((count - 1) / (high - low))

@@ -111,25 +111,17 @@ class SACConfig:
                 f"memory {self.memory} and warmup {self.warmup} must be longer than "
                 f"the {self.n_step} steps of a return"
             )
-        if self.actor_every > self.updates:
-            raise ValueError(
-                f"actor_every is {self.actor_every}, must be at most updates, "
-                f"{self.updates}: the actor would never learn"
-            )
-        if not 0 < self.keep_rate <= 1:
-            raise ValueError(
-                f"keep_rate is {self.keep_rate}, must be above 0 and at most 1"
-            )
-        if not 0 < self.gamma < 1:
-            raise ValueError(f"gamma is {self.gamma}, must be between 0 and 1")
-        if not self.entropy_std > 0:
-            raise ValueError(f"entropy_std is {self.entropy_std}, must be above 0")
-        low, high = self.temperature_limits
-        if not 0 < low <= self.temperature <= high:
-            raise ValueError(
-                f"temperature is {self.temperature}, must be in temperature_limits "
-                f"{low} {high}, which are above 0"
-            )
+        (low, high), keep = self.temperature_limits, self.keep_rate
+        never = f"at most updates, {self.updates}: the actor would never learn"
+        limits = f"in temperature_limits {low} {high}, which are above 0"
+        for name, holds, rule in (
+            ("actor_every", self.actor_every <= self.updates, never),
+            ("keep_rate", 0 < keep <= 1, "above 0 and at most 1"),
+            ("gamma", 0 < self.gamma < 1, "between 0 and 1"),
+            ("entropy_std", self.entropy_std > 0, "above 0"),
+            ("temperature", 0 < low <= self.temperature <= high, limits),
+        ):
+            configs.require(self, name, holds, rule)
 
 
 class SACLearner(ActorCritic):
@@ -179,8 +171,10 @@ class SACLearner(ActorCritic):
         """Let the robots act into the memory; returns the number of steps."""
         robots = len(env.observation.phase)
         if self.replay is None or self.replay.robots != robots:
-            self._allocate(robots)
-        assert self.replay is not None
+            sizes = self.config.memory, self.config.steps, robots
+            widths = *self._inputs.widths, self.controller.config.actions
+            self.replay = Replay(*sizes, widths, self.device, self._inputs.dtype)
+            self.launcher.forget()
         with self.launcher.beside() as figures, torch.no_grad():
             for _ in range(self.config.steps):
                 with precision(self.device):
@@ -202,18 +196,9 @@ class SACLearner(ActorCritic):
     def draw_action(
         self, controller: Controller, inputs: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Actions (n, 29) sampled for stored inputs, and log-probabilities (n,)."""
+        """Sampled actions (n, 29) and their log-probabilities (n,)."""
         mean = controller.unlimited(inputs)
         return squash(mean, controller.std, torch.randn_like(mean), self.bounds)
-
-    def _allocate(self, robots: int) -> None:
-        actions = self.controller.config.actions
-        widths = *self._inputs.widths, actions
-        self.replay = Replay(
-            *(self.config.memory, self.config.steps, robots),
-            *(widths, self.device, self._inputs.dtype),
-        )
-        self.launcher.forget()
 
     def update(self, steps: int, progress: float) -> dict[str, Tensor]:
         """Learn from the memory, once a control step; `progress` is 0 to 1. Where
@@ -244,7 +229,6 @@ class SACLearner(ActorCritic):
         }
 
     def _rate(self, progress: float) -> float:
-        """The learning rate of all optimizers."""
         config = self.config
         first, last = config.learning_rate, config.learning_rate_end
         share = 0.5 + 0.5 * math.cos(math.pi * progress)
