@@ -15,8 +15,8 @@ from spectral_skills.motion.synthetic.generate import (
     embedded_corpus,
 )
 from spectral_skills.plots import corpus as corpus_plots
-from spectral_skills.plots import demo, film, skills
-from spectral_skills.plots.demo import FOLLOWED, GRIDS, SHEETS, build, example
+from spectral_skills.plots import film, page, skills
+from spectral_skills.plots.page import FOLLOWED, GRIDS, SHEETS, demo_page, example
 
 
 def _shortest(corpus: Corpus, wanted: str) -> Clip:
@@ -30,17 +30,17 @@ def _shortest(corpus: Corpus, wanted: str) -> Clip:
 def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch, make_corpus):
     """Every picture the page shows exists and is a picture."""
     # Fewer robots to draw: two columns, and two of the directions.
-    monkeypatch.setattr(demo, "PANELS", 2)
+    monkeypatch.setattr(page, "PANELS", 2)
     monkeypatch.setattr(film, "PANELS", 2)
     monkeypatch.setattr(corpus_plots, "PANELS", 2)
     monkeypatch.setattr(skills, "PANELS", 2)
     few = partial(skills.draw_poses, names=("s01", "right_arm"))
-    monkeypatch.setattr(demo, "draw_poses", few)
+    monkeypatch.setattr(page, "draw_poses", few)
     every = Corpus.open(embedded_corpus())
     clips = [_shortest(every, w) for w in ("", "forward", "squat", "turn")]
     corpus = make_corpus(tmp_path / "generated", clips)
-    page = build(tmp_path / "generated", tmp_path / "demo")
-    text = page.read_text()
+    written = demo_page(tmp_path / "generated", tmp_path / "demo")
+    text = written.read_text()
     pictures = re.findall(r'src="([^"]+)"', text)
     grids = [[example(corpus, w) for w in row] for row in GRIDS.values()]
     shown = sum(any(i is not None for i in row) for row in grids)
@@ -49,7 +49,7 @@ def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch, make_corpus):
     # Coverage, and of the skill space: map, poses, ranks.
     assert len(pictures) == 4 + shown + sheets + followed > 6
     for picture in pictures:
-        with Image.open(page.parent / picture) as image:
+        with Image.open(written.parent / picture) as image:
             assert min(image.size) > 200
     assert "teleport.npz: frame 150" in text
     assert "accepted" in text and "refused   2" in text

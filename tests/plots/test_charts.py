@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from spectral_skills.experiments.findings import Chart, Series
-from spectral_skills.plots import charts, style
+from spectral_skills.plots import charts
 from spectral_skills.plots.charts import draw
 
 
@@ -87,8 +87,8 @@ def test_roles_take_no_colour_from_the_others(axes_of):
     handles, labels = axes.get_legend_handles_labels()
     assert labels == ["others", "walk", "ladder"]
     colours = [to_hex(h.get_facecolor()[0]) for h in handles[:2]]
-    assert colours == [style.GREY, style.COLOURS[1].lower()]
-    assert handles[2].get_color() == style.INK
+    assert colours == [charts.GREY, charts.COLOURS[1].lower()]
+    assert handles[2].get_color() == charts.INK
     assert [text.get_text() for text in axes.texts] == ["base"]
 
 

@@ -9,8 +9,8 @@ from PIL import Image
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
 from spectral_skills.motion.synthetic.factors import FACTORS, LEFT_OUT
-from spectral_skills.plots import coverage
-from spectral_skills.plots.coverage import clips_with, measures, seen_from_start
+from spectral_skills.plots import corpus as corpus_plots
+from spectral_skills.plots.corpus import clips_with, from_above, measures
 from spectral_skills.robot import g1
 
 FPS = 50
@@ -30,11 +30,11 @@ def gliding(speed: float, direction: float, heading: float, turning: float = 0.0
 def test_speeds_are_along_and_across_the_heading():
     """Gliding 30 degrees to the left of where it faces, wherever that is."""
     found = measures(gliding(0.8, direction=1.0 + np.pi / 6, heading=1.0))
-    np.testing.assert_allclose(found.forward, 0.8 * np.cos(np.pi / 6), atol=1e-6)
-    np.testing.assert_allclose(found.sideways, 0.8 * np.sin(np.pi / 6), atol=1e-6)
-    np.testing.assert_allclose(found.turning, 0, atol=1e-6)
-    assert len(found.cadence) == len(found.clearance) == 0
-    turning = measures(gliding(0.0, 0.0, heading=3.0, turning=-0.7)).turning
+    np.testing.assert_allclose(found["forward"], 0.8 * np.cos(np.pi / 6), atol=1e-6)
+    np.testing.assert_allclose(found["sideways"], 0.8 * np.sin(np.pi / 6), atol=1e-6)
+    np.testing.assert_allclose(found["turning"], 0, atol=1e-6)
+    assert len(found["cadence"]) == len(found["clearance"]) == 0
+    turning = measures(gliding(0.0, 0.0, heading=3.0, turning=-0.7))["turning"]
     np.testing.assert_allclose(turning, -0.7, atol=1e-6)
 
 
@@ -44,10 +44,12 @@ def test_posture_is_that_of_the_joints():
     rest = measures(rows)
     rows[:, 7 + g1.joint_index("waist_pitch")] += 0.4
     found = measures(rows)
-    np.testing.assert_allclose(found.torso_pitch - rest.torso_pitch, 0.4, atol=1e-3)
+    np.testing.assert_allclose(
+        found["torso_pitch"] - rest["torso_pitch"], 0.4, atol=1e-3
+    )
     rows = gliding(0.0, 0.0, heading=2.0)
     rows[:, 7 + g1.joint_index("left_shoulder_pitch")] -= 2.5
-    left, right = (measures(rows).hand_height - rest.hand_height).T
+    left, right = (measures(rows)["hand_height"] - rest["hand_height"]).T
     assert (left > 0.3).all()
     np.testing.assert_allclose(right, 0, atol=1e-9)
 
@@ -63,9 +65,9 @@ def test_steps_are_counted_and_their_height_measured():
         for joint, angle in (("hip_pitch", -0.5), ("knee", 1.0), ("ankle_pitch", -0.5)):
             rows[:, 7 + g1.joint_index(f"{side}_{joint}")] += angle * lift
     found = measures(rows)
-    np.testing.assert_allclose(found.cadence, 2.0)
-    assert len(found.clearance) >= 7
-    assert np.ptp(found.clearance) < 0.01 and found.clearance.min() > 0.05
+    np.testing.assert_allclose(found["cadence"], 2.0)
+    assert len(found["clearance"]) >= 7
+    assert np.ptp(found["clearance"]) < 0.01 and found["clearance"].min() > 0.05
 
 
 def sole_height(rows: np.ndarray) -> float:
@@ -75,8 +77,8 @@ def sole_height(rows: np.ndarray) -> float:
 
 def test_paths_start_at_the_origin_facing_ahead():
     rows = gliding(1.0, direction=2.0, heading=2.0)
-    ahead, left = seen_from_start(rows[:, :2], rows).T
-    np.testing.assert_allclose(left, 0, atol=1e-9)
+    right, ahead = from_above(rows[:, :2], rows).T
+    np.testing.assert_allclose(right, 0, atol=1e-9)
     assert ahead[0] == 0 and ahead[-1] == pytest.approx(199 / FPS)
 
 
@@ -106,24 +108,22 @@ def made_up(make_corpus, folder):
 
 def test_numbers_of_the_matrix(make_corpus, tmp_path):
     """Counts stand in their fields, a ring in every field that is left out."""
-    drawing = Figure()
-    coverage._pair_table(drawing, made_up(make_corpus, tmp_path / "corpus"))
-    (axes,) = drawing.axes
+    axes = Figure().add_subplot()
+    corpus_plots._pair_table(axes, made_up(make_corpus, tmp_path / "corpus"))
     texts = {t.get_position(): t.get_text() for t in axes.texts}
     place = {factor: i for i, factor in enumerate(FACTORS)}
     assert texts[place["forward"], place["raise"]] == "2"
     assert texts[place["forward"], place["forward"]] == "3"
     assert texts[place["forward"], place["wave"]] == "0"
-    rings = [line for line in axes.lines if line.get_marker() == "o"]
-    assert len(rings) == len(LEFT_OUT) + 1  # and one in the legend
-    x, y = sorted((place["backward"], place["raise"]))
-    places = [np.ravel(ring.get_xydata()).tolist() for ring in rings]
-    assert [x, y] in places
+    (rings,) = axes.lines
+    places = np.array(rings.get_xydata()).tolist()
+    assert len(places) == len(LEFT_OUT)
+    assert sorted((place["backward"], place["raise"])) in places
 
 
 def test_the_figure_is_written(make_corpus, tmp_path):
     corpus = made_up(make_corpus, tmp_path / "corpus")
-    coverage.draw_coverage(corpus, tmp_path / "c.png")
+    corpus_plots.draw_coverage(corpus, tmp_path / "c.png")
     with Image.open(tmp_path / "c.png") as image:
         image.load()
         assert image.width == 1600 and image.height > 1600

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from spectral_skills.plots import curves, style
-from spectral_skills.plots.curves import draw_curves
+from spectral_skills.plots import charts
+from spectral_skills.plots.charts import draw_curves
 
 
 def pretraining(count: int, levels: int = 8, start: float = 1.0) -> list[dict]:
@@ -44,16 +44,16 @@ def tracking(number: int, probed: bool) -> dict:
 
 @pytest.fixture
 def draw(monkeypatch, tmp_path):
-    """Draws a log; gives the panels by their titles, the time axes under None."""
+    """Draws a log; gives the panels by their titles."""
     kept = []
-    monkeypatch.setattr(style, "save", lambda figure, path: kept.append(figure))
+    monkeypatch.setattr(charts, "save", lambda figure, path: kept.append(figure))
 
     def drawn(rows: list[dict]) -> dict:
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (tmp_path / "log.jsonl").write_text(text)
         draw_curves(tmp_path)
         kept[-1].draw_without_rendering()
-        return {axes.get_title("left") or None: axes for axes in kept[-1].axes}
+        return {axes.get_title("left"): axes for axes in kept[-1].axes}
 
     return drawn
 
@@ -71,7 +71,6 @@ def draw(monkeypatch, tmp_path):
 def test_every_panel_has_its_curves(draw, log, panels, count):
     """A single point is a mark, not an invisible line; every curve has its label."""
     found = draw(log(count))
-    found.pop(None)
     # The first probe of a tracking run had no success, so no error was measured.
     assert len(found) == panels - (panels == 9 and count == 1)
     for axes in found.values():
@@ -112,7 +111,8 @@ def test_times_of_compiling_do_not_cover_each_other(draw):
     """No frames pass in the first 90 seconds, in which two times would be written."""
     rows = [tracking(i, False) for i in range(1, 81)]
     found = draw([row | {"seconds": row["seconds"] + 90} for row in rows])
-    labels = [label.get_text() for label in found[None].get_xticklabels()]
+    (top,) = found["failures per robot and second, by cause"].child_axes
+    labels = [label.get_text() for label in top.get_xticklabels()]
     assert labels == ["0 s", "150 s"]
 
 
@@ -133,17 +133,10 @@ def test_a_run_that_goes_wrong_is_drawn(draw):
 
 def test_labels_are_spread_and_keep_their_order():
     """By hand: 0, 1, 2 need room; 100 has it."""
-    placed = style.spread([0.0, 1.0, 2.0, 100.0], 0.0, 200.0, 13)
-    assert placed == [0.0, 13.0, 26.0, 100.0]
-    placed = style.spread([95.0, 98.0, 99.0], 0.0, 100.0, 13)
-    assert placed == [74.0, 87.0, 100.0]
-
-
-def test_smoothing_keeps_constants_and_lines():
-    """A mean of neighbours changes neither."""
-    line = np.arange(200.0)
-    assert curves._smooth(line)[2:-2] == pytest.approx(line[2:-2])
-    assert curves._smooth(np.full(200, 3.0)) == pytest.approx(3.0)
+    placed = charts.spread(np.array([0.0, 1.0, 2.0, 100.0]), 0.0, 200.0, 13)
+    assert placed.tolist() == [0.0, 13.0, 26.0, 100.0]
+    placed = charts.spread(np.array([95.0, 98.0, 99.0]), 0.0, 100.0, 13)
+    assert placed.tolist() == [74.0, 87.0, 100.0]
 
 
 def test_without_a_log_there_is_no_picture(tmp_path):

@@ -12,7 +12,7 @@ from PIL import Image
 
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.spoken import Spoken, SpokenStep
-from spectral_skills.plots import film, runs, style
+from spectral_skills.plots import charts, film, runs
 from spectral_skills.robot import g1
 from spectral_skills.spectral.catalogue import Choice
 
@@ -91,8 +91,8 @@ def test_a_strip_has_a_band_of_what_was_told(spoken, tmp_path, monkeypatch):
         pixels = np.asarray(image.convert("RGB")).astype(int)
     middle = pixels.shape[1] // 2
     for colour, half in (
-        (style.COLOURS[0], pixels[:, :middle]),
-        (style.MUTED, pixels[:, middle:]),
+        (charts.COLOURS[0], pixels[:, :middle]),
+        (charts.MUTED, pixels[:, middle:]),
     ):
         away = np.abs(half - 255 * np.array(to_rgb(colour))).max(axis=-1)
         assert (away < 2).sum() > 0.6 * 62 * 0.45 * 1600

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from spectral_skills.experiments.neighbours import place_on_map, tsne
 from spectral_skills.motion.kinds import KINDS
-from spectral_skills.plots import skills, style
+from spectral_skills.plots import charts, skills
 from spectral_skills.plots.skills import _by_kind, draw_map, pca
 from spectral_skills.skill.encoder import SkillBank
 
@@ -138,13 +138,13 @@ def test_of_too_many_clips_some_are_drawn(tmp_path, monkeypatch):
     """And the picture says so."""
     said = []
     monkeypatch.setattr(skills, "MOST_POINTS", 12)
-    plain = style.sheet
+    plain = charts.sheet
 
     def sheet(height_px, title, subtitle):
         said.append(subtitle)
         return plain(height_px, title, subtitle)
 
-    monkeypatch.setattr(style, "sheet", sheet)
+    monkeypatch.setattr(charts, "sheet", sheet)
     x, labels = blobs(30, distance=9)
     corpus = fake_corpus([("walk", "jump", "run")[i] for i in labels])
     bank = SkillBank(x, torch.arange(30), torch.zeros(30))

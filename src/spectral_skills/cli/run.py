@@ -302,7 +302,7 @@ def demo(*, out: Path = Path("demo")) -> None:
     Args:
         out: Folder for the page and everything it shows.
     """
-    from spectral_skills.plots.demo import build
+    from spectral_skills.plots.page import demo_page
 
     check_folder(out)
-    print(f"open {build(api.corpus_folder(EMBEDDED), out)}")
+    print(f"open {demo_page(api.corpus_folder(EMBEDDED), out)}")

@@ -1,21 +1,38 @@
-"""Charts of findings, drawn by matplotlib from their descriptions as SVG for a page."""
+"""The look of every figure, charts of findings as SVG, and curves of training runs."""
 
 import io
 import re
+import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
+from itertools import product
+from pathlib import Path
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import ScaledTranslation
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Annotation
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from scipy.ndimage import uniform_filter1d
 
+from spectral_skills.atomic import write_file
 from spectral_skills.experiments.findings import Chart, Series
-from spectral_skills.plots import style
+from spectral_skills.runs import read_log
+from spectral_skills.training import short
+
+DPI = 100
+WIDTH_PX = 1600
+_STYLE = Path(__file__).with_name("style.mplstyle")
+styled = matplotlib.rc_context(fname=_STYLE)
+"""Decorator of functions that draw."""
+_PALETTE = matplotlib.rc_params_from_file(_STYLE)["axes.prop_cycle"]
+COLOURS: tuple[str, ...] = tuple(_PALETTE.by_key()["color"])
+LEFT, RIGHT = COLOURS[:2]
+INK, MUTED, RULE, GREY = "#1c2733", "#66727f", "#dfe4ea", "#b4bdc7"
 
 FALL = "fall"
 """The mark that has a sign of its own; other marks are names."""
@@ -28,8 +45,35 @@ _MOST_NAMES = 24
 _FEW_POINTS, _MANY_POINTS = 24, 1500
 """Numbers of points up to which each has a marker, and from which they are a bitmap."""
 _DASHES, _MARKERS, _HATCHES = ("-", (0, (4, 2)), (0, (1, 1.5))), "os^", ("", "//", "..")
-_LETTER, _LINE = 5.6, 11.0
-"""Width of a letter and height of a line, points."""
+
+_SMOOTHED_FROM = 60
+"""Number of points from which a smoothed line is drawn over the measured one."""
+_TIME_GAP = 0.15
+"""Least distance of two times along the upper edge, in widths of a panel."""
+_LABEL_PX = 14
+"""Least distance of two labels at the ends of curves."""
+
+
+def sheet(
+    height_px: float, title: str = "", subtitle: str = "", head_px: float = 80
+) -> Figure:
+    """A figure of the usual width, whose parts are laid out below its head."""
+    room = 0.02, 0.005, 0.965, 0.99 - head_px / height_px
+    layout = ConstrainedLayoutEngine(rect=room, w_pad=0.1, h_pad=0.1, hspace=0.04)
+    figure = Figure((WIDTH_PX / DPI, height_px / DPI), layout=layout)
+    for text, down_px, look in (
+        (title, 31, {"size": 21, "weight": "bold"}),
+        (subtitle, 62, {"size": 12.5, "color": MUTED}),
+    ):
+        figure.text(0.03, 1 - down_px / height_px, text, va="center", **look)
+    return figure
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a PNG."""
+    png = io.BytesIO()
+    figure.savefig(png, format="png")
+    write_file(Path(path), png.getvalue())
 
 
 def is_wide(chart: Chart) -> bool:
@@ -37,41 +81,20 @@ def is_wide(chart: Chart) -> bool:
     return chart.kind == "bar" and sum(len(s.x) for s in chart.series) > _MOST_BARS
 
 
+@styled
 def draw(chart: Chart) -> str:
-    """SVG of a chart, with its text as text and a legend of its series."""
-    return _svg(figure_of(chart), describe(chart))
-
-
-def figure_of(chart: Chart) -> Figure:
-    """The figure of a chart."""
-    trails = any(one.role == "trail" for one in chart.series)
-    width, height = _WIDE if is_wide(chart) else _TALL if trails else _SIZE
-    height += 12 * max(0, len(chart.series) - 3)
-    size = width / 72, height / 72
-    figure = Figure(size, dpi=style.DPI, layout="constrained", facecolor="white")
-    axes = style.quiet(figure.add_subplot(), "")
-    plot(axes, chart)
-    _, labels = axes.get_legend_handles_labels()
-    if labels:
-        columns = 3 if is_wide(chart) else 2 if max(map(len, labels)) < 30 else 1
-        figure.legend(loc="outside lower left", ncols=columns, **style.LEGEND)
-    return figure
-
-
-def plot(axes: Axes, chart: Chart) -> None:
-    """Draw a chart into axes, without its legend."""
-    series = [_checked(one) for one in chart.series]
-    axes.set_xlabel(chart.x, color=style.MUTED, size=11)
-    axes.set_ylabel(chart.y, color=style.MUTED, size=11)
-    if not any(len(one.x) for one in series):
-        look: dict = {"ha": "center", "color": style.MUTED}
-        axes.text(0.5, 0.5, "nothing measured", transform=axes.transAxes, **look)
-    elif chart.kind == "bar":
-        _bars(axes, series)
-    else:
-        _points(axes, series, chart.kind)
-        marked = [point for one in series for point in _marked(one)]
-        _crosses(axes, [(x, y) for x, y, mark in marked if mark == FALL])
+    """SVG of a chart, as wide as its place, with its text as text."""
+    out, alt = io.StringIO(), describe(chart)
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    # Ids of parts are made from their looks and this salt: one chart, one salt.
+    with matplotlib.rc_context({"svg.hashsalt": alt}):
+        figure_of(chart).savefig(out, format="svg", metadata=nothing)
+    text = out.getvalue()
+    text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
+    box = re.search(r'viewBox="[^"]*"', text)
+    assert box is not None
+    head = f'<svg {box[0]} role="img" aria-label="{escape(alt)}">'
+    return head + text[text.index(">") + 1 :]
 
 
 def describe(chart: Chart) -> str:
@@ -81,6 +104,36 @@ def describe(chart: Chart) -> str:
     fallen = sum(one.marks.count(FALL) for one in chart.series)
     falls = f"; {fallen} marked as falls" if fallen else ""
     return f"{chart.title}: {about}, for {names}{falls}."
+
+
+@styled
+def figure_of(chart: Chart) -> Figure:
+    """The figure of a chart, with a legend of its series below."""
+    trails = any(one.role == "trail" for one in chart.series)
+    width, height = _WIDE if is_wide(chart) else _TALL if trails else _SIZE
+    height += 12 * max(0, len(chart.series) - 3)
+    figure = Figure((width / 72, height / 72), layout="constrained")
+    axes = figure.add_subplot()
+    plot(axes, chart)
+    _, labels = axes.get_legend_handles_labels()
+    if labels:
+        columns = 3 if is_wide(chart) else 2 if max(map(len, labels)) < 30 else 1
+        figure.legend(loc="outside lower left", ncols=columns)
+    return figure
+
+
+def plot(axes: Axes, chart: Chart) -> None:
+    """Draw a chart into axes, without its legend."""
+    series = [_checked(one) for one in chart.series]
+    axes.set(xlabel=chart.x, ylabel=chart.y)
+    if not any(len(one.x) for one in series):
+        place = {"transform": axes.transAxes, "ha": "center"}
+        axes.text(0.5, 0.5, "nothing measured", color=MUTED, **place)
+    elif chart.kind == "bar":
+        _bars(axes, series)
+    else:
+        _points(axes, series, chart.kind)
+        _crosses(axes, [(x, y) for x, y, mark in _marked(series) if mark == FALL])
 
 
 def _checked(series: Series) -> Series:
@@ -93,8 +146,8 @@ def _checked(series: Series) -> Series:
     return replace(series, x=tuple(x), y=tuple(y), marks=tuple(marks))
 
 
-def _marked(series: Series) -> list[tuple[float, float, str]]:
-    points = zip(series.x, series.y, series.marks, strict=True)
+def _marked(series: Sequence[Series]) -> list[tuple[float, float, str]]:
+    points = (p for one in series for p in zip(one.x, one.y, one.marks, strict=True))
     return [point for point in points if point[2]]
 
 
@@ -102,10 +155,9 @@ def _looks(series: list[Series]) -> list[tuple[str, int]]:
     """The colour of each, and which of the dashes, markers and hatches it has."""
     used, found = Counter[str](), []
     for one in series:
-        turn, number = divmod(used[one.role], 1 if one.role else len(style.COLOURS))
+        turn, number = divmod(used[one.role], 1 if one.role else len(COLOURS))
         used[one.role] += 1
-        own = {"behind": style.GREY, "trail": style.INK}
-        colour = own.get(one.role, style.COLOURS[number])
+        colour = {"behind": GREY, "trail": INK}.get(one.role, COLOURS[number])
         found.append((colour, turn % len(_DASHES)))
     return found
 
@@ -119,7 +171,7 @@ def _points(axes: Axes, series: list[Series], kind: str) -> None:
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
     elif kind != "line":
-        axes.grid(axis="x", color=style.RULE, linewidth=0.8)
+        axes.grid(axis="x")
     names = []
     for one, (colour, turn) in zip(series, _looks(series), strict=True):
         trail, many = one.role == "trail", len(one.x) > _MANY_POINTS
@@ -137,21 +189,19 @@ def _points(axes: Axes, series: list[Series], kind: str) -> None:
             line |= {"marker": mark, "markersize": 6 if trail else 4}
             axes.plot(one.x, one.y, label=label, zorder=order, mec="white", **line)
         if kind == "path" and one.x:
-            axes.plot(one.x[0], one.y[0], "o", color=style.INK, markersize=5)
-        names += [(*point, colour) for point in _marked(one) if point[2] != FALL]
+            axes.plot(one.x[0], one.y[0], "o", color=INK, markersize=5)
+        names += [(*point, colour) for point in _marked([one]) if point[2] != FALL]
     if kind == "path":
-        axes.plot([], [], "o", color=style.INK, markersize=5, label="start")
+        axes.plot([], [], "o", color=INK, markersize=5, label="start")
     axes.margins(0.06)
     if len(names) <= _MOST_NAMES:
         _write_names(axes, names)
 
 
 def _crosses(axes: Axes, places: list[tuple[float, float]]) -> None:
-    if not places:
-        return
-    x, y = zip(*places, strict=True)
-    look: dict = {"color": style.INK, "markersize": 9, "markeredgewidth": 2.2}
-    axes.plot(x, y, "x", label="the robot fell", zorder=4, **look)
+    if places:
+        look: dict = {"color": INK, "markersize": 9, "markeredgewidth": 2.2}
+        axes.plot(*np.array(places).T, "x", label="the robot fell", zorder=4, **look)
 
 
 def _write_names(axes: Axes, points: list[tuple[float, float, str, str]]) -> None:
@@ -159,24 +209,23 @@ def _write_names(axes: Axes, points: list[tuple[float, float, str, str]]) -> Non
     figure = axes.get_figure(root=True)
     assert figure is not None
     figure.draw_without_rendering()  # only now are places known
-    scale, taken = 72 / style.DPI, []
+    taken, frame = [], axes.bbox
     under = {"facecolor": "white", "alpha": 0.75, "pad": 0.6, "linewidth": 0}
-    first, last = axes.bbox.x0 * scale, axes.bbox.x1 * scale
+    look: dict = {"size": 9.5, "zorder": 5, "bbox": under}
     for x, y, name, colour in points:
-        at, foot = axes.transData.transform((x, y)) * scale
-        wide = _LETTER * len(name)
-        for across, up in ((5, 4), (5, -_LINE), (-5 - wide, 4), (-5 - wide, -_LINE)):
-            left, low = at + across, foot + up
-            inside = first <= left and left + wide <= last
-            if inside and not any(
-                left < other + w and other < left + wide and abs(low - f) < _LINE
-                for other, w, f in taken
-            ):
-                taken.append((left, wide, low))
-                shift = ScaledTranslation(across / 72, up / 72, figure.dpi_scale_trans)
-                look: dict = {"size": 9.5, "color": colour, "zorder": 5, "bbox": under}
-                axes.text(x, y, name, transform=axes.transData + shift, **look)
+        for (across, ha), (up, va) in product(
+            ((5, "left"), (-5, "right")), ((3, "bottom"), (-3, "top"))
+        ):
+            place = {"xytext": (across, up), "textcoords": "offset points"}
+            text = axes.annotate(
+                name, (x, y), color=colour, ha=ha, va=va, **place, **look
+            )
+            box = text.get_window_extent()
+            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1
+            if inside and not any(map(box.overlaps, taken)):
+                taken.append(box)
                 break
+            text.remove()
 
 
 def _bars(axes: Axes, series: list[Series]) -> None:
@@ -193,18 +242,16 @@ def _bars(axes: Axes, series: list[Series]) -> None:
         x = np.array(one.x) + width * np.array(shift)
         look: dict = {"color": colour, "hatch": _HATCHES[turn], "edgecolor": "none"}
         axes.bar(x, one.y, 0.92 * width, label=one.name if one.x else None, **look)
-        points = zip(x.tolist(), one.y, one.marks, strict=True)
-        falls += [(at, y) for at, y, mark in points if mark == FALL]
+        moved = replace(one, x=tuple(x.tolist()))
+        falls += [(at, y) for at, y, mark in _marked([moved]) if mark == FALL]
     _crosses(axes, falls)
-    axes.axhline(0, color=style.MUTED, linewidth=0.8)
+    axes.axhline(0, color=MUTED, linewidth=0.8)
     if not any(y for one in series for y in one.y):
         axes.set_ylim(0, 1)
     axes.set_xlim(places[0] - 0.7 * gap, places[-1] + 0.7 * gap)
-    names = {x: mark for one in reversed(series) for x, _, mark in _marked(one)}
-    names = {x: mark for x, mark in names.items() if mark != FALL}
+    names = {x: mark for x, _, mark in _marked(series[::-1]) if mark != FALL}
     if names:
-        upright = sum(map(len, names.values())) > 60
-        turn = 90 if upright else 0
+        turn = 90 if sum(map(len, names.values())) > 60 else 0
         axes.set_xticks(list(names), list(names.values()), rotation=turn)
     elif len(places) <= 12:
         axes.set_xticks(places)
@@ -212,16 +259,169 @@ def _bars(axes: Axes, series: list[Series]) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(16, integer=True))
 
 
-def _svg(figure: Figure, alt: str) -> str:
-    """SVG as a part of a page, as wide as its place."""
-    FigureCanvasSVG(figure)
-    out, nothing = io.StringIO(), dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    # Ids of parts are made from their looks and this salt: one chart, one salt.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": alt}):
-        figure.savefig(out, format="svg", metadata=nothing)
-    text = out.getvalue()
-    text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
-    box = re.search(r'viewBox="[^"]*"', text)
-    assert box is not None
-    head = f'<svg {box[0]} role="img" aria-label="{escape(alt)}">'
-    return head + text[text.index(">") + 1 :]
+@styled
+def draw_curves(run: Path) -> None:
+    """Draw the log of a training run, if it has one, into its curves.png.
+
+    A panel of curves.toml appears if the log has one of its keys, so every kind of run
+    has its own picture.
+    """
+    rows = [_flat(row) for row in read_log(run)]
+    if not rows:
+        return
+    x = "frames" if "frames" in rows[0] else "update"
+    # PPO's log has a "value" too, but only the off-policy learner's is an estimate.
+    known = {key for row in rows for key in row}
+    known -= set() if "end_atoms" in known else {"value"}
+    known |= {f"{key.partition('/')[0]}/" for key in known if "/" in key}
+    panels = tomllib.loads(Path(__file__).with_name("curves.toml").read_text())[x]
+    shown = [p for p in panels if any(key in known for key, *_ in p["curves"])]
+    columns = min(3 if len(shown) > 4 else 2, len(shown))
+    deep = -(-len(shown) // columns)
+    figure = sheet(140 + 310 * deep, run.name, _summary(rows, x))
+    for number, panel in enumerate(shown):
+        axes = figure.add_subplot(deep, columns, number + 1)
+        _panel(axes, panel, rows, x)
+        if number < columns:
+            _time_axis(axes, rows, x)
+    figure.draw_without_rendering()  # only now are places of labels known
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        _spread_labels(axes)
+    save(figure, run / "curves.png")
+
+
+def _flat(row: dict) -> dict:
+    """A row in which lists are keys of their own."""
+    found = {key: value for key, value in row.items() if not isinstance(value, list)}
+    for key, values in row.items():
+        if isinstance(values, list):
+            found |= {f"{key}/level_{i + 1}": value for i, value in enumerate(values)}
+    return found
+
+
+def _summary(rows: list[dict], x: str) -> str:
+    last = rows[-1]
+    seconds = last["seconds"]
+    took = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
+    took = took if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    done = f"{short(last[x])} frames" if x == "frames" else f"{last[x]:,} updates"
+    text = f"{done} in {took}"
+    if held_out := [row for row in rows if "held_out" in row]:
+        best = min(held_out, key=lambda row: row["held_out"])
+        text += f"; best held-out error {best['held_out']:.4f} at {best[x]:,}"
+    if probed := [row for row in rows if "success_rate" in row]:
+        best = max(probed, key=lambda row: row["success_rate"])
+        text += f"; best probe {100 * best['success_rate']:.1f} % at {short(best[x])}"
+        for name, key in (("L", "mpjpe_local_mm"), ("G", "mpjpe_global_mm")):
+            text += f", MPJPE-{name} {best[key]:.0f} mm" if key in best else ""
+    return text
+
+
+def _panel(axes: Axes, panel: dict, rows: list[dict], x: str) -> None:
+    axes.set_title(panel["title"])
+    scale, factor = panel.get("scale"), panel.get("factor", 1)
+    for key, label, colour in panel["curves"]:
+        curves = [(key, label, colour)]
+        for one, name, look in _ranked(rows, key, x) if key[-1] == "/" else curves:
+            at, values = _values(rows, one, x)
+            shown = values > (0 if scale == "log" else -np.inf)
+            if shown.any():
+                _curve(axes, at[shown], factor * values[shown], name, look)
+    if "level" in panel:
+        value, text = panel["level"]
+        axes.axhline(value, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+        axes.text(rows[0][x], value, text, size=9, color=MUTED, va="top")
+    if scale is None:
+        axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
+    elif scale == "free":
+        axes.axhline(0, color=MUTED, linewidth=0.8)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: _number(y)))
+    if scale == "log" and axes.lines:
+        axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        # Where the whole range is a few steps, every step has its label.
+        some = "123456789" if high < 5 * low else "125" if high < 300 * low else "1"
+        plain = FuncFormatter(lambda y, _: _number(y) if f"{y:e}"[0] in some else "")
+        axes.yaxis.set_major_formatter(plain)
+        axes.yaxis.set_minor_formatter(plain)
+    end = rows[-1][x]
+    axes.set_xlim(-0.02 * end, 1.02 * end)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: short(at)))
+
+
+def _values(rows: list[dict], key: str, x: str) -> tuple[np.ndarray, np.ndarray]:
+    """Places and values of the rows that have a value; some are probed only."""
+    found = [(row[x], row[key]) for row in rows if row.get(key) is not None]
+    at, values = np.array(found, dtype=float).reshape(-1, 2).T
+    keep = np.isfinite(values)
+    return at[keep], values[keep]
+
+
+def _ranked(rows: list[dict], prefix: str, x: str) -> list[tuple[str, str, str]]:
+    """Key, label and colour of all curves whose key begins so, largest drawn last."""
+    keys = dict.fromkeys(k for row in rows for k in row if k.startswith(prefix))
+    last = {key: float(np.abs(_values(rows, key, x)[1][-5:]).mean()) for key in keys}
+    order = sorted((key for key in keys if last[key] > 0), key=lambda key: -last[key])
+    names = [key.removeprefix(prefix).replace("_", " ") for key in order]
+    looks = [*COLOURS, *[GREY] * len(order)]
+    return list(zip(order, names, looks, strict=False))[::-1]
+
+
+def _curve(axes: Axes, x: np.ndarray, y: np.ndarray, name: str, colour: str) -> None:
+    """A curve, smoothed if it is long, with its name and last value at its end."""
+    if len(x) >= _SMOOTHED_FROM:
+        axes.plot(x, y, color=colour, linewidth=0.7, alpha=0.3)
+        y = uniform_filter1d(y, 2 * max(1, len(y) // 80) + 1, mode="nearest")
+    mark = "o" if len(x) < 12 else None
+    axes.plot(x, y, color=colour, linewidth=1.8, marker=mark, markersize=4)
+    place = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+    look = {"size": 9.5, "color": colour, "annotation_clip": False}
+    text = f"{name} {_number(float(y[-1]))}".strip()
+    axes.annotate(text, (x[-1], y[-1]), **place, **look)
+
+
+def _spread_labels(axes: Axes) -> None:
+    """Move labels at the ends of curves until none covers another."""
+    labels = [text for text in axes.texts if isinstance(text, Annotation)]
+    labels.sort(key=lambda label: label.xy[1])
+    wanted = np.array([axes.transData.transform(one.xy)[1] for one in labels])
+    heights = spread(wanted, axes.bbox.y0, axes.bbox.y1, _LABEL_PX)
+    for label, move_px in zip(labels, heights - wanted, strict=True):
+        label.set_position((6, move_px * 72 / DPI))
+
+
+def spread(wanted: np.ndarray, low: float, high: float, room: float) -> np.ndarray:
+    """Rising heights at least `room` from each other, close to the wanted ones."""
+    steps = min(room, (high - low) / max(len(wanted) - 1, 1)) * np.arange(len(wanted))
+    rising = np.maximum.accumulate(wanted - steps) + steps
+    return np.maximum(np.minimum(rising, high - steps[::-1]), low + steps)
+
+
+def _number(value: float) -> str:
+    """0.002 rather than 2e-3, but 2e-5 rather than 0.00002; 1.2 M of a million."""
+    if abs(value) >= 1e4:
+        return short(value)
+    if value == 0 or abs(value) >= 1e-3:
+        return f"{value:.3g}" if abs(value) >= 1 else f"{value:.2g}"
+    return re.sub(r"(\.0)?e-0", "e-", f"{value:.1e}")
+
+
+def _time_axis(axes: Axes, rows: list[dict], x: str) -> None:
+    """Minutes, or seconds of short runs, along the upper edge of a panel."""
+    done = np.array([0, *(row[x] for row in rows)], dtype=float)
+    seconds = np.array([0, *(row["seconds"] for row in rows)], dtype=float)
+    unit, name = (1, "s") if seconds[-1] < 180 else (60, "min")
+    locator = MaxNLocator(4, steps=[1, 2, 3, 5, 6, 10])
+    times = np.asarray(locator.tick_values(0, seconds[-1] / unit))
+    times = times[(times >= 0) & (times * unit <= seconds[-1])]
+    # Nothing is learned while a run compiles: times that would cover each other are
+    # omitted.
+    shown: dict[float, str] = {}
+    for time, at in zip(times, np.interp(times * unit, seconds, done), strict=True):
+        if not shown or at - max(shown) >= _TIME_GAP * done[-1]:
+            shown[at] = f"{time:g} {name}"
+    top = axes.secondary_xaxis("top")
+    top.set_xticks(list(shown), list(shown.values()))
+    top.tick_params(labelsize=8.5, length=3, pad=1)

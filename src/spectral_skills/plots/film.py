@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from PIL import Image, ImageDraw, ImageFont
+from scipy.ndimage import gaussian_filter1d
 from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills.atomic import write_file
 from spectral_skills.control.metrics import errors
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.plots import style
+from spectral_skills.plots import charts
 from spectral_skills.robot import g1
 from spectral_skills.robot.render import Camera, RobotRenderer, backend
 from spectral_skills.rotation import yaw
@@ -92,7 +94,8 @@ def shots(
         middle = middle + away * (gap_m / off_m.clip(1e-9) / 2)[:, None]
         middle = middle + shift[:2] / 2 if beside else middle
     if film and len(frames) > 1:
-        middle = _smooth(middle, 0.3 * g1.CONTROL_HZ / (frames[1] - frames[0]))
+        sigma = 0.3 * g1.CONTROL_HZ / (frames[1] - frames[0])
+        middle = gaussian_filter1d(middle, sigma, axis=0, mode="nearest", truncate=3)
         gap_m[:] = gap_m.max()
     tall_m = max(_TALL_M, _WIDE_M * size[1] / size[0]) + 0.55 * gap_m
     distance_m = 0.5 * tall_m / np.tan(np.radians(_FOVY_DEG) / 2)
@@ -115,15 +118,6 @@ def _renderer(width: int, height: int, backend: str, film: bool) -> RobotRendere
     return RobotRenderer(width, height, backend, film)
 
 
-def _smooth(values: np.ndarray, sigma: float) -> np.ndarray:
-    """Columns without changes that are quicker than `sigma` rows; ends are held."""
-    reach = int(np.ceil(3 * sigma))
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
-    padded = np.pad(values, ((reach, reach), (0, 0)), mode="edge")
-    columns = [np.convolve(c, kernel / kernel.sum(), mode="valid") for c in padded.T]
-    return np.stack(columns, axis=1)
-
-
 def captioned(picture: np.ndarray, title: str, caption: str) -> np.ndarray:
     """A picture with two lines in its upper left corner."""
     image = Image.fromarray(picture)
@@ -132,8 +126,8 @@ def captioned(picture: np.ndarray, title: str, caption: str) -> np.ndarray:
     for line, (text, weight) in enumerate(((title, "bold"), (caption, "normal"))):
         face = findfont(FontProperties(family="DejaVu Sans", weight=weight))
         place = 0.8 * size, size * (0.7 + 1.45 * line)
-        draw.text(place, text, style.INK, ImageFont.truetype(face, size))
-    return np.asarray(image)
+        draw.text(place, text, charts.INK, ImageFont.truetype(face, size))
+    return np.array(image)
 
 
 def save(pictures: Sequence[np.ndarray], path: Path, fps: float) -> list[Path]:
@@ -213,6 +207,7 @@ class Still:
         return cls(unbroken(rows), frames, label=label)
 
 
+@charts.styled
 def strip(
     path: str | Path,
     motions: Sequence[Still],
@@ -229,54 +224,43 @@ def strip(
         raise ValueError("no motions to draw")
     top_px, band_px = 84 if title else 24, 100 if band else 24
     height_px = top_px + len(motions) * (tall_px + 8) + band_px
-    figure = style.sheet(height_px, title, subtitle)
+    figure = charts.sheet(height_px, title, subtitle)
+    figure.set_layout_engine("none")
     left_px = 214 if any(motion.label for motion in motions) else 48
     for number, motion in enumerate(motions):
-        place_px = left_px, top_px + number * (tall_px + 8), tall_px
-        labels = [f"{f / g1.CONTROL_HZ:.2f} s" if times else "" for f in motion.frames]
-        row(figure, motion, labels, place_px, azimuth_deg)
-        look = {"size": 12, "weight": "bold", "color": style.INK, "va": "center"}
-        middle = 1 - (place_px[1] + tall_px / 2) / height_px
-        figure.text(0.015, middle, _wrapped(motion.label), **look)
+        down_px = top_px + number * (tall_px + 8)
+        row(figure, motion, left_px, down_px, tall_px, times, azimuth_deg)
+        middle, label = 1 - (down_px + tall_px / 2) / height_px, fill(motion.label, 16)
+        figure.text(0.015, middle, label, size=12, weight="bold", va="center")
     if band is not None:
-        wide = 1 - (left_px + 24) / style.WIDTH_PX
-        place = left_px / style.WIDTH_PX, 30 / height_px, wide, 62 / height_px
+        wide = 1 - (left_px + 24) / charts.WIDTH_PX
+        place = left_px / charts.WIDTH_PX, 30 / height_px, wide, 62 / height_px
         band(figure.add_axes(place))
-    style.save(figure, path)
+    charts.save(figure, path)
 
 
 def row(
     figure: Figure,
     motion: Still,
-    labels: Sequence[str],
-    place_px: tuple[float, float, int],
+    left_px: int,
+    down_px: int,
+    tall_px: int,
+    times: bool = True,
     azimuth_deg: float | None = None,
 ) -> None:
-    """Draw stills side by side: left end, distance from the top and height, px."""
-    left_px, top_px, tall_px = place_px
-    height_px, count = figure.get_size_inches()[1] * style.DPI, len(motion.frames)
-    step_px = (style.WIDTH_PX - 24 - left_px) / count
-    wide_px = round(step_px - 5)
+    """Draw stills side by side up to the right end of a figure, with their times."""
+    width_px, height_px = figure.get_size_inches() * figure.dpi
+    step_px = (width_px - 24 - left_px) / len(motion.frames)
+    size = round(step_px - 5), tall_px
     drawn = shots(
-        *(motion.rows, motion.frames, (wide_px, tall_px), motion.ghost),
-        azimuth_deg=azimuth_deg,
+        motion.rows, motion.frames, size, motion.ghost, azimuth_deg=azimuth_deg
     )
-    bottom, tall = 1 - (top_px + tall_px) / height_px, tall_px / height_px
-    for i, picture in enumerate(drawn):
-        left = (left_px + i * step_px) / style.WIDTH_PX
-        place = left, bottom, wide_px / style.WIDTH_PX, tall
-        style.panel(figure, place, picture, labels[i])
-
-
-def _wrapped(label: str, columns: int = 16) -> str:
-    """Break a name after its underscores and slashes, so that long ones fit."""
-    lines = [""]
-    for word in label.replace("_", "_ ").replace("/", "/ ").split():
-        if len(lines[-1]) + len(word) > columns and lines[-1]:
-            lines.append("")
-        glue = "" if not lines[-1] or lines[-1][-1] in "_/" else " "
-        lines[-1] += glue + word
-    return "\n".join(lines)
+    for i, frame in enumerate(motion.frames.tolist()):
+        x_px = left_px + round(i * step_px)
+        figure.figimage(drawn[i], x_px, height_px - down_px - tall_px)
+        if times:
+            place = (x_px + 9) / width_px, 1 - (down_px + 10) / height_px
+            figure.text(*place, f"{frame / g1.CONTROL_HZ:.2f} s", size=11, va="top")
 
 
 def paired_rows(record: Rollout, index: int) -> tuple[np.ndarray, np.ndarray | None]:

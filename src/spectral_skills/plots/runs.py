@@ -2,24 +2,21 @@
 
 import json
 import textwrap
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
-from PIL import Image, ImageDraw
 
 from spectral_skills.control.batch import Executed
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.chaining import DURING, OUTSIDE, ChainRun
+from spectral_skills.experiments.effects import headings
 from spectral_skills.experiments.spoken import Spoken, SpokenStep
 from spectral_skills.experiments.steer import Composed
 from spectral_skills.motion.corpus import FPS
-from spectral_skills.plots import film, style
-from spectral_skills.rotation import yaw
+from spectral_skills.plots import film
+from spectral_skills.plots.charts import COLOURS, MUTED
 from spectral_skills.skill.encoder import save_stream
 from spectral_skills.spectral.catalogue import NOTICED, UNITS
 
@@ -34,7 +31,8 @@ _BAR_PX = 7
 def show_steered(found: Composed) -> None:
     """Print the outcome of a steered run beside that of its base."""
     print(f"run       {found.title}")
-    print(f"falls     {_falls(found.steered)} (unsteered: {_falls(found.plain)})")
+    steered, plain = (_fall(_fell_at_s(run)) for run in (found.steered, found.plain))
+    print(f"falls     {steered} (unsteered: {plain})")
     print(f"effect    {found.effect.name or 'none that is noticeable'}")
     print(
         f"distance  {found.distance[1]:.2f} to the nearest skill of the corpus "
@@ -75,9 +73,10 @@ def show_chain(blended: ChainRun, hard: ChainRun) -> None:
     names = " - ".join(blended.names)
     print(f"run       {names}, switches of {blended.switch} steps")
     for label, one in (("blended", blended), ("at once", hard)):
+        fall = _fall(_fell_at_s(one.executed))
         during, outside = (one.acceleration[name] for name in (DURING, OUTSIDE))
         print(
-            f"{label:10s}falls: {_falls(one.executed)}; joint acceleration in switches "
+            f"{label:10s}falls: {fall}; joint acceleration in switches "
             f"{during:.0f}, elsewhere {outside:.0f} rad/s^2 (rms)"
         )
 
@@ -92,28 +91,30 @@ def draw_pair(
     silent: bool = False,
 ) -> None:
     """Write a strip of a run below another, and a film of both."""
-    paths = [("picture", out / "run.png")]
     pair = [film.Still.spread(one.rows, film.PANELS) for one in (other, run)]
-    sight = film.sight_deg(other.rows[:1])
-    subtitle = caption.replace("blue", "above")
-    film.strip(paths[0][1], pair, title, subtitle, azimuth_deg=sight)
+    sight, subtitle = film.sight_deg(other.rows[:1]), caption.replace("blue", "above")
+    film.strip(out / "run.png", pair, title, subtitle, azimuth_deg=sight)
+    films = []
     if with_film:
         steps = min(len(run.rows), len(other.rows))
         record = Rollout.of_rows(title, run.rows[:steps], other.rows[:steps])
         length = {"most_s": STEERED_FILM_S, "caption": caption}
-        made = film.write_film(record, out / "run", **length)
-        paths += [("film", path) for path in made]
-    for what, path in [] if silent else paths:
-        print(f"{what:10s}{path}")
+        films = film.write_film(record, out / "run", **length)
+    if not silent:
+        _print_paths(10, [("picture", out / "run.png"), *(("film", p) for p in films)])
 
 
-def _falls(run: Executed) -> str:
-    at_s = _fell_at_s(run)
-    return "no" if at_s is None else f"at {at_s:.1f} s"
+def _print_paths(wide: int, paths: list[tuple[str, Path]]) -> None:
+    for what, path in paths:
+        print(f"{what:{wide}s}{path}")
 
 
 def _fell_at_s(run: Executed) -> float | None:
     return None if run.fell_at is None else run.fell_at / FPS
+
+
+def _fall(at_s: float | None) -> str:
+    return "no" if at_s is None else f"at {at_s:.1f} s"
 
 
 def show_spoken(spoken: Spoken) -> None:
@@ -129,8 +130,7 @@ def show_spoken(spoken: Spoken) -> None:
             meaning = f"as {step.motion} ({step.cosine:.2f}){knobs}"
         print(f"{label:12s}{span}  {step.sentence:{wide}s}  {meaning}")
     travel_m, turn_deg = moved(spoken)
-    at_s = spoken.fell_at_s
-    print(f"falls       {'no' if at_s is None else f'at {at_s:.1f} s'}")
+    print(f"falls       {_fall(spoken.fell_at_s)}")
     print(f"travel      {travel_m:.2f} m, turned by {turn_deg:+.0f} deg")
     refused = f", {spoken.refused} refused as not finite" if spoken.refused else ""
     print(f"plans       {spoken.plans}, {spoken.plan_ms:.1f} ms each{refused}")
@@ -174,9 +174,8 @@ def moved(spoken: Spoken) -> tuple[float, float]:
     rows = _rows(spoken)
     if spoken.fell_at_s is not None:
         rows = rows[: round(spoken.fell_at_s * spoken.fps) + 1]
-    headings = np.unwrap(yaw(torch.from_numpy(rows[:, 3:7])).numpy())
-    travel_m = np.linalg.norm(rows[-1, :2] - rows[0, :2])
-    return float(travel_m), float(np.degrees(headings[-1] - headings[0]))
+    travel_m, yaw = np.linalg.norm(rows[-1, :2] - rows[0, :2]), headings(rows)
+    return float(travel_m), float(np.degrees(yaw[-1] - yaw[0]))
 
 
 def draw_spoken(
@@ -195,8 +194,8 @@ def draw_spoken(
         fps = spoken.fps / film.STRIDE
         made = film.save(film_spoken(spoken), out / "run", fps)
         paths += [("film", path) for path in made]
-    for what, path in [] if silent else paths:
-        print(f"{what:12s}{path}")
+    if not silent:
+        _print_paths(12, paths)
 
 
 def strip_spoken(spoken: Spoken, path: Path) -> None:
@@ -205,17 +204,11 @@ def strip_spoken(spoken: Spoken, path: Path) -> None:
     # A still is of the middle of its panel, so that the band below gives its time.
     frames = ((np.arange(SPOKEN_PANELS) + 0.5) / SPOKEN_PANELS * count).astype(int)
     travel_m, turn_deg = moved(spoken)
-    fell = (
-        "no fall" if spoken.fell_at_s is None else f"falls at {spoken.fell_at_s:.1f} s"
-    )
+    fell = f"falls {_fall(spoken.fell_at_s)}" if spoken.fell_at_s else "no fall"
     summary = f"{travel_m:.1f} m away, turned by {turn_deg:+.0f} degrees, {fell}"
-    sight = film.sight_deg(rows[:1])
-    band: Callable[[Axes], None] = partial(_band, spoken)
-    title = _short(spoken.text, 80)
-    film.strip(
-        *(path, [film.Still(rows, frames)], title, summary),
-        **{"azimuth_deg": sight, "band": band},
-    )
+    motion, title = film.Still(rows, frames), _short(spoken.text, 80)
+    more: dict = {"azimuth_deg": film.sight_deg(rows[:1])}
+    film.strip(path, [motion], title, summary, band=partial(_band, spoken), **more)
 
 
 def _band(spoken: Spoken, axes: Axes) -> None:
@@ -224,21 +217,19 @@ def _band(spoken: Spoken, axes: Axes) -> None:
     axes.spines[:].set_visible(False)
     edges = [0, *(step.end for step in spoken.steps)]
     axes.set_xticks(edges, [f"{edge / spoken.fps:.1f} s" for edge in edges])
-    axes.tick_params(colors=style.MUTED, labelsize=9.5, length=0, pad=4)
     first, *_, last = axes.get_xticklabels()
     first.set_horizontalalignment("left")
     last.set_horizontalalignment("right")
-    step_px, colours = axes.bbox.width / spoken.rollout.steps, style.COLOURS[:-1]
+    step_px, colours = axes.bbox.width / spoken.rollout.steps, COLOURS[:-1]
     for number, step in enumerate(spoken.steps):
-        colour = colours[number % len(colours)] if step.understood else style.MUTED
-        gap = 2 / step_px
-        axes.axvspan(step.begin + gap, step.end - gap, color=colour)
+        colour = colours[number % len(colours)] if step.understood else MUTED
+        axes.axvspan(step.begin, step.end, facecolor=colour, edgecolor="white")
         letters = max(6, int(((step.end - step.begin) * step_px - 16) / _LETTER_PX))
         lines = [step.sentence, _addition(step)]
         if not lines[1]:
             lines = textwrap.wrap(step.sentence, letters)[:3]
         text = "\n".join(_short(line, letters) for line in lines)
-        look: dict[str, Any] = {"ha": "center", "va": "center", "linespacing": 1.35}
+        look: dict = {"ha": "center", "va": "center", "linespacing": 1.35}
         middle = (step.begin + step.end) / 2
         axes.text(middle, 0.5, text, color="white", size=11, **look)
 
@@ -255,15 +246,12 @@ def film_spoken(spoken: Spoken) -> list[np.ndarray]:
         title = f"{_short(step.sentence, 46)}  {frame / spoken.fps:.2f} s"
         drawn[i] = film.captioned(drawn[i], title, _short(_addition(step), 60))
         # In greys: a GIF has too few colours for those of the strip.
-        image = Image.fromarray(drawn[i])
-        pen, width, low = ImageDraw.Draw(image), image.width, image.height
-        pen.rectangle((0, low - _BAR_PX, width, low), fill=style.RULE)
-        done_px = round(frame / total * width)
-        pen.rectangle((-1, low - _BAR_PX, done_px - 1, low), fill=style.MUTED)
+        bar, width = drawn[i][-_BAR_PX:], drawn[i].shape[1]
+        bar[:] = 223, 228, 234
+        bar[:, : round(frame / total * width)] = 102, 114, 127
         for other in spoken.steps[:-1]:
             x = round(other.end / total * width)
-            pen.rectangle((x - 1, low - _BAR_PX, x, low), fill="white")
-        drawn[i] = np.asarray(image)
+            bar[:, x - 1 : x + 1] = 255
     return drawn
 
 

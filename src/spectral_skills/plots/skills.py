@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import FuncNorm, LinearSegmentedColormap
-from matplotlib.figure import Figure
 from sklearn.decomposition import PCA
 from torch import Tensor
 
@@ -17,8 +16,9 @@ from spectral_skills.experiments.neighbours import MOST_POINTS, tsne
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinds import OTHER, kind
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
-from spectral_skills.plots import charts, film, style
-from spectral_skills.plots.style import INK, LEFT, MUTED, RIGHT, RULE
+from spectral_skills.plots import charts, film
+from spectral_skills.plots.charts import INK, LEFT, MUTED, RIGHT, RULE
+from spectral_skills.plots.tables import text
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillBank
 from spectral_skills.spectral.direction_file import DETERMINED, SINGLE_LIMB, Directions
@@ -48,7 +48,6 @@ _LIMB_COLOURS = {
     "root_rotation": "#8E7CC3",
 }
 """Bluish for the left, orange for the right, in the order they are stacked."""
-_RANKS_PX = 1860
 _SCALES = {a.name: a.scale for a in ATTRIBUTES}
 _BLOCKS = (
     *("right_hip_pitch", "waist_yaw", "left_shoulder_pitch", "right_shoulder_pitch"),
@@ -57,6 +56,7 @@ _BLOCKS = (
 """Attributes that begin a block of rows."""
 
 
+@charts.styled
 def draw_map(corpus: Corpus, bank: SkillBank, path: str | Path, seed: int = 0) -> None:
     """Draw t-SNE and PCA of the mean skills of clips, or of a random part of them."""
     clips, means = (x.cpu() for x in bank.clip_means())
@@ -74,23 +74,22 @@ def draw_map(corpus: Corpus, bank: SkillBank, path: str | Path, seed: int = 0) -
         f"skills, {corpus.hours:,.2f} h. Mean standard deviation of a skill dimension "
         f"{bank.spread():.2f} (paper {PAPER_STD:.2f})."
     )
-    figure = style.sheet(940, "Map of the skill space", subtitle)
-    near = _by_kind(tsne(means).numpy(), kinds)
-    far = _by_kind(straight.numpy(), kinds)
+    figure = charts.sheet(940, "Map of the skill space", subtitle)
     x, y = (f"component {i}, {s:.0%} of the variance" for i, s in enumerate(share, 1))
-    title = "PCA: the two directions of largest variance"
+    near, far = (_by_kind(p.numpy(), kinds) for p in (tsne(means), straight))
     maps = [
         Chart("t-SNE: similar skills are neighbours", "map", "", "", near),
-        Chart(title, "scatter", x, y, far),
+        Chart("PCA: the two directions of largest variance", "scatter", x, y, far),
     ]
-    for left, chart in zip((0.03, 0.53), maps, strict=True):
-        axes = style.quiet(figure.add_axes((left, 0.1, 0.455, 0.775)), chart.title)
+    places = figure.subplots(1, 2)
+    handles, names = [], []
+    for axes, chart in zip(places, maps, strict=True):
+        axes.set_title(chart.title)
         axes.set_aspect("equal", adjustable="datalim")
         charts.plot(axes, chart)
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    place = {"loc": "lower left", "bbox_to_anchor": (0.022, 0.0), "ncols": len(names)}
-    figure.legend(handles, names, **place, **style.LEGEND)
-    style.save(figure, path)
+        handles, names = axes.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower left", ncols=len(names))
+    charts.save(figure, path)
 
 
 def pca(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -178,6 +177,7 @@ def draw_poses(
     film.strip(path, rows, tall_px=238, times=False)
 
 
+@charts.styled
 def all_ranks(directions: Directions, path: str | Path) -> None:
     """Draw gains, stability and effects of all spectral directions."""
     chosen = directions.family("spectral")
@@ -190,52 +190,40 @@ def all_ranks(directions: Directions, path: str | Path) -> None:
         f"{limbs} move a single limb; {stable} come out the same from both halves of "
         "the contexts."
     )
-    title = f"All {len(chosen)} spectral directions"
-    figure = style.sheet(_RANKS_PX, title, subtitle)
-
-    def panel(down_px: float, height_px: float, title: str) -> Axes:
-        bottom = 1 - (down_px + height_px) / _RANKS_PX
-        place = 0.138, bottom, 0.832, height_px / _RANKS_PX
-        axes = style.quiet(figure.add_axes(place), title)
+    figure = charts.sheet(1860, f"All {len(chosen)} spectral directions", subtitle)
+    top, middle, bottom = figure.subplots(3, 1, height_ratios=(40, 12, 84))
+    for axes in (top, middle):
         axes.set_xlim(0.4, len(chosen) + 0.6)
         axes.set_xticks([1, *range(8, len(chosen) + 1, 8)])
-        return axes
-
-    ranks = np.arange(1, len(chosen) + 1)
-    title = "predicted gain by rank, by the part of the body that moves"
-    _gains(panel(130, 400, title), directions, chosen, ranks)
-    title = "is it the same direction, and the same effect?"
-    _agreement(panel(600, 120, title), directions, chosen, ranks)
-    title = "mean effect on each attribute, in noticeable steps (in brackets)"
-    _effects(figure, panel(790, 840, title), directions, chosen, ranks)
-    style.save(figure, path)
+    _gains(top, directions, chosen)
+    _agreement(middle, directions, chosen)
+    _effects(bottom, directions, chosen)
+    charts.save(figure, path)
 
 
-def _gains(axes: Axes, directions: Directions, chosen, ranks) -> None:
+def _gains(axes: Axes, directions: Directions, chosen: np.ndarray) -> None:
     """Bars of gain, shared out among the parts of the body by energy."""
     gains, bottom = directions.gains[chosen], np.zeros(len(chosen))
+    ranks = np.arange(1, len(chosen) + 1)
     for group, colour in _LIMB_COLOURS.items():
         share = directions.group_shares[chosen, directions.groups.index(group)]
-        look: dict = {"color": colour, "label": group.replace("_", " ")}
-        axes.bar(ranks, share * gains, 0.82, bottom, **look)
+        label = group.replace("_", " ")
+        axes.bar(ranks, share * gains, 0.82, bottom, color=colour, label=label)
         bottom += share * gains
-    single = directions.single_limb[chosen]
-    for limb in sorted(set(single) - {""}):
-        own, look = single == limb, {"markersize": 5.5, "mec": "white", "mew": 0.6}
-        top = gains[own] + 0.022 * gains.max()
-        axes.plot(ranks[own], top, "D", color=_LIMB_COLOURS[limb], **look)
+    single = directions.single_limb[chosen] != ""
     label = f"one limb has over {SINGLE_LIMB:.0%} of the energy"
-    axes.plot([], [], "D", color=MUTED, markersize=6, label=label)
-    axes.set_ylim(0, 1.07 * gains.max())
-    axes.set_ylabel("rms change of the future", color=MUTED, size=10)
-    axes.legend(loc="upper right", ncols=2, **style.LEGEND)
+    top = gains[single] + 0.022 * gains.max()
+    axes.plot(ranks[single], top, "D", color=MUTED, markersize=5.5, label=label)
+    axes.set_title("predicted gain by rank, by the part of the body that moves")
+    axes.set(ylim=(0, 1.07 * gains.max()), ylabel="rms change of the future")
+    axes.legend(loc="upper right", ncols=2)
 
 
-def _agreement(axes: Axes, directions: Directions, chosen, ranks) -> None:
+def _agreement(axes: Axes, directions: Directions, chosen: np.ndarray) -> None:
     """How much two halves of the contexts agree, and how much single contexts do."""
-    stability, sameness = directions.stability[chosen], directions.sameness[chosen]
-    label = "mean effect over its rms over contexts"
-    axes.plot(ranks, sameness, color=style.COLOURS[2], linewidth=2, label=label)
+    stability, ranks = directions.stability[chosen], np.arange(1, len(chosen) + 1)
+    label, green = "mean effect over its rms over contexts", charts.COLOURS[2]
+    axes.plot(ranks, directions.sameness[chosen], color=green, linewidth=2, label=label)
     axes.plot(ranks, stability, color=RULE, linewidth=1, zorder=1)
     look = {"markersize": 6, "mec": INK, "mew": 1.1}
     for own, face, label in (
@@ -243,12 +231,12 @@ def _agreement(axes: Axes, directions: Directions, chosen, ranks) -> None:
         (stability < DETERMINED, "white", f"below {DETERMINED:g}: not determined"),
     ):
         axes.plot(ranks[own], stability[own], "o", mfc=face, label=label, **look)
+    axes.set_title("is it the same direction, and the same effect?")
     axes.set(ylim=(-0.06, 1.12), yticks=[0, 0.5, 1])
-    place = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.99), "ncols": 3}
-    axes.legend(**place, **style.LEGEND)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=3)
 
 
-def _effects(figure: Figure, axes: Axes, directions: Directions, chosen, ranks) -> None:
+def _effects(axes: Axes, directions: Directions, chosen: np.ndarray) -> None:
     """Mean effects in units of a noticeable change."""
     scale = np.array([_SCALES[name] for name in directions.attributes])
     effects = (directions.effect_mean[chosen] / scale).T
@@ -264,25 +252,25 @@ def _effects(figure: Figure, axes: Axes, directions: Directions, chosen, ranks) 
         extent=(0.5, len(chosen) + 0.5, len(effects) - 0.5, -0.5),
         interpolation="nearest",
     )
+    axes.set_title("mean effect on each attribute, in noticeable steps (in brackets)")
     axes.grid(False)
     units = zip(directions.attributes, scale, directions.units, strict=True)
     labels = [f"{name.replace('_', ' ')} ({step:g} {u})" for name, step, u in units]
     axes.set_yticks(range(len(labels)), labels)
     every = -(-len(chosen) // 64)
     names = [directions.names[k] for k in chosen[::every]]
-    axes.set_xticks(ranks[::every], names, rotation=270)
+    axes.set_xticks(range(1, len(chosen) + 1, every), names, rotation=270)
     axes.tick_params(labelcolor=INK, labelsize=8.5)
     for name in _BLOCKS:
         if name in directions.attributes:
             row = directions.attributes.index(name) - 0.5
             axes.axhline(row, color=MUTED, linewidth=0.8)
-    place = figure.add_axes((0.81, 1 - 780 / _RANKS_PX, 0.16, 10 / _RANKS_PX))
-    bar = figure.colorbar(image, cax=place, orientation="horizontal")
-    bar.outline.set_visible(False)  # type: ignore[operator]
-    ends = np.array([-1, -0.25, 0, 0.25, 1]) * limit
-    bar.set_ticks(ends.tolist(), labels=[f"{end:.2g}" for end in ends])
-    place.xaxis.set_ticks_position("top")
-    place.tick_params(length=0, labelsize=9, colors=MUTED, pad=2)
+    ends = limit * np.array([-1, -0.25, 0, 0.25, 1])
+    bar = axes.inset_axes((0.81, 1.012, 0.19, 0.012))
+    axes.figure.colorbar(image, bar, orientation="horizontal", ticks=ends)
+    bar.set_xticks(ends, [f"{end:.2g}" for end in ends])
+    bar.xaxis.tick_top()
+    bar.spines[:].set_visible(False)
 
 
 def effect_table(directions: Directions) -> str:
@@ -304,11 +292,6 @@ def effect_table(directions: Directions) -> str:
         amplitude = f"{directions.amplitudes[k]:.1f}" if goal else ""
         gain = f"{directions.gains[k]:.3f}"
         rows.append((name, gain, same, limb, amplitude, ", ".join(effects)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
     source = "standing" if directions.hand_standing else "all upright"
     notes = (
         f"per unit amplitude, over {directions.contexts:,} contexts",
@@ -318,4 +301,4 @@ def effect_table(directions: Directions) -> str:
         "predicted effects are smaller than real ones",
         f"hand maps from {directions.hand_contexts:,} {source} contexts",
     )
-    return "\n".join((*lines, "", *notes))
+    return "\n".join((text(rows, "<"), "", *notes))

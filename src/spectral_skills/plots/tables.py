@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from spectral_skills.atomic import write_file
@@ -39,14 +40,12 @@ def number(value: float) -> str:
     return f"{value + 0.0:.4g}"
 
 
-def text(cells: Sequence[Sequence[str]]) -> str:
-    """Aligned lines: the first column to the left, the others to the right."""
+def text(cells: Sequence[Sequence[str]], side: str = ">") -> str:
+    """Aligned lines; all columns but the first are at this side, `<` or `>`."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for first, *others in cells:
-        rest = [c.rjust(w) for c, w in zip(others, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *rest]).rstrip())
-    return "\n".join(lines)
+    formats = [f"{'<' if not i else side}{width}" for i, width in enumerate(widths)]
+    lines = [map(format, line, formats) for line in cells]
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def markdown(cells: Sequence[Sequence[str]]) -> str:
@@ -150,10 +149,7 @@ def show(results: Sequence[Result]) -> None:
     rows = [(r.row, r.metric, _with_unit(r), r.paper) for r in results]
     if any(r.paper for r in results):
         rows.insert(0, ("", "", "measured", "paper"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        print("  " + "  ".join(cells).rstrip())
+    print(indent(text(rows, "<"), "  "))
 
 
 def show_tracking(results: Sequence[Result]) -> None:
