@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from untrained import explicit, tokens
 
+from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
 from spectral_skills.cli.measure import evaluate_chaining, evaluate_composition
 from spectral_skills.control.batch import Runner
@@ -24,7 +25,9 @@ def saved(tmp_path_factory) -> dict[str, Path]:
     explicit().release(folder / "explicit", Provenance("controller"))
     model = SkillModel(SkillConfig(encoder=encoder.config, released=True))
     model.encoder.load_state_dict(encoder.state_dict())
-    model.save(folder / "skill", Provenance("skill"))
+    artifact.save(
+        folder / "skill", model.config, model.state_dict(), Provenance("skill")
+    )
     return {path.name: path for path in folder.iterdir()}
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
 from spectral_skills.experiments.skills import (
     ReadoutWindows,
@@ -169,7 +170,9 @@ def test_a_table_has_a_row_for_every_model(corpus, tmp_path):
         )
         model = SkillModel(SkillConfig(encoder=encoder, predictor=small))
         folders.append(tmp_path / sees)
-        model.save(folders[-1], Provenance("skill"))
+        artifact.save(
+            folders[-1], model.config, model.state_dict(), Provenance("skill")
+        )
     results, moved = tables(folders, [corpus], 2, 0, "cpu", count=300)
     assert len(results) == 3 * 5 and len(moved) == 3 * 11
     for own in (results, moved):
@@ -184,7 +187,9 @@ def test_clips_that_stand_still_have_no_readout(make_corpus, tmp_path):
     clips = [Clip.from_qpos(rows, name=f"stand{i}", fps=50.0) for i in range(6)]
     corpus = make_corpus(tmp_path / "still", clips)
     model = SkillModel(SkillConfig(encoder=EncoderConfig(width=6, hidden=(16,))))
-    model.save(tmp_path / "model", Provenance("skill"))
+    artifact.save(
+        tmp_path / "model", model.config, model.state_dict(), Provenance("skill")
+    )
     results, moved = tables([tmp_path / "model"], [corpus], 2, 0, "cpu", count=50)
     assert not results
     assert len(moved) == 11 and all(np.isfinite(r.value) for r in moved)

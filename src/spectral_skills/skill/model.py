@@ -119,17 +119,12 @@ class SkillModel(nn.Module):
     def batch(
         self, windows: Windows, next_skill: Tensor | None = None
     ) -> PredictionBatch:
-        """What the head learns from."""
         return PredictionBatch(
             context=self.normalize_context(windows.context),
             future=self.normalize_future(windows.future),
             seen=self.encoder.normalize(self.seen(windows)),
             next_skill=next_skill,
         )
-
-    def save(self, folder: Path, provenance: Provenance) -> None:
-        """Write encoder, head, statistics and config."""
-        artifact.save(folder, self.config, self.state_dict(), provenance)
 
     def release(self, folder: Path, provenance: Provenance) -> None:
         """Write what run time needs: encoder and statistics, in bf16 shards."""

@@ -187,20 +187,16 @@ class Predictor(nn.Module):
         )
 
     def target_matrix(self, noisy: Tensor, level: Tensor) -> Tensor:
-        """M(Y_tau, tau), (n, r, m)."""
-        return self._target_rows(noisy, level).transpose(1, 2)
-
-    def _target_rows(self, noisy: Tensor, level: Tensor) -> Tensor:
-        """M^T, (n, m, r): rows of r numbers are contiguous, which suits a GPU."""
+        """M(Y_tau, tau), (n, r, m), of contiguous columns, which suits a GPU."""
         seen = torch.cat((noisy, self.level(level).to(noisy.dtype)), dim=-1)
-        return self.target_net(seen).view(len(noisy), self.target, -1)
+        M_T = self.target_net(seen).view(len(noisy), self.target, -1)
+        return M_T.transpose(1, 2)
 
     def forward(
         self, context: Tensor, skill: Tensor, noisy: Tensor, level: Tensor
     ) -> Tensor:
         phi = self.features(context, skill)
-        M_T = self._target_rows(noisy, level)
-        return weighted_sum(M_T.transpose(1, 2), phi)
+        return weighted_sum(self.target_matrix(noisy, level), phi)
 
 
 def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
@@ -215,10 +211,8 @@ def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
     return torch.bmm(weights[:, None], rows)[:, 0]
 
 
-# Heads: one for every prediction target.
-#
-# A head gives the mean squared error of each sample. Heads that predict noise do so at
-# one of several noise levels; the others have a single one, without noise.
+# Heads, one for every prediction target, give the mean squared error of each sample.
+# Those that predict noise do so at one of several levels; the others have a single one.
 
 Target = Literal["chunk", "endpoint", "endpoint-det", "next-skill", "reconstruction"]
 """chunk: the 11 poses that follow (the paper's). endpoint: the first of them.
