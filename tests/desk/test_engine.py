@@ -12,8 +12,9 @@ from scripted import run
 from spectral_skills.control.bundle import SkillSupport
 from spectral_skills.control.mixer import LivePlanner
 from spectral_skills.control.session import placed
+from spectral_skills.desk.controls import render
 from spectral_skills.desk.engine import Engine, Live, Readings
-from spectral_skills.desk.meters import Readouts
+from spectral_skills.desk.page import readouts
 from spectral_skills.quaternion import heading
 from spectral_skills.robot import g1
 
@@ -223,10 +224,9 @@ def test_a_clock_that_is_late_does_not_chase():
 
 def test_a_meter_of_a_corpus_whose_skills_are_all_alike():
     """Nothing there is any way apart; a skill beside them is far."""
-    line: Any = SimpleNamespace(content="")
-    gui: Any = SimpleNamespace(add_html=lambda *_, **__: line)
     support = SkillSupport(np.zeros((2, 4), np.float32), typical=0.0, far=0.0)
-    engine: Any = SimpleNamespace(bundle=SimpleNamespace(support=support))
-    frame: Any = SimpleNamespace(distance=0.25, measures=Readings(0, 0, 0, 0, 0, 0.7))
-    Readouts(gui, engine).show(frame)
-    assert line.content and "nan" not in line.content
+    frame = SimpleNamespace(distance=0.25, measures=Readings(0, 0, 0, 0, 0, 0.7))
+    bundle = SimpleNamespace(support=support)
+    engine: Any = SimpleNamespace(bundle=bundle, frame=frame)
+    shown = render("readouts", **readouts(engine))
+    assert shown and "nan" not in shown

@@ -6,7 +6,7 @@ import pytest
 
 from spectral_skills.control.steering import RAMP_STEPS
 from spectral_skills.desk.engine import Engine
-from spectral_skills.desk.files import DeskFolder, Keeper, Preset, safe_stem
+from spectral_skills.desk.files import Keeper, Preset, safe_stem
 
 ARM = "right_arm_1"
 
@@ -85,7 +85,7 @@ def test_a_wrong_preset_changes_nothing(mixed, tmp_path, wrong, told):
     wrong(stored)
     path.write_text(json.dumps(stored))
     said: list[str] = []
-    Keeper(mixed, DeskFolder(tmp_path), said.append).load_preset("wrong")
+    Keeper(mixed, tmp_path, said.append).load_preset("wrong")
     mixed.do_posted()
     assert "wrong.json" in said[0] and told in said[0] and len(said) == 1
     assert Preset.of(mixed) == before
@@ -96,7 +96,7 @@ def test_what_is_no_preset_is_told(mixed, tmp_path, text):
     path = tmp_path / "none.json"
     path.write_text(text)
     said: list[str] = []
-    keeper = Keeper(mixed, DeskFolder(tmp_path), said.append)
+    keeper = Keeper(mixed, tmp_path, said.append)
     keeper.load_preset("none")
     path.write_bytes(b"\xff\xfe\x00")
     keeper.load_preset("none")
@@ -125,24 +125,24 @@ def test_what_is_no_preset_is_told(mixed, tmp_path, text):
         ("$(rm)", "rm"),
     ],
 )
-def test_file_names_stay_in_the_folder(tmp_path, typed, stem):
+def test_file_names_stay_in_the_folder(engine, tmp_path, typed, stem):
     """Whatever is typed is one file of the run folder."""
     assert safe_stem(typed) == stem
-    path = DeskFolder(tmp_path).file(typed, ".json")
+    path = Keeper(engine, tmp_path, print).file(typed, ".json")
     assert path.resolve().parent == tmp_path.resolve()
 
 
 def test_files_are_kept_and_numbered(mixed, tmp_path):
     """Presets are replaced, takes are not; takes bring their automation along."""
     said: list[str] = []
-    keeper = Keeper(mixed, DeskFolder(tmp_path / "new"), said.append)
+    keeper = Keeper(mixed, tmp_path / "new", said.append)
     for _ in range(2):
         keeper.save_preset("../mine")
         mixed.do_posted()
-    assert keeper.saved == ["mine"]
-    folder = DeskFolder(tmp_path)
+    assert keeper.presets == ("mine",)
     (tmp_path / "take.npz").touch()
-    assert folder.free("take", ".npz").name == "take-2.npz"
+    keeper = Keeper(mixed, tmp_path, said.append)
+    assert keeper.free("take", ".npz").name == "take-2.npz"
     (tmp_path / "a-file").touch()
     with pytest.raises(ValueError, match="name a folder"):
-        DeskFolder(tmp_path / "a-file")
+        Keeper(mixed, tmp_path / "a-file", said.append)

@@ -258,6 +258,11 @@ class Channel:
     solo: bool = False
     fader: Fader = field(default_factory=Fader)
 
+    @property
+    def used(self) -> bool:
+        """Whether it is not at its default."""
+        return bool(self.position or self.mute or self.solo)
+
 
 @dataclass(frozen=True)
 class Mixed:

@@ -55,6 +55,8 @@ _WINDOW = 2 * g1.CONTROL_HZ
 _LEFT, _RIGHT = (g1.joint_index(f"{side}_shoulder_pitch") for side in ("left", "right"))
 
 Action = Callable[["Engine"], None]
+Notify = Callable[[str], None]
+"""Shows a message to people, from any thread."""
 
 
 @dataclass
@@ -67,9 +69,6 @@ class Decks:
     """Number of steps from one to the other."""
     live: Deck | None = None
     """The deck that is playing; None if something else is."""
-
-    def name(self, deck: Deck) -> str:
-        return self.a if deck == "a" else self.b
 
 
 @dataclass(frozen=True)
@@ -174,21 +173,16 @@ class Engine(Session):
         """Number of times that the robot was put on its feet, which voids its trail."""
         self.broken = 0
         """Number of times that the simulation broke and was begun anew."""
-        self._posted: queue.SimpleQueue[tuple[Action, Callable[[str], None] | None]]
+        self._posted: queue.SimpleQueue[tuple[Action, Notify | None]]
         self._posted = queue.SimpleQueue()
         self._meter, self._fall, self._steps = Meter(), FallLamp(), 0
-        rest = bundle.base(REST)
-        skill, still = (
-            rest.skills[0].astype(np.float64),
-            np.zeros(len(self.mixer.names)),
-        )
+        rest, still = bundle.base(REST), np.zeros(len(self.mixer.names))
+        skill = rest.skills[0].astype(np.float64)
         self.mixed = Mixed(skill, rest.rows[0], still, REST)
         self.frame = self._look()
         """Newest frame, which other threads may read at any time."""
 
-    def post(
-        self, action: Action, refused: Callable[[str], None] | None = None
-    ) -> None:
+    def post(self, action: Action, refused: Notify | None = None) -> None:
         """Do something before the next step, from any thread.
 
         If it cannot be done `refused` gets the reason; without it, `step` raises.
@@ -226,14 +220,13 @@ class Engine(Session):
         self.frame = self._look()
 
     def reset(self) -> None:
-        """Put the robot on its feet where it began; what is playing goes on."""
         super().reset()
         self._meter, self._fall = Meter(), FallLamp()
         self.resets += 1
 
     def cross(self, deck: Deck) -> None:
         """Cross-fade to a deck."""
-        self.mixer.play(Cue(self.decks.name(deck), fade=self.decks.fade))
+        self.mixer.play(Cue(getattr(self.decks, deck), fade=self.decks.fade))
         self.decks.live = deck
 
     def load(self, deck: Deck, name: str) -> None:
@@ -254,7 +247,6 @@ class Engine(Session):
         self.decks.live = None
 
     def enqueue(self, *cues: Cue) -> None:
-        """Play more after what is playing."""
         super().enqueue(*cues)
         self.decks.live = None
 
@@ -324,7 +316,7 @@ class Live:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; waits for a step under way."""
+        """End the thread after a step that is under way."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5.0)

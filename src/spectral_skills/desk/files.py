@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import viser
 
@@ -24,14 +23,24 @@ from spectral_skills.control.mixer import FADE, FADES
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.session import automation
 from spectral_skills.control.steering import RAMP_STEPS
-from spectral_skills.desk.controls import Notify
-from spectral_skills.desk.engine import Deck, Engine
+from spectral_skills.desk.controls import Controls
+from spectral_skills.desk.engine import Deck, Engine, Notify
 from spectral_skills.robot import g1
 
 VERSION = 1
 FARTHEST = 30.0
 """Largest position of a fader; skills are about 7 long."""
 LONGEST_RAMP = 10 * g1.CONTROL_HZ
+LONGEST_FILM_S = 30.0
+"""Length of a film; of a longer take it shows the beginning."""
+_NICE = 10
+"""Niceness of the process that draws films."""
+_LONGEST_NAME = 60
+_RESERVED = re.compile(r"con|prn|aux|nul|(?:com|lpt)\d")
+"""Names that some systems reserve."""
+_PRESET, _TAKE, _CSV = ".json", ".npz", ".csv"
+_NONE = "(none saved yet)"
+_RECORD, _STOP = "● Record a take", "■ Stop and save the take"
 
 
 @dataclass(frozen=True)
@@ -107,45 +116,32 @@ class Preset:
                 f"{path}: version {version!r}, this package reads {VERSION}"
             )
         preset = configs.from_dict(cls, values, str(path))
-        for wrong in _faults(preset, bundle):
+        for wrong in preset._faults(bundle):
             raise ValueError(f"{path}: {wrong}")
         return preset
 
-
-def _faults(preset: Preset, bundle: Bundle) -> Iterator[str]:
-    """Yield what a bundle cannot do, before anything is changed."""
-    encoder = bundle.manifest.encoder
-    if preset.encoder != encoder:
-        yield (
-            f"made for the encoder {preset.encoder}, and this bundle's is {encoder}; "
-            "open the bundle it was made with"
-        )
-    for deck in (preset.a, preset.b):
-        if deck not in bundle.bases:
-            yield f"no base {deck!r} here; there are {', '.join(bundle.bases)}"
-    if not FADES[0] <= preset.fade <= FADES[1]:
-        yield f"fade is {preset.fade} steps, must be {FADES[0]} to {FADES[1]}"
-    names = () if bundle.directions is None else bundle.directions.names
-    for name, strip in preset.strips.items():
-        if name not in names:
-            yield f"no direction {name!r} in this bundle"
-        if not math.isfinite(strip.position) or abs(strip.position) > FARTHEST:
-            yield f"{name} at {strip.position}, must be within ±{FARTHEST:g}"
-        if not 1 <= strip.ramp <= LONGEST_RAMP:
-            ramp = f"{name} has a ramp of {strip.ramp} steps"
-            yield f"{ramp}, must be 1 to {LONGEST_RAMP}"
-
-
-_LONGEST_NAME = 60
-_RESERVED = re.compile(r"con|prn|aux|nul|(?:com|lpt)\d")
-"""Names that some systems reserve."""
-LONGEST_FILM_S = 30.0
-"""Length of a film; of a longer take it shows the beginning."""
-_NICE = 10
-"""Niceness of the process that draws films."""
-_PRESET, _TAKE, _CSV = ".json", ".npz", ".csv"
-_NONE = "(none saved yet)"
-_RECORD, _STOP = "● Record a take", "■ Stop and save the take"
+    def _faults(self, bundle: Bundle) -> Iterator[str]:
+        """Yield what a bundle cannot do, before anything is changed."""
+        encoder = bundle.manifest.encoder
+        if self.encoder != encoder:
+            yield (
+                f"made for the encoder {self.encoder}, and this bundle's is {encoder}; "
+                "open the bundle it was made with"
+            )
+        for deck in (self.a, self.b):
+            if deck not in bundle.bases:
+                yield f"no base {deck!r} here; there are {', '.join(bundle.bases)}"
+        if not FADES[0] <= self.fade <= FADES[1]:
+            yield f"fade is {self.fade} steps, must be {FADES[0]} to {FADES[1]}"
+        names = () if bundle.directions is None else bundle.directions.names
+        for name, strip in self.strips.items():
+            if name not in names:
+                yield f"no direction {name!r} in this bundle"
+            if not math.isfinite(strip.position) or abs(strip.position) > FARTHEST:
+                yield f"{name} at {strip.position}, must be within ±{FARTHEST:g}"
+            if not 1 <= strip.ramp <= LONGEST_RAMP:
+                ramp = f"{name} has a ramp of {strip.ramp} steps"
+                yield f"{ramp}, must be 1 to {LONGEST_RAMP}"
 
 
 def safe_stem(typed: str) -> str:
@@ -155,54 +151,45 @@ def safe_stem(typed: str) -> str:
     return f"{stem}-file" if _RESERVED.fullmatch(stem.lower()) else stem
 
 
-class DeskFolder:
-    """The folder of a desk's files; nothing is read or written elsewhere."""
+class Keeper:
+    """Writes and reads the files of a desk, all in one folder."""
 
-    def __init__(self, path: Path):
-        if path.is_file():
-            raise ValueError(f"{path}: a file; name a folder")
-        self.path = path
+    def __init__(self, engine: Engine, folder: Path, notify: Notify):
+        if folder.is_file():
+            raise ValueError(f"{folder}: a file; name a folder")
+        self._engine, self._folder, self._notify = engine, folder, notify
+        self._filming = threading.Lock()
+        self.presets = self._presets()
+
+    def _presets(self) -> tuple[str, ...]:
+        return tuple(sorted(path.stem for path in self._folder.glob(f"*{_PRESET}")))
 
     def file(self, typed: str, suffix: str) -> Path:
         """The file of a typed name."""
-        return self.path / f"{safe_stem(typed)}{suffix}"
+        return self._folder / f"{safe_stem(typed)}{suffix}"
 
     def free(self, typed: str, suffix: str) -> Path:
         """The file of a typed name, numbered if it exists already."""
         path, number = self.file(typed, suffix), 1
         while path.exists():
             number += 1
-            path = self.path / f"{safe_stem(typed)}-{number}{suffix}"
+            path = self._folder / f"{safe_stem(typed)}-{number}{suffix}"
         return path
-
-    def stems(self, suffix: str) -> list[str]:
-        """Names of all files of a kind."""
-        return sorted(path.stem for path in self.path.glob(f"*{suffix}"))
-
-
-class Keeper:
-    """Writes and reads the files of a desk."""
-
-    def __init__(self, engine: Engine, folder: DeskFolder, notify: Notify):
-        self._engine, self._folder, self._notify = engine, folder, notify
-        self._filming = threading.Lock()
-        self.saved = folder.stems(_PRESET)
-        """Names of the presets."""
 
     def save_preset(self, typed: str) -> None:
         """Save the desk as it is, in place of a preset of the same name."""
-        path = self._folder.file(typed, _PRESET)
+        path = self.file(typed, _PRESET)
 
         def keep(engine: Engine) -> None:
             Preset.of(engine).save(path)
-            self.saved = self._folder.stems(_PRESET)
+            self.presets = self._presets()
             self._notify(f"Saved {path}.")
 
         self._engine.post(keep, self._notify)
 
     def load_preset(self, typed: str) -> None:
         """Set up the desk by a preset; a preset with a fault changes nothing."""
-        path = self._folder.file(typed, _PRESET)
+        path = self.file(typed, _PRESET)
         try:
             preset = Preset.load(path, self._engine.bundle)
         except (ValueError, OSError, RecursionError) as error:
@@ -211,12 +198,11 @@ class Keeper:
         self._engine.post(preset.apply, self._notify)
         self._notify(f"Loaded {path}.")
 
-    def record(self) -> None:
-        """Begin a take."""
-        self._engine.post(lambda engine: engine.record(), self._notify)
-
-    def stop(self, typed: str) -> None:
-        """End the take, and save it and its automation."""
+    def record(self, typed: str) -> None:
+        """Begin a take or, if there is one, end it and save it and its automation."""
+        if self._engine.recorder is None:
+            self._engine.post(lambda engine: engine.record(), self._notify)
+            return
         done: list[Rollout | None] = []
         ended = threading.Event()
 
@@ -228,7 +214,7 @@ class Keeper:
         if not ended.wait(timeout=5.0) or done[0] is None:
             self._notify("There is no take to save: the robot made no step.")
             return
-        take, path = done[0], self._folder.free(typed, _TAKE)
+        take, path = done[0], self.free(typed, _TAKE)
         take.save(path)
         write_file(path.with_suffix(_CSV), automation(take))
         self._notify(
@@ -238,21 +224,16 @@ class Keeper:
         )
 
     def film(self, typed: str) -> None:
-        """Film the newest take of a name while the robot continues."""
-        path = self._newest(typed)
+        """Film the newest take of a name, or else of all, while the robot continues."""
+        takes = list(self._folder.glob(f"*{_TAKE}"))
+        ours = [path for path in takes if path.stem.startswith(safe_stem(typed))]
+        path = max(ours or takes, key=lambda path: path.stat().st_mtime, default=None)
         if path is None:
             self._notify("There is no take to film; record one first.")
         elif not self._filming.acquire(blocking=False):
             self._notify("One film at a time; another one is being drawn.")
         else:
             threading.Thread(target=self._film, args=(path,), daemon=True).start()
-
-    def _newest(self, typed: str) -> Path | None:
-        """The last take that was saved under a name, or else the last of all."""
-        stem = self._folder.file(typed, "").name
-        takes = [self._folder.file(name, _TAKE) for name in self._folder.stems(_TAKE)]
-        ours = [path for path in takes if path.stem.startswith(stem)] or takes
-        return max(ours, key=lambda path: path.stat().st_mtime, default=None)
 
     def _film(self, take: Path) -> None:
         self._notify(f"Drawing a film of {take.name}; this takes a while …")
@@ -269,44 +250,25 @@ class Keeper:
             self._notify(f"Saved {', '.join(done.stdout.split())}.")
 
 
-class FilesView:
-    """The keeper's buttons."""
-
-    def __init__(self, gui: viser.GuiApi, keeper: Keeper, engine: Engine):
-        self._keeper, self._engine = keeper, engine
-        hint = "Name of files in the desk's folder."
-        self._name = gui.add_text("name", "take", hint=hint)
-        self._record = gui.add_button(_RECORD, color="red")
-        self._record.on_click(self._on_record)
-        film = gui.add_button("Film of the last take", icon=viser.Icon.MOVIE)
-        film.on_click(lambda _: keeper.film(self._name.value))
-        gui.add_divider()
-        self._presets = gui.add_dropdown("preset", self._options())
-        both = gui.add_button_group("", ("load", "save as name"))
-        both.on_click(self._on_preset)
-
-    def sync(self) -> None:
-        """Show what is recorded and saved."""
-        label = _RECORD if self._engine.recorder is None else _STOP
-        if self._record.label != label:
-            self._record.label = label
-        if self._presets.options != (options := self._options()):
-            self._presets.options = options
-
-    def _options(self) -> tuple[str, ...]:
-        return tuple(self._keeper.saved) or (_NONE,)
-
-    def _on_record(self, _: Any) -> None:
-        if self._engine.recorder is None:
-            self._keeper.record()
-        else:
-            self._keeper.stop(self._name.value)
-
-    def _on_preset(self, event: Any) -> None:
-        if event.target.value == "load":
-            self._keeper.load_preset(self._presets.value)
-        else:
-            self._keeper.save_preset(self._name.value)
+def add_files(controls: Controls, keeper: Keeper) -> None:
+    """Add a name for files, and buttons to record, film, load and save."""
+    gui, engine = controls.gui, controls.engine
+    name = gui.add_text("name", "take", hint="Name of files in the desk's folder.")
+    record = gui.add_button(_RECORD, color="red")
+    record.on_click(lambda _: keeper.record(name.value))
+    controls.show(
+        record, "label", lambda: _RECORD if engine.recorder is None else _STOP
+    )
+    film = gui.add_button("Film of the last take", icon=viser.Icon.MOVIE)
+    film.on_click(lambda _: keeper.film(name.value))
+    gui.add_divider()
+    presets = gui.add_dropdown("preset", keeper.presets or (_NONE,))
+    controls.show(presets, "options", lambda: keeper.presets or (_NONE,))
+    both = {
+        "load": lambda: keeper.load_preset(presets.value),
+        "save as name": lambda: keeper.save_preset(name.value),
+    }
+    controls.buttons("", lambda: both)
 
 
 def main() -> None:

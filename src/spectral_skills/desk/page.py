@@ -13,17 +13,22 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import viser
+from viser import uplot
 
-from spectral_skills.desk.controls import DecksView, HtmlPanel, Transport
+from spectral_skills.desk.controls import (
+    Controls,
+    Strips,
+    add_decks,
+    add_transport,
+    render,
+)
 from spectral_skills.desk.engine import Engine, Frame, Live
-from spectral_skills.desk.files import DeskFolder, FilesView, Keeper
-from spectral_skills.desk.meters import Charts, Readouts, Status
+from spectral_skills.desk.files import Keeper, add_files
 from spectral_skills.desk.scene import SceneView, View, aim
-from spectral_skills.desk.strips import Strips
 from spectral_skills.desk.talk import Talk
 
 PORT = 8080
@@ -35,6 +40,10 @@ _BEHIND, _MORE, _LESS, _SLOWEST = 0.99, 1.03, 0.99, 10.0
 one picture to the next, above it shrinks by the third, up to the fourth in total."""
 _LEFT_PX, _RIGHT_PX = 320, 360
 _BRAND = (34, 94, 206)
+_GREEN, _AMBER, _RED = "#2f9e44", "#f08c00", "#e03131"
+_END = 1.6
+"""End of the distance meter, as a multiple of the 99th percentile of the corpus."""
+_CHARTED_S, _CHART_POINTS = 12.0, 60
 _WELCOME = (
     "Move a fader on the right. The grey robot is simulated; the blue one shows the "
     "base that it plays, without faders."
@@ -55,7 +64,7 @@ class Page:
     ):
         """`listener` is a command that understands text in place of our own."""
         self.live, self._newest = Live(engine), deque(maxlen=3)
-        self._folder = DeskFolder(out)
+        keeper = Keeper(engine, out, self.notify)
         self.server = open_server(host, port)
         here = host in ("127.0.0.1", "::1", "0.0.0.0", "::")
         self.address = (
@@ -70,7 +79,8 @@ class Page:
         aim(self.server)
         self._scene: SceneView | None = None
         self._view = View()
-        self._fill(gui, engine)
+        self._controls = Controls(gui, self.live, self.notify)
+        self._fill(gui, engine, keeper)
         self.notify(_WELCOME)
         self.pictures = True
         """Whether the robot is drawn."""
@@ -99,43 +109,40 @@ class Page:
         """Show a message, from any thread."""
         self._newest.append(text)
 
-    @property
-    def messages(self) -> list[str]:
-        """The newest messages, the last one first."""
-        return list(reversed(self._newest))
+    def _messages(self) -> dict[str, Any]:
+        return {"texts": list(reversed(self._newest))}
 
-    def _fill(self, gui: viser.GuiApi, engine: Engine) -> None:
-        play = gui.add_panel()
+    def _fill(self, gui: viser.GuiApi, engine: Engine, keeper: Keeper) -> None:
+        controls, play = self._controls, gui.add_panel()
         with play.add_tab("Robot", viser.Icon.ROBOT):
-            self._status = Status(gui)
-            self._transport = Transport(gui, self.live, self._push, self.notify)
+            controls.html("status", lambda: status(self.live))
+            pause, step, reset = add_transport(controls, self._push)
             with gui.add_folder("Skills"):
-                self._decks = DecksView(gui, engine, self.notify)
+                other = add_decks(controls)
             with gui.add_form("Say it in words") as form:
                 words = gui.add_text("", "walk forward, then wave")
                 gui.add_button("Tell the robot").on_click(lambda _: form.submit())
             form.on_submit(lambda _: self._talk.say(words.value))
-            self._messages = [HtmlPanel(gui, "messages")]
+            controls.html("messages", self._messages)
             self._charts = Charts(gui)
         # Browsers build other tabs only when somebody looks at them.
         with play.add_tab("Files", viser.Icon.DEVICE_FLOPPY):
-            keeper = Keeper(engine, self._folder, self.notify)
-            self._files = FilesView(gui, keeper, engine)
-            self._messages.append(HtmlPanel(gui, "messages"))
+            add_files(controls, keeper)
+            controls.html("messages", self._messages)
         with play.add_tab("Options", viser.Icon.SETTINGS):
             self._options(gui, engine)
         play.dock_left()
         play.set_width(_LEFT_PX)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_RIGHT_PX)
-        self._readouts = Readouts(gui, engine)
-        self._strips = Strips(gui, engine, self.notify)
+        controls.html("readouts", lambda: readouts(engine))
+        self._strips = Strips(controls)
         keys: dict[Key, tuple[str, Callable[[], None]]] = {
-            "P": ("Pause or continue", self._transport.pause),
-            "N": ("One step", self._transport.step),
-            "R": ("Reset the robot", self._transport.reset),
-            "X": ("Cross-fade to the other deck", self._decks.other),
-            "Z": ("Release all faders", self._release),
+            "P": ("Pause or continue", pause),
+            "N": ("One step", step),
+            "R": ("Reset the robot", reset),
+            "X": ("Cross-fade to the other deck", other),
+            "Z": ("Release all faders", self._strips.release),
         }
         for key, (label, action) in keys.items():
             command = gui.add_command(label, hotkey=key)
@@ -157,9 +164,6 @@ class Page:
     def _push(self, velocity: np.ndarray) -> None:
         if self._scene is not None:
             self._scene.show_push(velocity[:2])
-
-    def _release(self) -> None:
-        self.live.engine.post(lambda engine: engine.mixer.release(), self.notify)
 
     def _paint(self) -> None:
         """Keep the page up to date until it is closed."""
@@ -192,23 +196,96 @@ class Page:
             self._drawn = frame
         if now >= self._panels_due:
             self._panels_due = now + _PANEL_S
-            self._panels(engine.frame)
+            self._strips.sync()
+            with self.server.atomic():
+                self._controls.sync()
         if now >= self._charts_due:
             self._charts_due = now + _CHART_S
             self._charts.show(frame)
             if self.pictures:
                 scene.draw_trail()
 
-    def _panels(self, frame: Frame) -> None:
-        with self.server.atomic():
-            self._status.show(self.live, frame)
-            self._readouts.show(frame)
-            self._transport.sync()
-            self._decks.sync()
-            self._strips.sync(frame.mixed.name)
-            self._files.sync()
-            for panel in self._messages:
-                panel.show(texts=self.messages)
+
+def status(live: Live) -> dict[str, Any]:
+    """Whether the robot stands, what is playing, and whether it runs in real time."""
+    frame, recorder = live.engine.frame, live.engine.recorder
+    pace = "paused" if live.paused else "…"
+    if np.isfinite(live.factor):
+        pace = f"real time × {live.factor:.2f}"
+        if live.speed < 1.0:
+            pace = f"slow motion × {live.speed * live.factor:.2f}"
+    return {
+        "state": "FALLEN" if frame.fallen else "on its feet",
+        "fallen": frame.fallen,
+        "name": frame.mixed.name,
+        "take_s": None if recorder is None else recorder.seconds,
+        "time_s": frame.time_s,
+        "pace": pace,
+        "trouble": live.trouble or getattr(live.engine.mixer.stream, "trouble", ""),
+    }
+
+
+def readouts(engine: Engine) -> dict[str, Any]:
+    """How far the commanded skill is from the corpus, and what the robot does."""
+    support, frame, colour = engine.bundle.support, engine.frame, _GREEN
+    measures = frame.measures
+    if frame.distance > support.typical:
+        colour = _AMBER if frame.distance <= support.far else _RED
+    return {
+        "cells": {
+            "speed": f"{measures.speed:.2f} m/s",
+            "heading": f"{measures.heading:+.0f}°",
+            "turning": f"{measures.turning:+.0f}°/s",
+            "left arm": f"{measures.left_arm:+.0f}°",
+            "right arm": f"{measures.right_arm:+.0f}°",
+        },
+        "distance": frame.distance,
+        "typical": support.typical,
+        "far": support.far,
+        # If all clips share their tokens, even the farthest are at distance 0.
+        "end": max(_END * support.far, 1e-9),
+        "colour": colour,
+    }
+
+
+class Charts:
+    """The last seconds: speed, and both arms."""
+
+    def __init__(self, gui: viser.GuiApi):
+        self._rows: deque[tuple[float, ...]] = deque(maxlen=_CHART_POINTS)
+        self._speed = _chart(gui, "speed, m/s", {"robot": "#1971c2"}, (0.0, 2.0))
+        colours = {"left": "#e8590c", "right": "#2f9e44"}
+        self._arms = _chart(gui, "arms raised, deg", colours, (-60.0, 120.0))
+
+    def show(self, frame: Frame) -> None:
+        now, measures = frame.time_s, frame.measures
+        if self._rows and self._rows[-1][0] == now:
+            return
+        row = (now, measures.speed, measures.left_arm, measures.right_arm)
+        self._rows.append(row)
+        time_s, speed, left, right = np.array(self._rows).T
+        self._speed.data = (time_s - now, speed)
+        self._arms.data = (time_s - now, left, right)
+
+
+def _chart(
+    gui: viser.GuiApi, title: str, colours: dict[str, str], span: tuple[float, float]
+) -> viser.GuiUplotHandle:
+    gui.add_html(render("chart_title", title=title, colours=colours))
+    lines = [uplot.Series(stroke=colour, width=2) for colour in colours.values()]
+    return gui.add_uplot(
+        (np.array((-_CHARTED_S, 0.0)), *(np.zeros(2) for _ in colours)),
+        (uplot.Series(), *lines),
+        scales={
+            "x": uplot.Scale(time=False, range=(-_CHARTED_S, 0.0)),
+            "y": uplot.Scale(range=span),
+        },
+        axes=tuple(uplot.Axis(size=size, font="10px sans-serif") for size in (26, 32)),
+        legend=uplot.Legend(show=False),
+        cursor=uplot.Cursor(show=False),
+        height=88,
+        padding=(4, 8, 0, 0),
+    )
 
 
 def open_server(host: str, port: int | None) -> viser.ViserServer:

@@ -17,8 +17,7 @@ from typing import Any
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import Cue
-from spectral_skills.desk.controls import Notify
-from spectral_skills.desk.engine import Engine
+from spectral_skills.desk.engine import Engine, Notify
 
 LONGEST = 1000
 """Largest number of characters of a text."""
@@ -37,8 +36,7 @@ class Talk:
         patience_s: tuple[float, float] = (_FIRST_S, _LATER_S),
     ):
         self._engine, self._notify = engine, notify
-        module = "spectral_skills.planner.listener"
-        folder = str(engine.bundle.folder)
+        module, folder = "spectral_skills.planner.listener", str(engine.bundle.folder)
         self._command = command or (sys.executable, "-m", module, folder)
         self._patience_s = patience_s
         self._texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -55,12 +53,13 @@ class Talk:
     def close(self) -> None:
         """End the thread and the process."""
         self._texts.put(None)
-        if self._listener is not None:
-            self._listener.kill()
+        self._kill()
         self._thread.join(timeout=5.0)
 
     def _work(self) -> None:
-        while (text := self._newest()) is not None:
+        while (text := self._texts.get()) is not None:
+            if not self._texts.empty():
+                continue  # a newer text has come
             text = " ".join(text.split())
             if not text:
                 self._notify("Say what to do, such as `walk forward, then turn left`.")
@@ -71,14 +70,7 @@ class Talk:
                     self._understand(text)
                 except Exception as error:  # the box remains for the next text
                     self._give_up(f"The listener failed: {error}")
-        if self._listener is not None:
-            self._listener.kill()
-
-    def _newest(self) -> str | None:
-        text = self._texts.get()
-        while text is not None and not self._texts.empty():
-            text = self._texts.get()
-        return text
+        self._kill()
 
     def _understand(self, text: str) -> None:
         if self._missing:
@@ -119,10 +111,13 @@ class Talk:
         self._notify(message)
 
     def _give_up(self, why: str) -> None:
-        if self._listener is not None:
-            self._listener.kill()
+        self._kill()
         self._listener = None
         self._notify(f"{why} The robot continues as it was.")
+
+    def _kill(self) -> None:
+        if self._listener is not None:
+            self._listener.kill()
 
 
 class _Process:
@@ -133,13 +128,18 @@ class _Process:
         self._process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, stderr=pipe, text=True
         )
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._in, self._out = self._process.stdin, self._process.stdout
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._last: deque[str] = deque(maxlen=3)
         """Last lines of its own output."""
         self._asked = 0
-        self._errors = threading.Thread(target=self._read_errors, daemon=True)
-        self._errors.start()
         threading.Thread(target=self._read, daemon=True).start()
+        lines = (line.strip()[:200] for line in self._process.stderr if line.strip())
+        self._errors = threading.Thread(
+            target=self._last.extend, args=(lines,), daemon=True
+        )
+        self._errors.start()
 
     @property
     def alive(self) -> bool:
@@ -148,11 +148,9 @@ class _Process:
     def ask(self, text: str, patience_s: float) -> dict[str, Any] | None:
         """Its answer, or None if there is none in time."""
         self._asked += 1
-        assert self._process.stdin is not None
-        request = {"id": self._asked, "text": text}
         try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
+            self._in.write(json.dumps({"id": self._asked, "text": text}) + "\n")
+            self._in.flush()
         except OSError:
             raise RuntimeError(self._ended()) from None
         while True:
@@ -176,19 +174,12 @@ class _Process:
         return f"its process ended with {code} ({last})."
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self._out:
             try:
                 self._answers.put(dict(json.loads(line)))
             except (ValueError, TypeError):
                 self._last.append(line.strip()[:200])
         self._answers.put(None)
-
-    def _read_errors(self) -> None:
-        assert self._process.stderr is not None
-        self._last.extend(
-            line.strip()[:200] for line in self._process.stderr if line.strip()
-        )
 
 
 def _cue(values: dict[str, Any]) -> Cue:
