@@ -14,7 +14,7 @@ from spectral_skills.control.metrics import Episodes
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments import tracking
 from spectral_skills.models import Models
-from spectral_skills.motion import kinds, motion_sets
+from spectral_skills.motion import motion_sets
 from spectral_skills.plots import lafan1 as lafan1_page
 from spectral_skills.robot import g1
 
@@ -212,7 +212,9 @@ def test_windows_alone(evaluate):
 
 
 def test_six_clips_fall_and_get_up():
-    names = [n for n in motion_sets.LAFAN1_CLIPS if kinds.kind(n) == tracking.GET_UP]
+    names = [
+        n for n in motion_sets.LAFAN1_CLIPS if motion_sets.kind(n) == tracking.GET_UP
+    ]
     assert len(names) == 6 and all(name.startswith("fallAndGetUp") for name in names)
 
 

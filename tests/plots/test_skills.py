@@ -9,7 +9,7 @@ from PIL import Image
 from threadpoolctl import threadpool_limits
 
 from spectral_skills.experiments.neighbours import place_on_map, tsne
-from spectral_skills.motion.kinds import KINDS
+from spectral_skills.motion.motion_sets import KINDS
 from spectral_skills.plots import charts, skills
 from spectral_skills.plots.skills import _by_kind, draw_map, pca
 from spectral_skills.skill.encoder import SkillBank

@@ -6,7 +6,7 @@ import torch
 
 from spectral_skills.artifact import PRETRAINED
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.kinds import kind
+from spectral_skills.motion.motion_sets import kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillBank, encode_rows

@@ -14,7 +14,7 @@ from spectral_skills.cli.main import _counted, main
 from spectral_skills.config import from_dict
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments import tracking
-from spectral_skills.motion.kinds import LAFAN1_CLIPS
+from spectral_skills.motion.motion_sets import LAFAN1_CLIPS
 from spectral_skills.plots import film
 from spectral_skills.results import Result
 from spectral_skills.runs import read_log

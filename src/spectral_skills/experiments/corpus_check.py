@@ -11,7 +11,7 @@ import numpy as np
 
 from spectral_skills.motion.checks import Plausibility, Stride, measure_corpus, strides
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.kinds import LAFAN1_CLIPS, kind
+from spectral_skills.motion.motion_sets import LAFAN1_CLIPS, kind
 from spectral_skills.motion.synthetic.factors import (
     BODY,
     FACTORS,

@@ -15,7 +15,7 @@ from torch import Tensor
 from spectral_skills.control.batch import Executed
 from spectral_skills.experiments.findings import Draft, Role, Series
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.kinds import OTHER, kind
+from spectral_skills.motion.motion_sets import OTHER, kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.motion.windows import reference_poses
 from spectral_skills.skill.encoder import SkillBank, SkillEncoder, encode_rows

@@ -25,7 +25,7 @@ from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.run import ReferenceSource, Tracker, check_match, run
 from spectral_skills.experiments.findings import Draft, MeasuredWith, paper
 from spectral_skills.models import Models
-from spectral_skills.motion import kinds, motion_sets
+from spectral_skills.motion import motion_sets
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.motion_sets import MAX_FRAMES, name_order
 from spectral_skills.physics.base import Physics, simulate
@@ -138,7 +138,7 @@ class Course:
     def kinds(self) -> list[str]:
         """The kind of motion of every clip or window."""
         entries = {c: self.corpus.entry(c) for c in set(self.spans[:, 0].tolist())}
-        of_clip = {c: kinds.kind(e.name, e.text) for c, e in entries.items()}
+        of_clip = {c: motion_sets.kind(e.name, e.text) for c, e in entries.items()}
         return [of_clip[clip] for clip in self.spans[:, 0].tolist()]
 
 
@@ -247,7 +247,7 @@ def results(table: str, rows: Rows, models: Models, course: Course) -> list[Resu
 def by_kind(episodes: Episodes, kind_of: Sequence[str]) -> dict[str, Episodes]:
     """The episodes of every kind of motion that occurs."""
     names = np.array(kind_of)
-    return {k: episodes.select(names == k) for k in kinds.KINDS if k in names}
+    return {k: episodes.select(names == k) for k in motion_sets.KINDS if k in names}
 
 
 def failures(episodes: Episodes) -> list[Measure]:

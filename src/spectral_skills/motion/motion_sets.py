@@ -1,156 +1,109 @@
-"""Which clips to train on and which to evaluate on, by rules and seeds.
+"""What kind a clip is, and which clips to train on and which to evaluate on.
 
-Every set depends on clip names and motions only, never on their order in the
-corpus: the same library gives the same set however it was ingested.
+Kinds come from the words in a clip's name: camelCase, digits and underscores separate
+words, and `jumps`, `jumped` and `jumping` are all `jump`. motion_sets.toml lists them.
+Sets are chosen by rules and seeds. They depend on clip names and motions only, never on
+their order in the corpus: the same library gives the same set however it was ingested.
 """
 
+import hashlib
 import math
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from spectral_skills.motion import kinds
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.kinds import LAFAN1_CLIPS
 from spectral_skills.robot import g1
 
-MIN_FRAMES, MAX_FRAMES = 100, 1500
-CAPABILITY_SIZE = 124
-CAPABILITY_QUOTAS = {
-    **{"locomotion": 30, "gesture": 15, "dance": 5, "jump or kick": 5},
-    **{"injured": 5, "ground": 4, "boxing": 1},
-}
+_LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_WORDS = {kind: frozenset(words.split()) for kind, words in _LISTS["kinds"].items()}
+_GROUP_OF_KIND = {k: group for group, kinds in _LISTS["groups"].items() for k in kinds}
+_ABSENT_OBJECTS = sum(_LISTS["absent_objects"].values(), [])
+OTHER = "other"
+KINDS: tuple[str, ...] = (*_WORDS, OTHER)
+GROUPS: tuple[str, ...] = (*_LISTS["groups"], OTHER)
+LAFAN1_CLIPS: tuple[str, ...] = tuple(
+    f"{take}_subject{subject}"
+    for take, subjects in _LISTS["lafan1"].items()
+    for subject in subjects
+)
+"""Names of LAFAN1's 40 clips as retargeted to the G1."""
+CAPABILITY_QUOTAS: dict[str, int] = _LISTS["capability_quotas"]
 """Least number of clips of each group among CAPABILITY_SIZE."""
-
+CAPABILITY_SIZE = 124
+MIN_FRAMES, MAX_FRAMES = 100, 1500
 # A corpus may be far larger than memory (47 M frames are 6.8 GB), so motions are
 # read in groups of whole clips; one group with its differences takes about 100 MB.
 _GROUP_FRAMES = 200_000
+_MAX_DRAWS = 100_000
 
 
-@dataclass(frozen=True)
-class Difficulty:
-    """Four measures of how hard each clip is, in the order of the corpus."""
-
-    min_pelvis_height_m: np.ndarray
-    peak_root_speed_m_s: np.ndarray
-    joint_speed_p99_rad_s: np.ndarray  # over all joints of all steps together
-    peak_foot_height_m: np.ndarray  # greatest height of the ankle roll links
-
-    def select(self, indices: np.ndarray) -> "Difficulty":
-        """The measures of some clips."""
-        return Difficulty(*(values[indices] for values in vars(self).values()))
-
-    def percentile(self) -> np.ndarray:
-        """Mean percentile of each clip among these, 0 easiest to 1 hardest.
-
-        Equal values share the middle of their ranks; integers keep them equal.
-        """
-        height, *others = vars(self).values()
-        total = np.zeros(len(height), np.int64)
-        for values in (-height, *others):  # a low pelvis is hard
-            ordered = np.sort(values)
-            total += np.searchsorted(ordered, values, side="left")
-            total += np.searchsorted(ordered, values, side="right")
-        return total / (8 * max(1, len(height)))
+def text_from_name(name: str) -> str:
+    """Words hidden in a file name: `fallAndGetUp1_subject4` is `fall and get up`."""
+    name = re.sub(r"__A\d+", "", name)  # BONES-SEED: the actor
+    name = re.sub(r"(?i)\d+[ _-]?(hz|fps)", "", name)
+    name = re.sub(r"_M$", " mirrored", name)
+    name = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    words = [w.lower() for w in re.findall(r"[^\W\d_]+", name)]
+    noise = _LISTS["file_names"]["noise"]
+    kept = [w for w in words if w not in noise and len(w) > 1]
+    return " ".join(dict.fromkeys(kept)) or " ".join(words)
 
 
-def measure_difficulty(corpus: Corpus, device: str = "cpu") -> Difficulty:
-    """Measure every clip; speeds are differences of neighbouring frames at 50 Hz."""
-    # Imported here so that splitting a corpus does not wait for torch.
-    from spectral_skills.motion.kinematics import Kinematics
-
-    feet = Kinematics(links=g1.FEET, device=device)
-    parts = [np.empty((4, 0))]
-    # disable=None: silent when the output is no terminal.
-    with tqdm(total=corpus.frames, desc="difficulty", disable=None) as bar:
-        for clips in corpus.shards(_GROUP_FRAMES):
-            parts.append(_measure(clips, feet, device))
-            bar.update(clips.frames)
-    return Difficulty(*np.concatenate(parts, axis=1))
+def kind(name: str, text: str = "") -> str:
+    """The kind of a clip, one of KINDS; its text counts where its name is silent."""
+    for source in (text_from_name(name), text):
+        words = re.findall("[a-z]+", source.lower())
+        found = {form for word in words for form in _base_forms(word)}
+        for kind, known in _WORDS.items():
+            if known & found:
+                return kind
+    return OTHER
 
 
-def _measure(clips: Corpus, feet: Callable, device: str) -> np.ndarray:
-    """(4, clips) measures, all clips at once."""
-    import torch
-
-    rows = np.concatenate([clips.qpos(i) for i in range(len(clips))])
-    ends = np.cumsum(clips.lengths)
-    starts = ends - clips.lengths
-    foot_position = feet(torch.as_tensor(rows, device=device)).position
-    foot_height = foot_position[..., 2].amax(dim=-1).cpu().numpy()
-    velocity = np.diff(rows, axis=0, prepend=rows[:1]) * FPS
-    velocity[starts] = 0.0  # that step came from another clip's last frame
-    root_speed = np.linalg.norm(velocity[:, :3], axis=1)
-    joint_speed = np.abs(velocity[:, 7:])
-    steps = zip((starts + 1).tolist(), ends.tolist(), strict=True)
-    return np.array(
-        [
-            np.minimum.reduceat(rows[:, 2], starts),
-            np.maximum.reduceat(root_speed, starts),
-            [np.percentile(joint_speed[first:end], 99) for first, end in steps],
-            np.maximum.reduceat(foot_height, starts),
-        ]
-    )
+def _base_forms(word: str) -> Iterator[str]:
+    """What the word may be an inflection of, among words that do not exist."""
+    yield word
+    for ending in ("s", "es", "ed", "er", "ing"):
+        root = word.removesuffix(ending)
+        if root != word and len(root) > 1:
+            yield root
+            yield root + "e"  # dancing
+            if root[-1] == root[-2]:
+                yield root[:-1]  # running
 
 
-def free_of_absent_objects(corpus: Corpus) -> np.ndarray:
-    """Filter (i): which clips need no object or terrain, by their names."""
-    return np.array([not kinds.needs_absent_object(n) for n in corpus.names], bool)
+def group(kind: str) -> str:
+    """The coverage group of a kind, one of GROUPS."""
+    return _GROUP_OF_KIND.get(kind, OTHER)
 
 
-def of_usable_length(corpus: Corpus) -> np.ndarray:
-    """Filter (ii), first half: which clips have 100 to 1,500 frames."""
-    return (corpus.lengths >= MIN_FRAMES) & (corpus.lengths <= MAX_FRAMES)
+def needs_absent_object(name: str) -> bool:
+    """Whether a clip's name speaks of things or ground that an empty scene lacks."""
+    words = f"_{'_'.join(text_from_name(name).split())}_"
+    return any(part in words for part in _ABSENT_OBJECTS)
 
 
-def harder_part(corpus: Corpus, difficulty: Difficulty) -> np.ndarray:
-    """Filter (iii): all but the easiest quarter, rounded down; names break ties."""
-    by_name = name_order(corpus)
-    percentile = difficulty.percentile()[by_name]
-    easiest_first = by_name[np.argsort(percentile, kind="stable")]
-    keep = np.ones(len(corpus), bool)
-    keep[easiest_first[: len(corpus) // 4]] = False
-    return keep
+def base_name(name: str) -> str:
+    """The name without what marks twins of one motion.
 
-
-@dataclass(frozen=True)
-class Filtered:
-    """What the three filters leave, and how many clips each of them dropped."""
-
-    keep: np.ndarray
-    dropped: dict[str, int]
-
-    def __str__(self) -> str:
-        dropped = ", ".join(f"{n:,} {reason}" for reason, n in self.dropped.items())
-        return f"{self.keep.sum():,} of {len(self.keep):,} clips kept, {dropped}"
-
-
-def apply_filters(corpus: Corpus, difficulty: Difficulty | None = None) -> Filtered:
-    """Apply the paper's three filters one after the other.
-
-    The second half of (ii) drops clips whose pelvis is ever under the floor. Without
-    the `difficulty` of the corpus, only clips that pass (i) and the length limits are
-    measured.
+    `_mirror` is our mirror image, `_M` that of BONES-SEED, `~2` a second clip of
+    the same name.
     """
-    no_objects, fits = free_of_absent_objects(corpus), of_usable_length(corpus)
-    left = np.flatnonzero(no_objects & fits)
-    clips = corpus.select(left)
-    measured = difficulty.select(left) if difficulty else measure_difficulty(clips)
-    above = np.flatnonzero(measured.min_pelvis_height_m >= 0.0)
-    hard = harder_part(clips.select(above), measured.select(above))
-    keep = np.zeros(len(corpus), bool)
-    keep[left[above[hard]]] = True
-    dropped = {
-        "need absent objects or terrain": int((~no_objects).sum()),
-        f"not of {MIN_FRAMES} to {MAX_FRAMES} frames": int((no_objects & ~fits).sum()),
-        "under the floor": len(left) - len(above),
-        "easiest": int((~hard).sum()),
-    }
-    return Filtered(keep, dropped)
+    return re.sub(r"(_mirror|_M|~\d+)+$", "", name)
+
+
+def name_hash(name: str, seed: int) -> float:
+    """A number in [0, 1) that depends on nothing but the base name and the seed."""
+    key = f"{seed}/{base_name(name)}".encode()
+    # A float has 53 bits below one.
+    return (int.from_bytes(hashlib.blake2b(key, digest_size=8).digest()) >> 11) / 2**53
 
 
 def name_order(corpus: Corpus) -> np.ndarray:
@@ -169,6 +122,111 @@ def name_order(corpus: Corpus) -> np.ndarray:
     return np.array(sorted(range(len(corpus)), key=key), dtype=np.int64)
 
 
+def measure_difficulty(corpus: Corpus) -> np.ndarray:
+    """(4, clips) measures of how hard a clip is, the harder the greater.
+
+    Depth of the pelvis (its least height, negated, m), its peak speed (m/s), the 99th
+    percentile of joint speeds (rad/s) and the greatest height of an ankle (m). Speeds
+    are differences of neighbouring frames at 50 Hz.
+    """
+    # Imported here so that splitting a corpus does not wait for torch.
+    from spectral_skills.motion.kinematics import Kinematics
+
+    feet, parts = Kinematics(links=g1.FEET), [np.empty((4, 0))]
+    # disable=None: silent when the output is no terminal.
+    with tqdm(total=corpus.frames, desc="difficulty", disable=None) as bar:
+        for clips in corpus.shards(_GROUP_FRAMES):
+            parts.append(_measure(clips, feet))
+            bar.update(clips.frames)
+    return np.concatenate(parts, axis=1)
+
+
+def _measure(clips: Corpus, feet: Callable) -> np.ndarray:
+    import torch
+
+    rows = np.concatenate([clips.qpos(i) for i in range(len(clips))])
+    ends = np.cumsum(clips.lengths)
+    starts = ends - clips.lengths
+    foot_height = feet(torch.as_tensor(rows)).position[..., 2].amax(dim=-1).numpy()
+    velocity = np.diff(rows, axis=0, prepend=rows[:1]) * FPS
+    velocity[starts] = 0.0  # that step came from another clip's last frame
+    root_speed = np.linalg.norm(velocity[:, :3], axis=1)
+    joint_speed = np.abs(velocity[:, 7:])
+    steps = zip((starts + 1).tolist(), ends.tolist(), strict=True)
+    return np.array(
+        [
+            -np.minimum.reduceat(rows[:, 2], starts),
+            np.maximum.reduceat(root_speed, starts),
+            [np.percentile(joint_speed[first:end], 99) for first, end in steps],
+            np.maximum.reduceat(foot_height, starts),
+        ]
+    )
+
+
+def mean_percentile(difficulty: np.ndarray) -> np.ndarray:
+    """Mean percentile of each clip among these, 0 easiest to 1 hardest.
+
+    Equal values share the middle of their ranks; integers keep them equal.
+    """
+    total = np.zeros(difficulty.shape[1], np.int64)
+    for values in difficulty:
+        ordered = np.sort(values)
+        total += np.searchsorted(ordered, values, side="left")
+        total += np.searchsorted(ordered, values, side="right")
+    return total / (8 * max(1, len(total)))
+
+
+def harder_part(corpus: Corpus, difficulty: np.ndarray) -> np.ndarray:
+    """Filter (iii): all but the easiest quarter, rounded down; names break ties."""
+    by_name = name_order(corpus)
+    percentile = mean_percentile(difficulty)[by_name]
+    easiest_first = by_name[np.argsort(percentile, kind="stable")]
+    keep = np.ones(len(corpus), bool)
+    keep[easiest_first[: len(corpus) // 4]] = False
+    return keep
+
+
+def usable(corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
+    """Filter (i), clips that need no object or terrain by their names; and the first
+    half of (ii), clips of 100 to 1,500 frames."""
+    no_objects = np.array([not needs_absent_object(n) for n in corpus.names], bool)
+    return no_objects, (corpus.lengths >= MIN_FRAMES) & (corpus.lengths <= MAX_FRAMES)
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """What the three filters leave, and how many clips each of them dropped."""
+
+    keep: np.ndarray
+    dropped: dict[str, int]
+
+    def __str__(self) -> str:
+        dropped = ", ".join(f"{n:,} {reason}" for reason, n in self.dropped.items())
+        return f"{self.keep.sum():,} of {len(self.keep):,} clips kept, {dropped}"
+
+
+def apply_filters(corpus: Corpus) -> Filtered:
+    """Apply the paper's three filters one after the other.
+
+    The second half of (ii) drops clips whose pelvis is ever under the floor.
+    """
+    no_objects, fits = usable(corpus)
+    left = np.flatnonzero(no_objects & fits)
+    clips = corpus.select(left)
+    measured = measure_difficulty(clips)
+    above = np.flatnonzero(measured[0] <= 0.0)
+    hard = harder_part(clips.select(above), measured[:, above])
+    keep = np.zeros(len(corpus), bool)
+    keep[left[above[hard]]] = True
+    dropped = {
+        "need absent objects or terrain": int((~no_objects).sum()),
+        f"not of {MIN_FRAMES} to {MAX_FRAMES} frames": int((no_objects & ~fits).sum()),
+        "under the floor": len(left) - len(above),
+        "easiest": int((~hard).sum()),
+    }
+    return Filtered(keep, dropped)
+
+
 @dataclass(frozen=True)
 class MotionSet:
     """A chosen set of clips, in the order of their names."""
@@ -178,15 +236,9 @@ class MotionSet:
     note: str  # how the set came about, and whether it is smaller than requested
 
 
-def evaluation_set(
-    corpus: Corpus,
-    size: int = 4096,
-    seed: int = 0,
-    difficulty: Difficulty | None = None,
-) -> MotionSet:
+def evaluation_set(corpus: Corpus, size: int = 4096, seed: int = 0) -> MotionSet:
     """Draw clips that pass the three filters; all of them where there are fewer."""
-    filtered = apply_filters(corpus, difficulty)
-    order = name_order(corpus)
+    filtered, order = apply_filters(corpus), name_order(corpus)
     pool = order[filtered.keep[order]]
     taken = min(size, len(pool))
     drawn = np.random.default_rng(seed).choice(len(pool), taken, replace=False)
@@ -197,46 +249,33 @@ def evaluation_set(
 
 
 def capability_set(
-    corpus: Corpus,
-    size: int = CAPABILITY_SIZE,
-    seed: int = 0,
-    accept: Callable[[np.ndarray], bool] | None = None,
-    max_tries: int = 100_000,
+    corpus: Corpus, size: int = CAPABILITY_SIZE, seed: int = 0
 ) -> MotionSet:
-    """The first in a seeded series of random subsets that meets quotas and `accept`.
+    """The first in a seeded series of random subsets that meets the quotas.
 
     The pool is every clip that passes filter (i) and the length limits. For other
-    sizes the quotas of 124 clips are scaled and rounded up. `accept` gets the
-    indices of a subset; the paper asked whether SONIC tracks the subset well.
+    sizes the quotas of 124 clips are scaled and rounded up.
     """
     order = name_order(corpus)
-    pool = order[(free_of_absent_objects(corpus) & of_usable_length(corpus))[order]]
+    pool = order[np.logical_and(*usable(corpus))[order]]
     entries = map(corpus.entry, pool.tolist())
-    groups = [kinds.group(kinds.kind(entry.name, entry.text)) for entry in entries]
-    numbers = np.array([kinds.GROUPS.index(group) for group in groups], np.int64)
-    quotas = [CAPABILITY_QUOTAS.get(group, 0) for group in kinds.GROUPS]
+    groups = [group(kind(entry.name, entry.text)) for entry in entries]
+    numbers = np.array([GROUPS.index(group) for group in groups], np.int64)
+    quotas = [CAPABILITY_QUOTAS.get(group, 0) for group in GROUPS]
     need = np.array([math.ceil(quota * size / CAPABILITY_SIZE) for quota in quotas])
-    _check_possible(np.bincount(numbers, minlength=len(need)), need, size)
-    rng, met = np.random.default_rng(seed), 0
-    for number in range(1, max_tries + 1):
-        chosen = np.sort(rng.choice(len(pool), size, replace=False))
-        if (np.bincount(numbers[chosen], minlength=len(need)) < need).any():
-            continue
-        met += 1
-        if accept is None or accept(pool[chosen]):
-            return MotionSet(pool[chosen], size, f"draw {number:,}, seed {seed}")
-    raise ValueError(
-        f"{met:,} of {max_tries:,} random subsets meet the quotas, none is accepted"
-    )
-
-
-def _check_possible(have: np.ndarray, need: np.ndarray, size: int) -> None:
-    names = (*(f"{group} clips" for group in kinds.GROUPS), "usable clips in all")
-    numbers = zip(names, (*have, have.sum()), (*need, size), strict=True)
-    if lack := [f"{name} (have {h}, need {n})" for name, h, n in numbers if h < n]:
+    have = np.bincount(numbers, minlength=len(need))
+    labels = (*(f"{group} clips" for group in GROUPS), "usable clips in all")
+    counts = zip(labels, (*have, have.sum()), (*need, size), strict=True)
+    if lack := [f"{what} (have {h}, need {n})" for what, h, n in counts if h < n]:
         raise ValueError(f"this library has not enough {', '.join(lack)}")
     if need.sum() > size:
         raise ValueError(f"{size} clips cannot meet quotas of {need.sum()} in all")
+    rng = np.random.default_rng(seed)
+    for number in range(1, _MAX_DRAWS + 1):
+        chosen = np.sort(rng.choice(len(pool), size, replace=False))
+        if (np.bincount(numbers[chosen], minlength=len(need)) >= need).all():
+            return MotionSet(pool[chosen], size, f"draw {number:,}, seed {seed}")
+    raise ValueError(f"none of {_MAX_DRAWS:,} random subsets meets the quotas")
 
 
 def lafan1(corpus: Corpus) -> np.ndarray:
@@ -268,7 +307,7 @@ def split(corpus: Corpus, share: float, seed: int = 0) -> tuple[np.ndarray, np.n
     A share below 1 never moves others between sides when clips are added; otherwise it
     is the number of base names, of lowest hash, held out with all their twins.
     """
-    hashes = np.array([kinds.name_hash(name, seed) for name in corpus.names])
+    hashes = np.array([name_hash(name, seed) for name in corpus.names])
     if share < 1:
         held_out = hashes < share
     else:

@@ -21,7 +21,7 @@ from spectral_skills.experiments.tracking import (
     ClipOutcome,
 )
 from spectral_skills.motion.corpus import FPS
-from spectral_skills.motion.kinds import LAFAN1_CLIPS
+from spectral_skills.motion.motion_sets import LAFAN1_CLIPS
 from spectral_skills.plots import charts
 from spectral_skills.plots.tables import markdown, number, text
 from spectral_skills.results import Result

@@ -184,8 +184,8 @@ def _bones_seed(
     radians = torch.from_numpy(np.radians(root[:, 3:])).unbind(1)
     x, y, z = map(from_axis_angle, torch.eye(3, dtype=torch.float64), radians)
     turn, joints = multiply(z, multiply(y, x)).numpy(), np.radians(values[:, columns])
-    fields = {"name": name, "source": "bones-seed csv"}
-    return build(root[:, :3] / 100.0, turn, joints, options, BONES_SEED_HZ, **fields)
+    parts = (root[:, :3] / 100.0, turn, joints)
+    return build(*parts, options, BONES_SEED_HZ, name=name, source="bones-seed csv")
 
 
 def _joint_columns(header: tuple[str, ...]) -> list[int] | None:

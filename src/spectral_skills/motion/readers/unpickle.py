@@ -272,19 +272,20 @@ class _Unpickler(_private._Unpickler):
         _require(isinstance(target, StandIn), "state for no array")
         if isinstance(target.value, np.dtype):
             target.set_dtype(state)
-        elif type(state) is tuple and len(state) in (4, 5):
-            shape, dtype, fortran, data = state[-4:]
-            target.set_array(data, dtype, shape, bool(fortran))
-        else:
+        elif isinstance(state, dict):
             # joblib writes an array's bytes into the stream after its description.
-            joblibs = isinstance(state, dict) and state.get("subclass") is _NDARRAY
-            _require(joblibs, "odd array state")
+            _require(state.get("subclass") is _NDARRAY, "odd array state")
             dtype, shape = state.get("dtype"), state.get("shape")
             size = _bytes_needed(dtype, shape)
             if state.get("numpy_array_alignment_bytes") is not None:
                 self.read(self.read(1)[0])
             data = self.read(size)
             target.set_array(data, dtype, shape, state.get("order") == "F")
+        else:
+            good = type(state) is tuple and len(state) in (4, 5)
+            _require(good, "odd array state")
+            shape, dtype, fortran, data = state[-4:]
+            target.set_array(data, dtype, shape, bool(fortran))
         self._charged(target)
 
     def load_bytearray8(self) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from spectral_skills.motion.ingest import Description, Sidecars, read_table
-from spectral_skills.motion.kinds import text_from_name
+from spectral_skills.motion.motion_sets import text_from_name
 
 
 @pytest.fixture
