@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spectral_skills.motion import corpus_writer
+from spectral_skills.motion import corpus as corpora
 from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
+from spectral_skills.motion.corpus import Corpus, CorpusWriter, Refusal
 from spectral_skills.robot import g1
 
 JOB = {"fps": None}
@@ -228,11 +227,11 @@ def test_old_corpus_stays_readable(folder):
 
 STAGES = {
     "spans": (np, "save", 1),
-    "a column": (corpus_writer.Strings, "write", 4),
-    "sync": (corpus_writer.os, "fsync", 1),
-    "generation": (corpus_writer.os, "replace", 1),
-    "header": (corpus_writer, "write_file", 1),
-    "old generation": (corpus_writer.shutil, "rmtree", 1),
+    "a column": (corpora.Strings, "write", 4),
+    "sync": (corpora.os, "fsync", 1),
+    "generation": (corpora.os, "replace", 1),
+    "header": (corpora, "write_file", 1),
+    "old generation": (corpora.shutil, "rmtree", 1),
 }
 
 
@@ -337,7 +336,7 @@ def test_discarding_happens_under_the_lock(folder, monkeypatch):
         remove(path, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(corpus_writer.shutil, "rmtree", watched)
+        patch.setattr(corpora.shutil, "rmtree", watched)
         writer.discard()
     assert lock_was_held == [True]
 
