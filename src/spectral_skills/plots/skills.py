@@ -15,6 +15,7 @@ from spectral_skills.experiments.findings import Chart, Series
 from spectral_skills.experiments.neighbours import MOST_POINTS, tsne
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
+from spectral_skills.motion.motion_sets import OTHER, kind
 from spectral_skills.plots import charts, film
 from spectral_skills.plots.charts import INK, LEFT, MUTED, RIGHT, RULE
 from spectral_skills.plots.tables import text
