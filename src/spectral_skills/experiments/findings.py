@@ -25,18 +25,6 @@ if TYPE_CHECKING:
 
 RECORDS = "records"
 """Folder of the recorded runs, beside the findings."""
-EXPERIMENTS = {
-    "catalogue": "catalogue",
-    "dose": "linearity",
-    "additivity": "linearity",
-    "ladder": "ladder",
-    "transfer": "catalogue",
-    **{name: name for name in ("pass_rates", "alternatives", "hands", "unseen")},
-    "chaining": "chaining",
-    **dict.fromkeys(("interfaces", "fsq", "language", "pairs"), "planning"),
-}
-"""Names of the experiments in reading order, and the modules of their functions, which
-are named alike."""
 Role = Literal["", "behind", "trail"]
 
 
@@ -122,6 +110,13 @@ class Findings:
 @cache
 def _table(name: str) -> dict:
     return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text())
+
+
+EXPERIMENTS: dict[str, str] = {
+    name: about.get("module", name) for name, about in _table("texts").items()
+}
+"""Names of the experiments in reading order, and the modules of their functions, which
+are named alike."""
 
 
 def grid(experiment: str, **changes: Any) -> Any:

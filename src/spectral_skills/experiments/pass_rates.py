@@ -9,6 +9,7 @@ amplitude of 1 is as many of that space's own deviations as it is of ours.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
@@ -57,10 +58,9 @@ class Goal:
 
 
 TARGETS = tuple(Goal(name, **how) for name, how in GRID.targets.items())
-Vectors = dict[str, np.ndarray]
-"""Directions by name, as long as an amplitude of 1."""
-Options = dict[Goal, Vectors]
-"""Directions that a way of steering chooses from, for each target."""
+Options = dict[Goal, dict[str, np.ndarray]]
+"""Directions by name, as long as an amplitude of 1, that a way of steering chooses from
+for each target."""
 
 
 @dataclass(frozen=True)
@@ -102,14 +102,15 @@ def judge(target: Goal, run: Executed, plain: Executed) -> Verdict:
 def spectral_options(directions: Directions, count: int) -> Options:
     """The spectral directions that are predicted to do most for a target."""
     places = directions.family("spectral")
-    vectors = directions.vectors[places]
-    found: Options = {}
+    vectors, found = directions.vectors[places], {}
     for target in TARGETS:
         predicted = target.predicted(directions)[places]
-        found[target] = {}
-        for i in np.argsort(-np.abs(predicted))[:count].tolist():
-            sign = -1.0 if predicted[i] < 0 else 1.0
-            found[target][f"{'-+'[sign > 0]}s{i + 1:02d}"] = sign * vectors[i]
+        best = np.argsort(-np.abs(predicted))[:count].tolist()
+        signs = {i: -1.0 if predicted[i] < 0 else 1.0 for i in best}
+        found[target] = {
+            f"{'-+'[sign > 0]}s{i + 1:02d}": sign * vectors[i]
+            for i, sign in signs.items()
+        }
     return found
 
 
@@ -143,8 +144,11 @@ class Trial:
 
     target: Goal
     steered: Steered
-    verdict: Verdict
     amplitude: float
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        return judge(self.target, self.steered.executed, self.steered.plain)
 
 
 class Trials:
@@ -162,12 +166,10 @@ class Trials:
 
     def _trials(self, asked: list[tuple[Goal, Run, float]], label: str) -> list[Trial]:
         executed = self.runner.execute([run for _, run, _ in asked], label)
-        found = []
-        for (target, run, amplitude), one in zip(asked, executed, strict=True):
-            plain = self.plain[run.base.name]
-            verdict = judge(target, one, plain)
-            found.append(Trial(target, Steered(one, plain), verdict, amplitude))
-        return found
+        return [
+            Trial(target, Steered(one, self.plain[run.base.name]), amplitude)
+            for (target, run, amplitude), one in zip(asked, executed, strict=True)
+        ]
 
     def _run(self, base: Base, name: str, vector: np.ndarray, amplitude: float) -> Run:
         label = f"{name} a={amplitude:+g}"
@@ -195,7 +197,7 @@ class Trials:
 
     def best(self, way: str, options: Options, amplitude: float) -> list[Trial]:
         """The best of each target's directions on the first base, on all bases."""
-        every: Vectors = {n: v for some in options.values() for n, v in some.items()}
+        every = {n: v for some in options.values() for n, v in some.items()}
         base = self.bases[0]
         runs = [self._run(base, *named, amplitude) for named in every.items()]
         executed = self.runner.execute(runs, "candidates")
@@ -207,8 +209,7 @@ class Trials:
 
         found = {}
         for target, vectors in options.items():
-            ranks = {name: rank(target, name) for name in vectors}
-            name = max(ranks, key=ranks.__getitem__)
+            name = max(vectors, key=partial(rank, target))
             found[target] = name, vectors[name]
         self.chosen[way] = ", ".join(
             f"{t.name} {name}" for t, (name, _) in found.items()
