@@ -183,8 +183,8 @@ class Draft:
     ) -> None:
         """Add the values of a row by metric; None and what is not a number is omitted.
 
-        Units are those of `texts.toml`: `speed, lowest` has the unit of `speed` if it
-        has none itself. `papers` are the paper's numbers where they are not under the
+        Units are those of `texts.toml`: `speed, lowest` and `side effect: speed` have
+        that of `speed` if they have none themselves. `papers` are the paper's numbers where they are not under the
         name of the row, `runner` is what was used instead of this one's.
         """
         units = _table("texts").get(self.experiment, {}).get("units", {})
@@ -194,7 +194,8 @@ class Draft:
         for metric, value in values.items():
             if value is None or math.isnan(float(value)):
                 continue
-            usual = units.get(metric, units.get(metric.split(",")[0], ""))
+            of = metric.split(",")[0].removeprefix("side effect: ")
+            usual = units.get(metric, units.get(of, ""))
             self.results.append(
                 Result(
                     *(self.table or f"Composition: {self.experiment}", row, metric),

@@ -18,7 +18,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills import rotation
-from spectral_skills.experiments.findings import Draft, MeasuredWith
+from spectral_skills.experiments.findings import Draft, MeasuredWith, grid
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import (
     MotionTensors,
@@ -35,25 +35,7 @@ from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.pretrain import split
 from spectral_skills.spectral.direction_file import Directions
 
-RANKS = (1, 2, 3, 5, 10, 14, 21, 41, 64)
-"""Ranks whose predicted gain is among the results."""
-_TRACKING = {
-    "time": ("seconds", "min", 1 / 60),
-    "success": ("success_rate", "%", 100.0),
-    "MPJPE-L": ("mpjpe_local_mm", "mm", 1.0),
-    "MPJPE-G": ("mpjpe_global_mm", "mm", 1.0),
-    "failures in training": ("failures_per_s", "1/s", 1.0),
-    "episode in training": ("episode_s", "s", 1.0),
-    "rate": ("frames_per_s", "frames/s", 1.0),
-}
-"""Key of the log, unit and factor of each metric."""
-_PREDICTION = {
-    "held out": "held_out",
-    "trained on": "prediction",
-    "skills exchanged": "shuffled",
-    "SIGReg": "sigreg",
-    "skill std": "skill_std",
-}
+TRAINING = grid("training")
 READOUT, DRIFT = "Linear readout: held-out R^2", "Skills of a robot that is off"
 CHUNK, LAST = 10, 20
 """The paper's windows: a chunk is frames 0 to 9, the future is frames 10 to 20."""
@@ -300,7 +282,7 @@ def tracking_results(run: Path, label: str) -> list[Result]:
     found = [
         Result(table, f"{row['frames'] / 1e6:,.0f} M frames", metric, value, unit, n)
         for row in probed
-        for metric, (key, unit, factor) in _TRACKING.items()
+        for metric, (key, unit, factor) in TRAINING.tracking.items()
         for value in [factor * row[key]]
     ]
     return _traced(found, run)
@@ -319,7 +301,7 @@ def skill_space_results(
     shown |= {row["update"]: row for row in rows if _is_round(row["update"])}
     table, found = f"Skill space of {label}: prediction", []
     for update, row in sorted(shown.items()):
-        values = {metric: row[key] for metric, key in _PREDICTION.items()}
+        values = {metric: row[key] for metric, key in TRAINING.prediction.items()}
         values |= {f"level {i + 1}": v for i, v in enumerate(row["held_out_levels"])}
         for metric, value in values.items():
             found.append(Result(table, f"update {update:,}", metric, value, n=windows))
@@ -347,27 +329,22 @@ def direction_results(directions: Directions, label: str) -> list[Result]:
     limbs, determined = directions.single_limb[chosen], directions.determined[chosen]
     arms = np.array([limb.endswith("_arm") for limb in limbs])
     alike, ratios = directions.sameness[chosen], directions.eigenvalue_ratios
-    common = "share of the effect that is common"
-    arms_paper = "top directions are single arm gestures"
-    low_paper = "nearly degenerate"
-    neighbours = "mean ratio of neighbouring eigenvalues"
-    agreed = "directions that halves of the contexts agree on"
-    statements = [
-        ("ranks 1 to 10", "single arm directions", np.sum, arms[:10], arms_paper),
-        ("ranks 1 to 64", "single limb directions", np.sum, limbs != "", ""),
-        ("ranks 11 to 64", neighbours, np.mean, ratios[10:], low_paper),
-        ("ranks 11 to 64", agreed, np.sum, determined[10:], low_paper),
-        ("ranks 1 to 10", common, np.mean, alike[:10], ""),
-        ("ranks 41 to 64", common, np.mean, alike[40:], ""),
-    ]
+    statements = {
+        "arms": (np.sum, arms[:10]),
+        "limbs": (np.sum, limbs != ""),
+        "ratios": (np.mean, ratios[10:]),
+        "determined": (np.sum, determined[10:]),
+        "first": (np.mean, alike[:10]),
+        "last": (np.mean, alike[40:]),
+    }
     table, n = f"Skill space of {label}: statements", directions.contexts
-    found = [
-        Result(table, row, metric, float(of(values)), n=n, paper=paper)
-        for row, metric, of, values, paper in statements
-        if len(values)
-    ]
-    gains = {r: directions.gains[chosen][r - 1] for r in RANKS if r <= len(chosen)}
-    table = "Skill space: predicted gain by rank"
-    for rank, gain in gains.items():
-        found.append(Result(table, label, f"{rank}", float(gain), n=n))
+    found = []
+    for name, (of, values) in statements.items():
+        row, metric, paper = TRAINING.statements[name]
+        if len(values):
+            cell = table, row, metric, float(of(values))
+            found.append(Result(*cell, n=n, paper=paper))
+    table, gains = "Skill space: predicted gain by rank", directions.gains[chosen]
+    for rank in (one for one in TRAINING.ranks if one <= len(chosen)):
+        found.append(Result(table, label, f"{rank}", float(gains[rank - 1]), n=n))
     return found

@@ -29,7 +29,6 @@ from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.robot import g1
-from spectral_skills.spectral.catalogue import UNITS
 
 NAME = "unseen"
 GRID = grid(NAME)
@@ -39,12 +38,6 @@ Pair = tuple[str, str]
 PAIRS: tuple[Pair, ...] = tuple(
     (base, added) for base, factors in GRID.pairs.items() for added in factors.split()
 )
-MORE_UNITS = UNITS | {
-    **{f"{side}_hand_{axis}": "m" for side in ("left", "right") for axis in "xyz"},
-    "right_hand_beat": "m",
-    "right_shoulder_beat": "rad",
-}
-"""Units of all measures that factors are added by."""
 
 
 @dataclass(frozen=True)
@@ -312,13 +305,12 @@ def _add_pair(report: Draft, one: Try, clips: int) -> None:
         "falls": not one.run.stands,
         "base goes on": one.verdict.goes_on if one.changes else None,
     }
-    report.add(one.name, values)
     least = ADDED[one.pair[1]]["least"]
-    side = ("heading", "left_shoulder_pitch", "speed")
-    for name in dict.fromkeys((*least, *side)) if one.changes else ():
+    shown = dict.fromkeys((*least, "heading", "left_shoulder_pitch", "speed"))
+    for name in shown if one.changes else ():
         kind = "" if name in least else "side effect: "
-        cell = {f"{kind}{name.replace('_', ' ')}": one.changes[name]}
-        report.add(one.name, cell, unit=MORE_UNITS[name])
+        values[f"{kind}{name.replace('_', ' ')}"] = one.changes[name]
+    report.add(one.name, values)
 
 
 def _add_chart(report: Draft, best: Sequence[Try]) -> None:
