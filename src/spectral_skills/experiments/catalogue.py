@@ -163,10 +163,7 @@ def matched(directions: Directions, most: float = MOST) -> np.ndarray:
 
 
 def survey(
-    runner: Runner,
-    base_name: str,
-    names: Sequence[str] = (),
-    seed: int | None = None,
+    runner: Runner, base_name: str, names: Sequence[str] = (), seed: int | None = None
 ) -> list[DirectionEntry]:
     """Try all directions, or those of some names, on a base."""
     directions, base = runner.directions, runner.base(base_name)

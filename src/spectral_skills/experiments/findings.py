@@ -184,8 +184,9 @@ class Draft:
         """Add the values of a row by metric; None and what is not a number is omitted.
 
         Units are those of `texts.toml`: `speed, lowest` and `side effect: speed` have
-        that of `speed` if they have none themselves. `papers` are the paper's numbers where they are not under the
-        name of the row, `runner` is what was used instead of this one's.
+        that of `speed` if they have none themselves. `papers` are the paper's numbers
+        where they are not under the name of the row; `runner` is what was used instead
+        of this one's.
         """
         units = _table("texts").get(self.experiment, {}).get("units", {})
         known = paper(self.experiment, row) if papers is None else papers
