@@ -12,7 +12,7 @@ and how the first 15 s went. `LINES` holds the paper's numbers.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -199,14 +199,13 @@ class ClipOutcome:
     """Where several are measured: windows, whole clips or first 15 s."""
 
 
-_COUNTS = ("failed_at", "fell_at", "sank_at", "broken")
-_ERRORS = {
+_COLUMNS = {
     "mpjpe_local_mm": "local_mm",
     "mpjpe_global_mm": "global_mm",
     "root_drift_mm": "root_mm",
     "final_error_mm": "final_mm",
-    "whole_local_mm": "whole_local_mm",
-    "whole_global_mm": "whole_global_mm",
+    **{n: n for n in ("success", "failed_at", "fell_at", "sank_at", "broken")},
+    **{n: n for n in ("whole_local_mm", "whole_global_mm")},
 }
 """Columns of `Episodes` by the fields of an outcome."""
 
@@ -266,25 +265,14 @@ def outcomes(
     episodes: Episodes, kind_of: Sequence[str], starts: np.ndarray, setting: str = ""
 ) -> list[ClipOutcome]:
     """The outcome of every episode."""
-
-    def number(value: float) -> float | None:
-        return float(value) if np.isfinite(value) else None
-
     found = []
     for i, kind in enumerate(kind_of):
-        values: dict[str, Any] = {n: int(getattr(episodes, n)[i]) for n in _COUNTS}
-        for name, column in _ERRORS.items():
-            values[name] = number(getattr(episodes, column)[i])
+        values = {n: getattr(episodes, column)[i] for n, column in _COLUMNS.items()}
+        values = {n: v.item() if np.isfinite(v) else None for n, v in values.items()}
         cause, frames = int(episodes.cause[i]), int(episodes.frames[i]) + 1
-        found.append(
-            ClipOutcome(
-                *(episodes.names[i], kind, int(starts[i]), frames),
-                success=bool(episodes.success[i]),
-                cause=CAUSES[cause] if cause >= 0 else "",
-                setting=setting,
-                **values,
-            )
-        )
+        about = episodes.names[i], kind, int(starts[i]), frames
+        failure = CAUSES[cause] if cause >= 0 else ""
+        found.append(ClipOutcome(*about, cause=failure, setting=setting, **values))
     return found
 
 
