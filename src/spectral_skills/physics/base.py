@@ -26,7 +26,6 @@ class Variation:
     torso_com: Tensor | None = None
     """(n, 3) shift of the torso's centre of mass, m."""
     stiffness_scale: Tensor | None = None
-    """(n, 29)"""
     damping_scale: Tensor | None = None
     """(n, 29)"""
 
@@ -57,11 +56,9 @@ class Physics(Protocol):
 
     def step(self) -> None:
         """One control step of four substeps."""
-        ...
 
     def vary(self, variation: Variation) -> None:
         """Change each robot's model."""
-        ...
 
     def counters(self) -> dict[str, int]:
         """Problems since the last call: `contacts` and `constraints` are robots that
@@ -85,12 +82,11 @@ def simulate(
 
 
 class Change(NamedTuple):
-    """New values of a part of one field of the model."""
+    """New values (n, ...) of a part of one field of each robot's model."""
 
     field: str
     index: tuple[int | slice, ...]
     values: Tensor
-    """(n, ...) values of each robot."""
 
 
 VARIED = (
@@ -111,19 +107,19 @@ def changes(model: mujoco.MjModel, variation: Variation) -> list[Change]:
     if (friction := variation.friction) is not None:
         found.append(Change("geom_friction", (links, 0), friction[:, None]))
     if (scale := variation.mass_scale) is not None:
-        mass = nominal("body_mass", links, like=scale)
-        inertia = nominal("body_inertia", links, like=scale)
-        found.append(Change("body_mass", (links,), mass * scale))
-        found.append(Change("body_inertia", (links,), inertia * scale[..., None]))
+        for field, each in (("body_mass", scale), ("body_inertia", scale[..., None])):
+            value = nominal(field, links, like=scale)
+            found.append(Change(field, (links,), value * each))
     if (shift := variation.torso_com) is not None:
         torso = model.body("torso_link").id
         centre = nominal("body_ipos", torso, like=shift)
         found.append(Change("body_ipos", (torso,), centre + shift))
-    if (scale := variation.stiffness_scale) is not None:
-        for field, at in (("actuator_gainprm", 0), ("actuator_biasprm", 1)):
+    for scale, field, at in (
+        (variation.stiffness_scale, "actuator_gainprm", 0),
+        (variation.stiffness_scale, "actuator_biasprm", 1),
+        (variation.damping_scale, "actuator_biasprm", 2),
+    ):
+        if scale is not None:
             gain = nominal(field, whole, at, like=scale)
             found.append(Change(field, (whole, at), gain * scale))
-    if (scale := variation.damping_scale) is not None:
-        gain = nominal("actuator_biasprm", whole, 2, like=scale)
-        found.append(Change("actuator_biasprm", (whole, 2), gain * scale))
     return found

@@ -12,13 +12,9 @@ import mujoco
 import numpy as np
 import torch
 
+from spectral_skills.physics import settings
 from spectral_skills.physics.base import Variation, changes
-from spectral_skills.physics.settings import (
-    LARGEST,
-    PhysicsConfig,
-    geom_links,
-    tracking_model,
-)
+from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.robot import g1
 
 _OVERFLOWS = {
@@ -36,9 +32,8 @@ class NativePhysics:
         config: PhysicsConfig | None = None,
         threads: int | None = None,
     ):
-        self.count = count
-        self.device = torch.device("cpu")
-        self.model = tracking_model(config or PhysicsConfig())
+        self.count, self.device = count, torch.device("cpu")
+        self.model = settings.tracking_model(config or PhysicsConfig())
         # Broken robots are counted; MuJoCo would write a file in the current folder.
         mujoco.set_mju_user_warning(lambda text: None)
         # A broken robot must be noticed, not restarted silently in the zero pose.
@@ -55,7 +50,7 @@ class NativePhysics:
         self.torque = torch.zeros_like(self.targets)
         self.contact_force = torch.zeros(count, len(g1.LINKS))
         self.broken = torch.zeros(count, dtype=torch.bool)
-        self._links = geom_links(self.model)
+        self._links = settings.geom_links(self.model)
         self._broken_steps = 0
         threads = min(count, threads or os.cpu_count() or 1)
         bounds = np.linspace(0, count, threads + 1).astype(int)
@@ -73,12 +68,10 @@ class NativePhysics:
 
     def _step_group(self, robots: range) -> None:
         # NumPy views, since indexing them costs a tenth of indexing tensors.
-        qpos, qvel = self.qpos.numpy(), self.qvel.numpy()
-        targets, held, delay = (
-            tensor.numpy() for tensor in (self.targets, self.held, self.delay)
-        )
-        qacc, torque = self.qacc.numpy(), self.torque.numpy()
-        force, broken = self.contact_force.numpy(), self.broken.numpy()
+        qpos, qvel, targets = self.qpos.numpy(), self.qvel.numpy(), self.targets.numpy()
+        held, delay, qacc = self.held.numpy(), self.delay.numpy(), self.qacc.numpy()
+        torque, force = self.torque.numpy(), self.contact_force.numpy()
+        broken = self.broken.numpy()
         for i in robots:
             model, data = self.models[i], self.data[i]
             data.qpos, data.qvel = qpos[i], qvel[i]
@@ -93,8 +86,9 @@ class NativePhysics:
                     data.ctrl = targets[i]
                     mujoco.mj_step(model, data, g1.DECIMATION - late)
                 broken[i] = not _sound(data.qpos, data.qvel, data.qacc)
-            if broken[i]:
-                _put_upright(model, data)
+            if broken[i]:  # the default pose at rest, with all other state reset
+                mujoco.mj_resetData(model, data)
+                data.qpos = g1.DEFAULT_QPOS
             qpos[i], qvel[i] = data.qpos, data.qvel
             qacc[i], torque[i] = data.qacc, data.actuator_force
             force[i] = largest_normal_force(data, self._links)
@@ -120,11 +114,6 @@ class NativePhysics:
                 warning.number = 0
         return counts
 
-    def close(self) -> None:
-        """Stop the threads; not needed at exit."""
-        if self._pool is not None:
-            self._pool.shutdown()
-
 
 def largest_normal_force(data: mujoco.MjData, links: np.ndarray) -> np.ndarray:
     """(30,) largest force of each link, for pyramidal cones; `links` of each geom."""
@@ -145,11 +134,5 @@ def largest_normal_force(data: mujoco.MjData, links: np.ndarray) -> np.ndarray:
 
 
 def _sound(qpos: np.ndarray, qvel: np.ndarray, other: np.ndarray) -> bool:
-    bounded = (abs(qpos) < LARGEST).all() and (abs(qvel) < LARGEST).all()
+    bounded = all((abs(x) < settings.LARGEST).all() for x in (qpos, qvel))
     return bool(bounded and np.isfinite(other).all())
-
-
-def _put_upright(model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    """Default pose at rest, with all other state reset."""
-    mujoco.mj_resetData(model, data)
-    data.qpos = g1.DEFAULT_QPOS

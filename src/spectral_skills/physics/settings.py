@@ -2,32 +2,25 @@
 
 The solver is Newton with pyramidal friction cones and implicit damping at 5 ms; both
 simulators run the model built here. `benchmarks/physics.py` measures the cost of each
-choice (table Physics). The distances below, of joints (rms) and root, are means over a
-second of robots swaying on both feet, to the same second with 100 / 50 iterations; in C
-of eight robots. Starts a microradian apart diverge to 0.1 mrad and 0.03 mm in C, 1.0
-and 0.4 in Warp.
+choice (table Physics), and docs/findings/tracking.md has the times. The distances
+below, of joints (rms) and root, are means over a second of robots swaying on both feet,
+to the same second with 100 / 50 iterations; in C of eight robots. Starts a microradian
+apart diverge to 0.1 mrad and 0.03 mm in C, 1.0 and 0.4 in Warp.
 
-Times are of a control step of 16,384 robots in training on an H200, where
-10 / 20 iterations take 29.9 ms.
-
-* `iterations`, `line_search`: 10 / 20 is within that (100 / 50 takes 30.4 ms). Fewer
-  cost little accuracy in Warp only: 6 / 12 gives 0.9 mrad and 0.2 mm there, 5 / 10 1.9
-  and 0.7, 3 / 6 3.0 and 1.2, 2 / 4 4.6 and 1.9. In C 5 / 10 gives 3.2 and 1.6, 3 / 6 44
-  and 64, 2 / 4 broken robots. 6 / 12 takes 27.3 ms, 5 / 10 26.1, 4 / 8 24.6, 3 / 6
-  22.5.
+* `iterations`, `line_search`: 10 / 20 is within that. Fewer cost little accuracy in
+  Warp only: 6 / 12 gives 0.9 mrad and 0.2 mm there, 5 / 10 1.9 and 0.7, 3 / 6 3.0 and
+  1.2, 2 / 4 4.6 and 1.9. In C 5 / 10 gives 3.2 and 1.6, 3 / 6 44 and 64, 2 / 4 broken
+  robots.
 * `feet`: a flat foot of seven capsules touches the ground with 14 contacts, 56 rows.
   "light" keeps five (10 contacts, 40 rows): 2.8 mrad and 1.2 mm in C. Its corners
-  lose at most 3.1 mm, and its support polygon 1.4 % of its area. 23.3 ms with 5 / 10.
+  lose at most 3.1 mm, and its support polygon 1.4 % of its area.
 * `self_collision`: 469 pairs of geoms (365 with light feet) besides those with the
   floor. Without them (4.5 mrad and 1.5 mm in C) arms pass through the trunk, and only
-  contacts with the floor have forces. 22.9 ms instead of 23.3: not worth it.
-* `contacts`, `constraints`: the size of each robot's share. 120 rows and 35
-  contacts overflowed for 71 % of the robots of a training run from scratch, 160 and 60
-  for 6.7 %; what does not fit is dropped, and counted by `Physics.counters`. With 160
-  and 60, none of 16,384 robots overflowed in 300 M frames of the embedded corpus; fewer
-  rows save nothing (120: 23.2 ms instead of 23.3).
-* Dense instead of sparse Jacobians are slower (23.6 ms instead of 21.4), so they are
-  not offered.
+  contacts with the floor have forces.
+* `contacts`, `constraints`: the size of each robot's share. 120 rows and 35 contacts
+  overflowed for 71 % of the robots of a training run from scratch, 160 and 60 for
+  6.7 %, and for none of 16,384 robots in 300 M frames of the embedded corpus. What does
+  not fit is dropped, and counted by `Physics.counters`.
 """
 
 from dataclasses import dataclass
@@ -45,9 +38,9 @@ FRICTION = 0.6
 LARGEST = 1e6
 """Largest coordinate or velocity of a robot that is not broken."""
 
-_LIGHT_SOLE = (1, 2, 4, 6, 7)
-"""Capsules, of 1 to 7 from right to left, that a light foot keeps: rims, corners, and
-the middle one, which reaches farthest to heel and toe."""
+_NOT_IN_LIGHT_SOLE = (3, 5)
+"""Capsules, of 1 to 7 from right to left, that a light foot lacks. It keeps rims,
+corners, and the middle one, which reaches farthest to heel and toe."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +65,9 @@ FAST = PhysicsConfig(iterations=5, line_search=10, feet="light")
 
 
 def tracking_model(config: PhysicsConfig) -> mujoco.MjModel:
-    """The G1 without meshes on a floor, with the settings of `config`.
-
-    Contacts of the feet and of all links with the floor have friction, those between
-    other links have none: friction there would take four rows instead of one.
-    """
+    """The G1 without meshes on a floor. Contacts of the feet and of all links with the
+    floor have friction, those between other links have none: friction there would take
+    four rows instead of one."""
     spec = build_spec(meshes=False)
     option = spec.option
     option.solver = mujoco.mjtSolver.mjSOL_NEWTON
@@ -89,12 +80,8 @@ def tracking_model(config: PhysicsConfig) -> mujoco.MjModel:
     for sensor in list(spec.sensors):
         spec.delete(sensor)
     if config.feet == "light":
-        dropped = {
-            f"{side}_foot{i}_collision"
-            for side in ("left", "right")
-            for i in range(1, 8)
-            if i not in _LIGHT_SOLE
-        }
+        sides = ("left_foot{}_collision", "right_foot{}_collision")
+        dropped = {side.format(i) for side in sides for i in _NOT_IN_LIGHT_SOLE}
         for geom in [g for g in spec.geoms if g.name in dropped]:
             spec.delete(geom)
     for geom in spec.geoms:

@@ -8,6 +8,7 @@ same kernels run one after the other; that is for tests.
 
 import gc
 from contextlib import contextmanager
+from typing import no_type_check
 
 import mujoco_warp
 import torch
@@ -15,13 +16,9 @@ import warp as wp
 from mujoco_warp._src.types import OverflowType  # not exported in 3.11
 from torch import Tensor
 
+from spectral_skills.physics import settings
 from spectral_skills.physics.base import VARIED, Variation, changes
-from spectral_skills.physics.settings import PhysicsConfig, geom_links, tracking_model
-from spectral_skills.physics.warp_kernels import (
-    choose_targets,
-    largest_normal_force,
-    put_broken_upright,
-)
+from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.robot import g1
 
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
@@ -29,6 +26,11 @@ _DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
 _PROBE = 1024
 """Number of robots whose memory is measured when too many were asked for."""
 _NO_MEMORY = ("Failed to allocate", "out of memory")
+_LARGEST = wp.constant(settings.LARGEST)
+_Table = wp.array2d[float]
+_Counts = wp.array[wp.int32]
+
+wp.set_module_options({"enable_backward": False})
 
 
 class WarpPhysics:
@@ -40,8 +42,7 @@ class WarpPhysics:
         config: PhysicsConfig | None = None,
         device: str | torch.device = "cuda",
     ):
-        self.count = count
-        self.config = config or PhysicsConfig()
+        self.count, self.config = count, config or PhysicsConfig()
         self.device = torch.device(device)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = torch.device("cuda", torch.cuda.current_device())
@@ -80,17 +81,13 @@ class WarpPhysics:
         small, any robot may have lost some, and all are counted."""
         rows = OverflowType.NEFC | OverflowType.NJMAX_NNZ
         pool = OverflowType.BROADPHASE | OverflowType.NARROWPHASE
-        counts = torch.stack(
-            (
-                (self._overflow & int(pool) != 0).sum(),
-                (self._overflow & int(rows) != 0).sum(),
-                self._broken_steps[0],
-            )
+        contacts, constraints = (
+            (self._overflow & int(kind) != 0).sum() for kind in (pool, rows)
         )
+        counts = torch.stack((contacts, constraints, self._broken_steps[0])).tolist()
         self._overflow.zero_()
         self._broken_steps.zero_()
-        names = ("contacts", "constraints", "broken")
-        return dict(zip(names, counts.tolist(), strict=True))
+        return dict(zip(("contacts", "constraints", "broken"), counts, strict=True))
 
     @property
     def rows(self) -> Tensor:
@@ -99,8 +96,7 @@ class WarpPhysics:
 
     def _build(self) -> None:
         count, config = self.count, self.config
-        self.mujoco_model = tracking_model(config)
-        nominal = self.mujoco_model
+        nominal = self.mujoco_model = settings.tracking_model(config)
         with self._same_stream():
             sizes = dict.fromkeys((*VARIED, *_DERIVED), count)
             self.model = mujoco_warp.put_model(nominal, batch_sizes=sizes)
@@ -136,7 +132,8 @@ class WarpPhysics:
         self.contact_force = torch.zeros(count, len(g1.LINKS), device=device)
         self.broken = torch.zeros(count, dtype=torch.bool, device=device)
         self._broken_steps = torch.zeros(1, dtype=torch.int32, device=device)
-        self._links = torch.tensor(geom_links(self.mujoco_model), device=device)
+        links = settings.geom_links(self.mujoco_model)
+        self._links = torch.tensor(links, device=device)
         self._start_over()
 
     def _start_over(self) -> None:
@@ -155,7 +152,7 @@ class WarpPhysics:
         force = wp.from_torch(self.contact_force)
         for substep in range(g1.DECIMATION):
             wp.launch(
-                choose_targets,
+                _choose_targets,
                 dim=(self.count, g1.NUM_JOINTS),
                 inputs=[substep, wp.from_torch(self.delay), held, targets],
                 outputs=[data.ctrl],
@@ -165,7 +162,7 @@ class WarpPhysics:
         force.zero_()
         contact = data.contact
         wp.launch(
-            largest_normal_force,
+            _largest_normal_force,
             dim=data.naconmax,
             inputs=[
                 *(data.nacon, contact.worldid, contact.geom, contact.efc_address),
@@ -174,7 +171,7 @@ class WarpPhysics:
             outputs=[force],
         )
         wp.launch(
-            put_broken_upright,
+            _put_broken_upright,
             dim=self.count,
             inputs=[wp.from_torch(self._default)],
             outputs=[
@@ -243,3 +240,85 @@ class WarpPhysics:
             f"{text}: {free / 2**30:.1f} GiB were free, and one takes "
             f"{each / 1024:.0f} KiB, so about {free // max(each, 1):,} would fit"
         )
+
+
+# Kernels beside those of MuJoCo Warp. Warp compiles them to C++: arrays and indices are
+# not Python's, hence no type check.
+
+
+@no_type_check
+@wp.kernel
+def _choose_targets(
+    substep: int, delay: _Counts, held: _Table, targets: _Table, ctrl: _Table
+):
+    robot, joint = wp.tid()
+    if substep < delay[robot]:
+        ctrl[robot, joint] = held[robot, joint]
+    else:
+        ctrl[robot, joint] = targets[robot, joint]
+
+
+@no_type_check
+@wp.kernel
+def _largest_normal_force(
+    contacts: wp.array[int],
+    robots: wp.array[int],
+    geoms: wp.array[wp.vec2i],
+    rows: wp.array2d[int],
+    row_force: _Table,
+    links: _Counts,
+    force: _Table,
+):
+    """The forces of a pyramid's edges add up to the normal force."""
+    contact = wp.tid()
+    if contact >= contacts[0] or rows[contact, 0] < 0:
+        return
+    robot = robots[contact]
+    normal = float(0.0)  # noqa: UP018 (a literal would be a constant in Warp)
+    for edge in range(rows.shape[1]):
+        if rows[contact, edge] >= 0:
+            normal += row_force[robot, rows[contact, edge]]
+    for side in range(2):
+        link = links[geoms[contact][side]]
+        if link >= 0:
+            wp.atomic_max(force, robot, link, normal)
+
+
+@no_type_check
+@wp.kernel
+def _put_broken_upright(
+    upright: wp.array[float],
+    qpos: _Table,
+    qvel: _Table,
+    qacc: _Table,
+    warm_start: _Table,
+    torque: _Table,
+    held: _Table,
+    force: _Table,
+    broken: wp.array[wp.bool],
+    broken_steps: _Counts,
+):
+    robot = wp.tid()
+    finite = bool(True)  # noqa: UP018
+    for i in range(qpos.shape[1]):
+        finite = finite and wp.abs(qpos[robot, i]) < _LARGEST
+    for i in range(qvel.shape[1]):
+        finite = finite and wp.abs(qvel[robot, i]) < _LARGEST
+        finite = finite and wp.isfinite(qacc[robot, i])
+    for i in range(held.shape[1]):  # a motor's limits would hide a target of NaN
+        finite = finite and wp.isfinite(held[robot, i])
+    broken[robot] = not finite
+    if finite:
+        return
+    wp.atomic_add(broken_steps, 0, 1)
+    for i in range(qpos.shape[1]):
+        qpos[robot, i] = upright[i]
+    for i in range(qvel.shape[1]):
+        qvel[robot, i] = 0.0
+        qacc[robot, i] = 0.0
+        warm_start[robot, i] = 0.0
+    for i in range(torque.shape[1]):
+        torque[robot, i] = 0.0
+        held[robot, i] = upright[7 + i]
+    for i in range(force.shape[1]):
+        force[robot, i] = 0.0
