@@ -9,6 +9,9 @@ from spectral_skills.motion.clip import mirror_rows, mirror_text
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
 
+MIRROR_LINKS = np.array([0, *(g1.MIRROR_JOINTS + 1)])
+"""The pelvis, and the links that the joints move."""
+
 
 def random_rows(count: int) -> torch.Tensor:
     random = np.random.default_rng(0)
@@ -45,18 +48,18 @@ def test_kinematics_of_the_mirrored_pose_is_the_reflection():
     rows = random_rows(100)
     before, after = kinematics(rows), kinematics(mirror_rows(rows))
     reflection = torch.tensor([1.0, -1, 1], dtype=torch.float64)
-    expected = before.position[:, g1.MIRROR_LINKS] * reflection
+    expected = before.position[:, MIRROR_LINKS] * reflection
     # The model's own shoulders differ by 0.01 mm: 0.10022 left, 0.10021 right.
     assert (after.position - expected).norm(dim=-1).max() < 1.1e-5
     # The mirror image of a rotation is M R M.
-    turned = rotation.to_matrix(before.quaternion[:, g1.MIRROR_LINKS])
+    turned = rotation.to_matrix(before.quaternion[:, MIRROR_LINKS])
     turned = reflection[:, None] * turned * reflection
     assert torch.allclose(rotation.to_matrix(after.quaternion), turned, atol=1e-5)
 
 
 def test_permutations_are_involutions():
     """Sides are swapped in pairs; the middle stays."""
-    for order, names in ((g1.MIRROR_JOINTS, g1.JOINTS), (g1.MIRROR_LINKS, g1.LINKS)):
+    for order, names in ((g1.MIRROR_JOINTS, g1.JOINTS), (MIRROR_LINKS, g1.LINKS)):
         assert np.array_equal(order[order], np.arange(len(names)))
         for name, other in zip(names, order, strict=True):
             if name.startswith("left_"):
@@ -72,7 +75,8 @@ def test_robot_is_symmetric():
     np.testing.assert_array_equal(mirrored, g1.JOINT_LIMITS)
     default = g1.DEFAULT_JOINTS[g1.MIRROR_JOINTS] * g1.MIRROR_SIGNS
     np.testing.assert_array_equal(default, g1.DEFAULT_JOINTS)
-    assert [g1.MOTORS[i] for i in g1.MIRROR_JOINTS] == list(g1.MOTORS)
+    for numbers in (g1.ARMATURE, g1.EFFORT_LIMIT, g1.VELOCITY_LIMIT):
+        np.testing.assert_array_equal(numbers[g1.MIRROR_JOINTS], numbers)
     np.testing.assert_array_equal(mirror_rows(g1.DEFAULT_QPOS), g1.DEFAULT_QPOS)
 
 

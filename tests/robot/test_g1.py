@@ -142,9 +142,9 @@ def test_hip_pitch_has_the_larger_motor():
     """mjlab 1.6.0 puts the 7520-14 there; SONIC and the robot have the 7520-22."""
     for side in ("left", "right"):
         pitch = g1.joint_index(f"{side}_hip_pitch")
-        assert g1.MOTORS[pitch] == g1.MOTORS[g1.joint_index(f"{side}_knee")]
-        assert g1.EFFORT_LIMIT[pitch] == 139
-        assert g1.MOTORS[pitch] != g1.MOTORS[g1.joint_index(f"{side}_hip_yaw")]
+        knee, yaw = (g1.joint_index(f"{side}_{part}") for part in ("knee", "hip_yaw"))
+        assert g1.EFFORT_LIMIT[pitch] == g1.EFFORT_LIMIT[knee] == 139
+        assert g1.ARMATURE[pitch] == g1.ARMATURE[knee] != g1.ARMATURE[yaw]
 
 
 def test_limits_and_default_pose():

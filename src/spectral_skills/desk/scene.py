@@ -17,7 +17,7 @@ import viser
 
 from spectral_skills.desk.engine import Frame
 from spectral_skills.quaternion import multiply_planes
-from spectral_skills.robot.scene import Mesh, robot_mesh, visual_model
+from spectral_skills.robot.model import Mesh, robot_mesh, visual_model
 
 CELL_M, GHOST_CELL_M = 0.012, 0.03
 """Size of the smallest details of the robot and of its ghost."""

@@ -7,25 +7,47 @@ unless a name says IsaacLab. Only NumPy is needed here.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-_SIDES = ("left", "right")
-_LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
-_WAIST = ("waist_yaw", "waist_roll", "waist_pitch")
-_ARM = (
-    *("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow"),
-    *("wrist_roll", "wrist_pitch", "wrist_yaw"),
-)
+# Motors: reflected inertia (kg m^2), torque limit (Nm) and speed limit (rad/s).
+_M7520_22 = (0.025101925, 139.0, 20.0)
+_M7520_14 = (0.010177520, 88.0, 32.0)
+_M5020 = (0.003609725, 25.0, 37.0)
+_M5020_PAIR = (2 * 0.003609725, 50.0, 37.0)
+_M4010 = (0.00425, 5.0, 22.0)
 
+# Motor, range and default of the left side's joints, rad; of a right-hand roll, all
+# three are negated.
+_LEG = {
+    "hip_pitch": (_M7520_22, -2.5307, 2.8798, -0.312),
+    "hip_roll": (_M7520_22, -0.5236, 2.9671, 0.0),
+    "hip_yaw": (_M7520_14, -2.7576, 2.7576, 0.0),
+    "knee": (_M7520_22, -0.087267, 2.8798, 0.669),
+    "ankle_pitch": (_M5020_PAIR, -0.87267, 0.5236, -0.363),
+    "ankle_roll": (_M5020_PAIR, -0.2618, 0.2618, 0.0),
+}
+_WAIST = {
+    "waist_yaw": (_M7520_14, -2.618, 2.618, 0.0),
+    "waist_roll": (_M5020_PAIR, -0.52, 0.52, 0.0),
+    "waist_pitch": (_M5020_PAIR, -0.52, 0.52, 0.0),
+}
+_ARM = {
+    "shoulder_pitch": (_M5020, -3.0892, 2.6704, 0.2),
+    "shoulder_roll": (_M5020, -1.5882, 2.2515, 0.2),
+    "shoulder_yaw": (_M5020, -2.618, 2.618, 0.0),
+    "elbow": (_M5020, -1.0472, 2.0944, 0.6),
+    "wrist_roll": (_M5020, -1.97222, 1.97222, 0.0),
+    "wrist_pitch": (_M4010, -1.61443, 1.61443, 0.0),
+    "wrist_yaw": (_M4010, -1.61443, 1.61443, 0.0),
+}
+_SIDES = ("left", "right")
 JOINTS: tuple[str, ...] = (
     *(f"{side}_{part}" for side in _SIDES for part in _LEG),
     *_WAIST,
     *(f"{side}_{part}" for side in _SIDES for part in _ARM),
 )
 """The 29 joints in MuJoCo order, which is also the hardware's motor order."""
-
 NUM_JOINTS = len(JOINTS)
 QPOS_SIZE = 7 + NUM_JOINTS
 """Number of floats in a frame: root position 3, root quaternion wxyz 4, joints 29."""
@@ -35,6 +57,35 @@ def joint_index(name: str) -> int:
     """Return the index of a joint in MuJoCo order."""
     return JOINTS.index(name)
 
+
+_MOTORS, _LOW, _HIGH, _DEFAULT = zip(
+    *(
+        (_LEG | _WAIST | _ARM)[name.removeprefix("left_").removeprefix("right_")]
+        for name in JOINTS
+    ),
+    strict=True,
+)
+ARMATURE, EFFORT_LIMIT, VELOCITY_LIMIT = np.array(_MOTORS).T.copy()
+_NATURAL_FREQUENCY, _DAMPING_RATIO = 2.0 * math.pi * 10.0, 2.0
+STIFFNESS = ARMATURE * _NATURAL_FREQUENCY**2
+DAMPING = 2.0 * _DAMPING_RATIO * ARMATURE * _NATURAL_FREQUENCY
+ACTION_SCALE = 0.25 * EFFORT_LIMIT / STIFFNESS
+"""Radians of joint target per unit of action."""
+
+_NEGATED = np.array([n.startswith("right_") and n.endswith("_roll") for n in JOINTS])
+JOINT_LIMITS = np.stack((_LOW, _HIGH), axis=1)
+"""(29, 2) lower and upper limits, rad."""
+JOINT_LIMITS[_NEGATED] = -JOINT_LIMITS[_NEGATED, ::-1]
+_centre = JOINT_LIMITS.mean(axis=1, keepdims=True)
+SOFT_LIMITS = _centre + 0.9 * (JOINT_LIMITS - _centre)
+"""(29, 2) limits shrunk to 0.9 of the range about its centre, rad."""
+DEFAULT_JOINTS = np.where(_NEGATED, 0.0 - np.array(_DEFAULT), _DEFAULT)
+DEFAULT_HEIGHT = 0.76
+"""Pelvis height of the default pose, m."""
+DEFAULT_QPOS = np.array([0.0, 0.0, DEFAULT_HEIGHT, 1.0, 0.0, 0.0, 0.0, *DEFAULT_JOINTS])
+PHYSICS_DT_S = 0.005
+DECIMATION = 4
+CONTROL_HZ = 50
 
 # IsaacLab numbers joints breadth-first over the tree: rank by rank, left before
 # right, the waist after both legs.
@@ -48,15 +99,19 @@ ISAACLAB_JOINTS: tuple[str, ...] = tuple(
     for part in _ISAACLAB_RANKS
     for name in ([part] if part in _WAIST else [f"{s}_{part}" for s in _SIDES])
 )
-
 ISAACLAB_TO_MUJOCO = np.array([ISAACLAB_JOINTS.index(n) for n in JOINTS])
 """`x_mujoco = x_isaaclab[..., ISAACLAB_TO_MUJOCO]`."""
-
 MUJOCO_TO_ISAACLAB = np.array([JOINTS.index(n) for n in ISAACLAB_JOINTS])
 """`x_isaaclab = x_mujoco[..., MUJOCO_TO_ISAACLAB]`."""
-
 WITHOUT_WRISTS = np.array([i for i, n in enumerate(JOINTS) if "wrist" not in n])
 """Indices of the 23 joints of the G1 without wrists among the 29."""
+
+# Reflection in the sagittal plane: swap the sides, negate rolls and yaws.
+_SWAP = {f"{a}_{p}": f"{b}_{p}" for p in _LEG | _ARM for a, b in (_SIDES, _SIDES[::-1])}
+MIRROR_JOINTS = np.array([JOINTS.index(_SWAP.get(name, name)) for name in JOINTS])
+MIRROR_SIGNS = np.array(
+    [-1.0 if n.endswith(("_roll", "_yaw")) else 1.0 for n in JOINTS]
+)
 
 # The body that waist_pitch moves is called torso_link.
 LINKS: tuple[str, ...] = (
@@ -64,7 +119,6 @@ LINKS: tuple[str, ...] = (
     *("torso_link" if n == "waist_pitch" else f"{n}_link" for n in JOINTS),
 )
 """All 30 links; link i + 1 is moved by joint i."""
-
 TRACKED_LINKS: tuple[str, ...] = (
     "pelvis",
     *(f"{s}_{p}_link" for s in _SIDES for p in ("hip_roll", "knee", "ankle_roll")),
@@ -72,7 +126,6 @@ TRACKED_LINKS: tuple[str, ...] = (
     *(f"{s}_{p}_link" for s in _SIDES for p in ("shoulder_roll", "elbow", "wrist_yaw")),
 )
 """The 14 links of every tracking metric and reward; the pelvis is the anchor."""
-
 FEET = ("left_ankle_roll_link", "right_ankle_roll_link")
 WRISTS = ("left_wrist_yaw_link", "right_wrist_yaw_link")
 END_EFFECTORS = (*FEET, *WRISTS)
@@ -89,140 +142,3 @@ SOLE_POINTS = np.array(
 )
 """Ends of the model's foot capsules in the ankle roll frame, m: a sole's lowest point
 is the lowest of these less `SOLE_RADIUS`."""
-
-
-@dataclass(frozen=True)
-class Motor:
-    """One motor type; gains follow from its reflected inertia."""
-
-    armature: float
-    """Reflected inertia, kg m^2."""
-    effort: float
-    """Torque limit, Nm."""
-    velocity: float
-    """Speed limit, rad/s."""
-
-    @property
-    def stiffness(self) -> float:
-        return self.armature * _NATURAL_FREQUENCY**2
-
-    @property
-    def damping(self) -> float:
-        return 2.0 * _DAMPING_RATIO * self.armature * _NATURAL_FREQUENCY
-
-    @property
-    def action_scale(self) -> float:
-        """Radians of joint target per unit of action."""
-        return 0.25 * self.effort / self.stiffness
-
-
-_NATURAL_FREQUENCY = 2.0 * math.pi * 10.0
-_DAMPING_RATIO = 2.0
-_M7520_22 = Motor(armature=0.025101925, effort=139.0, velocity=20.0)
-_M7520_14 = Motor(armature=0.010177520, effort=88.0, velocity=32.0)
-_M5020 = Motor(armature=0.003609725, effort=25.0, velocity=37.0)
-_M5020_PAIR = Motor(armature=2 * 0.003609725, effort=50.0, velocity=37.0)
-_M4010 = Motor(armature=0.00425, effort=5.0, velocity=22.0)
-
-_MOTOR_OF_PART = {
-    **dict.fromkeys(("hip_pitch", "hip_roll", "knee"), _M7520_22),
-    **dict.fromkeys(("hip_yaw", "waist_yaw"), _M7520_14),
-    **dict.fromkeys(
-        ("ankle_pitch", "ankle_roll", "waist_roll", "waist_pitch"), _M5020_PAIR
-    ),
-    **dict.fromkeys(
-        ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow", "wrist_roll"),
-        _M5020,
-    ),
-    **dict.fromkeys(("wrist_pitch", "wrist_yaw"), _M4010),
-}
-
-
-def part_of(joint: str) -> str:
-    """Return a joint's name without its side: `left_knee` is a `knee`."""
-    return joint.removeprefix("left_").removeprefix("right_")
-
-
-MOTORS: tuple[Motor, ...] = tuple(_MOTOR_OF_PART[part_of(n)] for n in JOINTS)
-STIFFNESS = np.array([m.stiffness for m in MOTORS])
-DAMPING = np.array([m.damping for m in MOTORS])
-EFFORT_LIMIT = np.array([m.effort for m in MOTORS])
-VELOCITY_LIMIT = np.array([m.velocity for m in MOTORS])
-ARMATURE = np.array([m.armature for m in MOTORS])
-ACTION_SCALE = np.array([m.action_scale for m in MOTORS])
-
-# Ranges of the left side, rad; a right-hand roll range is the left one negated.
-_RANGE_OF_PART = {
-    "hip_pitch": (-2.5307, 2.8798),
-    "hip_roll": (-0.5236, 2.9671),
-    "hip_yaw": (-2.7576, 2.7576),
-    "knee": (-0.087267, 2.8798),
-    "ankle_pitch": (-0.87267, 0.5236),
-    "ankle_roll": (-0.2618, 0.2618),
-    "waist_yaw": (-2.618, 2.618),
-    "waist_roll": (-0.52, 0.52),
-    "waist_pitch": (-0.52, 0.52),
-    "shoulder_pitch": (-3.0892, 2.6704),
-    "shoulder_roll": (-1.5882, 2.2515),
-    "shoulder_yaw": (-2.618, 2.618),
-    "elbow": (-1.0472, 2.0944),
-    "wrist_roll": (-1.97222, 1.97222),
-    "wrist_pitch": (-1.61443, 1.61443),
-    "wrist_yaw": (-1.61443, 1.61443),
-}
-
-
-def _range(joint: str) -> tuple[float, float]:
-    low, high = _RANGE_OF_PART[part_of(joint)]
-    mirrored = joint.startswith("right_") and joint.endswith("_roll")
-    return (-high, -low) if mirrored else (low, high)
-
-
-JOINT_LIMITS = np.array([_range(n) for n in JOINTS])
-"""(29, 2) lower and upper limits, rad."""
-
-SOFT_LIMIT_FACTOR = 0.9
-_centre = JOINT_LIMITS.mean(axis=1, keepdims=True)
-SOFT_LIMITS = _centre + SOFT_LIMIT_FACTOR * (JOINT_LIMITS - _centre)
-"""(29, 2) limits shrunk to 0.9 of the range about its centre, rad."""
-
-_DEFAULT_OF_PART = {
-    "hip_pitch": -0.312,
-    "knee": 0.669,
-    "ankle_pitch": -0.363,
-    "elbow": 0.6,
-    "shoulder_pitch": 0.2,
-}
-
-
-def _default(joint: str) -> float:
-    if part_of(joint) == "shoulder_roll":
-        return 0.2 if joint.startswith("left_") else -0.2
-    return _DEFAULT_OF_PART.get(part_of(joint), 0.0)
-
-
-DEFAULT_JOINTS = np.array([_default(n) for n in JOINTS])
-DEFAULT_HEIGHT = 0.76
-"""Pelvis height of the default pose, m."""
-DEFAULT_QPOS = np.array([0.0, 0.0, DEFAULT_HEIGHT, 1.0, 0.0, 0.0, 0.0, *DEFAULT_JOINTS])
-
-PHYSICS_DT_S = 0.005
-DECIMATION = 4
-CONTROL_HZ = 50
-
-# Reflection in the sagittal plane: swap the sides, negate rolls and yaws.
-_OTHER_SIDE = {"left_": "right_", "right_": "left_"}
-
-
-def _opposite(name: str) -> str:
-    for side, other in _OTHER_SIDE.items():
-        if name.startswith(side):
-            return other + name.removeprefix(side)
-    return name
-
-
-MIRROR_JOINTS = np.array([JOINTS.index(_opposite(n)) for n in JOINTS])
-MIRROR_SIGNS = np.array(
-    [-1.0 if n.endswith(("_roll", "_yaw")) else 1.0 for n in JOINTS]
-)
-MIRROR_LINKS = np.array([LINKS.index(_opposite(n)) for n in LINKS])

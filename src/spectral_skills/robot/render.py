@@ -17,9 +17,8 @@ from functools import lru_cache
 import mujoco
 import numpy as np
 
-from spectral_skills.robot import g1, scene, software
-from spectral_skills.robot.model import build_spec
-from spectral_skills.robot.scene import Camera
+from spectral_skills.robot import g1, model, software
+from spectral_skills.robot.model import Camera
 
 __all__ = ["BACKENDS", "Camera", "RobotRenderer", "backend"]
 
@@ -92,12 +91,38 @@ class RobotRenderer:
         """With `film`, pictures take half the time or less and have less detail."""
         if width < 1 or height < 1:
             raise ValueError(f"picture of {width} x {height} pixels")
-        self.width, self.height, self.film = width, height, film
+        self.size, self.film = (width, height), film
         name = globals()["backend"]() if backend is None else backend
         self.backend = _checked(name, "backend")
-        self._gl = None
+        self._context = None
         if self.backend != "software":
-            self._gl = _GlScene(self.backend, width, height, film)
+            self._open()
+
+    def _open(self) -> None:
+        """Make MuJoCo's renderer on an offscreen context."""
+        film, (width, height) = self.film, self.size
+        large = max(self.size) > _LARGE_PX and not film
+        self._jitter = 0 * _KEY_JITTER[:1] if film else _KEY_JITTER
+        cell_m = model.FILM_CELL_M if film else model.CELLS_M[-1 if large else 0]
+        self._model = _stage(cell_m, len(self._jitter))
+        self._data = mujoco.MjData(self._model)
+        vis = self._model.vis
+        vis.global_.offwidth, vis.global_.offheight = width, height
+        vis.quality.shadowsize = 1024 if film else 4096 if large else 2048
+        vis.quality.offsamples = 4 if film else 8
+        font = mujoco.mjtFontScale.mjFONTSCALE_100
+        with _quiet():
+            module = importlib.import_module(f"mujoco.{self.backend}")
+            self._context = module.GLContext(width, height)
+            self._context.make_current()
+            self._mjr = mujoco.MjrContext(self._model, font)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._mjr)
+        self._scene = mujoco.MjvScene(self._model, 64 * MAX_ROBOTS)
+        self._option = mujoco.MjvOption()
+        self._option.geomgroup[3:] = 0
+        self._option.sitegroup[:] = 0
+        # At exit the driver's own hook closes the display: free the context before it.
+        atexit.register(self.close)
 
     def __enter__(self) -> "RobotRenderer":
         return self
@@ -107,8 +132,13 @@ class RobotRenderer:
 
     def close(self) -> None:
         """Release the GL context; the renderer cannot draw afterwards."""
-        if self._gl is not None:
-            self._gl.close()
+        atexit.unregister(self.close)
+        if self._context is not None:
+            with _quiet():
+                self._context.make_current()
+                self._mjr.free()
+                self._context.free()
+            self._context = None
 
     def draw(
         self, poses: np.ndarray, camera: Camera, colours: np.ndarray | None = None
@@ -127,10 +157,65 @@ class RobotRenderer:
         tints = np.ones((len(poses), 4))
         if colours is not None:
             tints[:] = colours
-        if self._gl is not None:
-            return self._gl.draw(poses, camera, tints)
-        size = self.width, self.height
-        return software.draw(poses, camera, *size, tints, self.film)
+        if self.backend == "software":
+            return software.draw(poses, camera, *self.size, tints, self.film)
+        if self._context is None:
+            raise ValueError("this renderer is closed")
+        self._context.make_current()
+        self._place(poses, camera, tints)
+        self._light(camera, poses)
+        width, height = self.size
+        rect = mujoco.MjrRect(0, 0, width, height)
+        picture = np.empty((height, width, 3), np.uint8)
+        mujoco.mjr_render(rect, self._scene, self._mjr)
+        mujoco.mjr_readPixels(picture, None, rect, self._mjr)
+        return picture[::-1].copy()
+
+    def _place(self, poses, camera: Camera, tints) -> None:
+        """Put robots and floor into the scene."""
+        self._model.vis.global_.fovy = camera.fovy_deg
+        free, start = mujoco.MjvCamera(), 0
+        free.lookat[:], free.distance = camera.lookat, camera.distance
+        free.azimuth, free.elevation = camera.azimuth_deg, camera.elevation_deg
+        everything, moving = mujoco.mjtCatBit.mjCAT_ALL, mujoco.mjtCatBit.mjCAT_DYNAMIC
+        common = self._model, self._data, self._option, mujoco.MjvPerturb()
+        for i, (pose, tint) in enumerate(zip(poses, tints, strict=True)):
+            self._data.qpos[:] = pose
+            mujoco.mj_kinematics(self._model, self._data)
+            mujoco.mj_camlight(self._model, self._data)
+            if i == 0:
+                mujoco.mjv_updateScene(*common, free, everything.value, self._scene)
+            else:
+                mujoco.mjv_addGeoms(*common, moving.value, self._scene)
+            for geom in self._scene.geoms[start : self._scene.ngeom]:
+                if geom.category == moving:
+                    geom.rgba *= tint
+                else:
+                    # An infinite plane shades itself in the shadow map; a finite one
+                    # follows the camera in whole squares, so its pattern stays put.
+                    whole = 2 * model.CHECKER_M
+                    geom.pos[:2] = whole * np.round(np.array(camera.lookat[:2]) / whole)
+            start = self._scene.ngeom
+
+    def _light(self, camera: Camera, poses) -> None:
+        """Turn the lights with the camera, and fade the floor around the robots."""
+        lights = [light for light in self._scene.lights if not light.headlight]
+        centre = np.array([*poses[:, :2].mean(axis=0), 0.6])
+        key, *others = camera.lights_w
+        side = np.cross(key, [0.0, 0.0, 1.0])
+        keys = [key + a * side + b * np.cross(side, key) for a, b in self._jitter]
+        for light, towards in zip(lights, [*keys, *others], strict=False):
+            light.dir[:], light.pos[:] = -towards, centre + _LAMP_M * towards
+        # The side of the shadow map towards the lamp speckles: keep it out of sight.
+        spread = np.linalg.norm(poses[:, :2] - centre[:2], axis=1).max()
+        self._mjr.shadowClip = (3.0 if self.film else 6.0) + spread
+        # MuJoCo sets the fog's range once per context: move it with the camera here.
+        start, end = np.add(camera.distance, model.FADE_M)
+        gl = importlib.import_module("OpenGL.GL")
+        gl.glFogf(gl.GL_FOG_START, start)
+        gl.glFogf(gl.GL_FOG_END, end)
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_FOG] = True
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_HAZE] = False
 
 
 @contextlib.contextmanager
@@ -154,20 +239,21 @@ def _stage(cell_m: float, keys: int) -> mujoco.MjModel:
     Several key lights stand side by side: MuJoCo's shadows are hard, their sum is soft.
     The robot is drawn once more for each.
     """
-    spec = build_spec(meshes=True, floor=False)
+    spec = model.build_spec(meshes=True, floor=False)
     for light in list(spec.lights):
         spec.delete(light)  # the MJCF's spotlight rides on the robot
-    sky = {"type": mujoco.mjtTexture.mjTEXTURE_SKYBOX, "width": 256, "height": 1536}
-    sky["builtin"] = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT
-    spec.add_texture(name="sky", rgb1=scene.ZENITH_RGB, rgb2=scene.HORIZON_RGB, **sky)
-    checker = {"type": mujoco.mjtTexture.mjTEXTURE_2D, "width": 512, "height": 512}
-    checker |= {"rgb1": scene.FLOOR_RGB, "rgb2": scene.CHECKER_RGB}
-    checker["builtin"] = mujoco.mjtBuiltin.mjBUILTIN_CHECKER
-    spec.add_texture(name="checker", **checker)
+    for name, kind, builtin, size, first, second in (
+        ("sky", "SKYBOX", "GRADIENT", (256, 1536), model.ZENITH_RGB, model.HORIZON_RGB),
+        ("checker", "2D", "CHECKER", (512, 512), model.FLOOR_RGB, model.CHECKER_RGB),
+    ):
+        texture = spec.add_texture(name=name, rgb1=first, rgb2=second)
+        texture.type = getattr(mujoco.mjtTexture, f"mjTEXTURE_{kind}")
+        texture.builtin = getattr(mujoco.mjtBuiltin, f"mjBUILTIN_{builtin}")
+        texture.width, texture.height = size
     floor = spec.add_material(name="floor", texuniform=True, specular=0.0)
     floor.emission = 0.01  # makes up for the lamps that graze the floor
     floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "checker"
-    floor.texrepeat = [1.0 / scene.CHECKER_M] * 2
+    floor.texrepeat = [1.0 / model.CHECKER_M] * 2
     plane = {"type": mujoco.mjtGeom.mjGEOM_PLANE, "size": [_FLOOR_M, _FLOOR_M, 0.05]}
     spec.worldbody.add_geom(name="floor", material="floor", **plane)
     for i, strength in enumerate([_KEY_STRENGTH / keys] * keys + [0.18, 0.22]):
@@ -177,134 +263,39 @@ def _stage(cell_m: float, keys: int) -> mujoco.MjModel:
             diffuse=[strength] * 3,
             specular=[0.5 * strength] * 3,
         )
-    model = spec.compile()
-    _thin(model, cell_m)
+    built = spec.compile()
+    _thin(built, cell_m)
     # Fixed-function light is summed in display colours, so the same paint looks darker.
-    paint = [i for i in range(model.nmat) if model.material(i).name != "floor"]
-    model.mat_rgba[paint, :3] = (1.3 * model.mat_rgba[paint, :3]).clip(0, 0.93)
-    model.vis.headlight.ambient[:] = 0.50
-    model.vis.headlight.diffuse[:] = model.vis.headlight.specular[:] = 0.0
-    model.vis.rgba.fog[:3] = model.vis.rgba.haze[:3] = scene.HORIZON_RGB
-    model.stat.extent = 1.0
-    model.vis.map.znear, model.vis.map.zfar = 0.05, 60.0
-    return model
+    paint = [i for i in range(built.nmat) if built.material(i).name != "floor"]
+    built.mat_rgba[paint, :3] = (1.3 * built.mat_rgba[paint, :3]).clip(0, 0.93)
+    built.vis.headlight.ambient[:] = 0.50
+    built.vis.headlight.diffuse[:] = built.vis.headlight.specular[:] = 0.0
+    built.vis.rgba.fog[:3] = built.vis.rgba.haze[:3] = model.HORIZON_RGB
+    built.stat.extent = 1.0
+    built.vis.map.znear, built.vis.map.zfar = 0.05, 60.0
+    return built
 
 
-def _thin(model: mujoco.MjModel, cell_m: float) -> None:
+def _thin(built: mujoco.MjModel, cell_m: float) -> None:
     """Replace the robot's meshes by thinned ones.
 
     Without a GPU, drawing takes time per triangle, and most are smaller than a pixel.
     """
-    thin, source = scene.robot_mesh(cell_m), scene.visual_model()
+    thin, source = model.robot_mesh(cell_m), model.visual_model()
     for geom in np.unique(thin.face_geom):
         mesh = source.geom_dataid[geom]
         faces = np.flatnonzero(thin.face_geom == geom)
         vertices = np.flatnonzero(thin.vertex_geom == geom)
         corners = thin.normal[faces].reshape(-1, 3)
         normals, corner = np.unique(corners, axis=0, return_inverse=True)
-        if len(normals) > model.mesh_normalnum[mesh]:
+        if len(normals) > built.mesh_normalnum[mesh]:
             continue  # it would not fit
-        v0, n0 = model.mesh_vertadr[mesh], model.mesh_normaladr[mesh]
-        f0 = model.mesh_faceadr[mesh]
-        model.mesh_vert[v0 : v0 + len(vertices)] = thin.vertex[vertices]
-        model.mesh_normal[n0 : n0 + len(normals)] = normals
-        model.mesh_face[f0 : f0 + len(faces)] = thin.face[faces] - vertices[0]
-        model.mesh_facenormal[f0 : f0 + len(faces)] = corner.reshape(-1, 3)
-        model.mesh_vertnum[mesh] = len(vertices)
-        model.mesh_normalnum[mesh] = len(normals)
-        model.mesh_facenum[mesh] = len(faces)
-
-
-class _GlScene:
-    """MuJoCo's OpenGL renderer on an offscreen context."""
-
-    def __init__(self, platform: str, width: int, height: int, film: bool):
-        large = max(width, height) > _LARGE_PX and not film
-        self.jitter = 0 * _KEY_JITTER[:1] if film else _KEY_JITTER
-        cell_m = scene.FILM_CELL_M if film else scene.CELLS_M[-1 if large else 0]
-        self.model = _stage(cell_m, len(self.jitter))
-        self.size = width, height
-        self.data = mujoco.MjData(self.model)
-        self.model.vis.global_.offwidth = width
-        self.model.vis.global_.offheight = height
-        quality = self.model.vis.quality
-        quality.shadowsize = 1024 if film else 4096 if large else 2048
-        quality.offsamples = 4 if film else 8
-        self.clip_m = 3.0 if film else 6.0
-        font = mujoco.mjtFontScale.mjFONTSCALE_100
-        with _quiet():
-            module = importlib.import_module(f"mujoco.{platform}")
-            self.context = module.GLContext(width, height)
-            self.context.make_current()
-            self.mjr = mujoco.MjrContext(self.model, font)
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self.mjr)
-        self.scene = mujoco.MjvScene(self.model, 64 * MAX_ROBOTS)
-        self.option = mujoco.MjvOption()
-        self.option.geomgroup[3:] = 0
-        self.option.sitegroup[:] = 0
-        # At exit the driver's own hook closes the display: free the context before it.
-        atexit.register(self.close)
-
-    def close(self) -> None:
-        atexit.unregister(self.close)
-        if self.context is not None:
-            with _quiet():
-                self.context.make_current()
-                self.mjr.free()
-                self.context.free()
-            self.context = None
-
-    def draw(self, poses, camera: Camera, tints) -> np.ndarray:
-        if self.context is None:
-            raise ValueError("this renderer is closed")
-        self.context.make_current()
-        self.model.vis.global_.fovy = camera.fovy_deg
-        free, start = mujoco.MjvCamera(), 0
-        free.lookat[:], free.distance = camera.lookat, camera.distance
-        free.azimuth, free.elevation = camera.azimuth_deg, camera.elevation_deg
-        everything, moving = mujoco.mjtCatBit.mjCAT_ALL, mujoco.mjtCatBit.mjCAT_DYNAMIC
-        common = self.model, self.data, self.option, mujoco.MjvPerturb()
-        for i, (pose, tint) in enumerate(zip(poses, tints, strict=True)):
-            self.data.qpos[:] = pose
-            mujoco.mj_kinematics(self.model, self.data)
-            mujoco.mj_camlight(self.model, self.data)
-            if i == 0:
-                mujoco.mjv_updateScene(*common, free, everything.value, self.scene)
-            else:
-                mujoco.mjv_addGeoms(*common, moving.value, self.scene)
-            for geom in self.scene.geoms[start : self.scene.ngeom]:
-                if geom.category == moving:
-                    geom.rgba *= tint
-                else:
-                    # An infinite plane shades itself in the shadow map; a finite one
-                    # follows the camera in whole squares, so its pattern stays put.
-                    whole = 2 * scene.CHECKER_M
-                    geom.pos[:2] = whole * np.round(np.array(camera.lookat[:2]) / whole)
-            start = self.scene.ngeom
-        self._light(camera, poses)
-        width, height = self.size
-        rect = mujoco.MjrRect(0, 0, width, height)
-        picture = np.empty((height, width, 3), np.uint8)
-        mujoco.mjr_render(rect, self.scene, self.mjr)
-        mujoco.mjr_readPixels(picture, None, rect, self.mjr)
-        return picture[::-1].copy()
-
-    def _light(self, camera: Camera, poses) -> None:
-        """Turn the lights with the camera, and fade the floor around the robots."""
-        lights = [light for light in self.scene.lights if not light.headlight]
-        centre = np.array([*poses[:, :2].mean(axis=0), 0.6])
-        key, *others = camera.lights_w
-        side = np.cross(key, [0.0, 0.0, 1.0])
-        keys = [key + a * side + b * np.cross(side, key) for a, b in self.jitter]
-        for light, towards in zip(lights, [*keys, *others], strict=False):
-            light.dir[:], light.pos[:] = -towards, centre + _LAMP_M * towards
-        # The side of the shadow map towards the lamp speckles: keep it out of sight.
-        spread = np.linalg.norm(poses[:, :2] - centre[:2], axis=1).max()
-        self.mjr.shadowClip = self.clip_m + spread
-        # MuJoCo sets the fog's range once per context: move it with the camera here.
-        start, end = np.add(camera.distance, scene.FADE_M)
-        gl = importlib.import_module("OpenGL.GL")
-        gl.glFogf(gl.GL_FOG_START, start)
-        gl.glFogf(gl.GL_FOG_END, end)
-        self.scene.flags[mujoco.mjtRndFlag.mjRND_FOG] = True
-        self.scene.flags[mujoco.mjtRndFlag.mjRND_HAZE] = False
+        for name, number, first, values in (
+            ("vert", "vertnum", "vertadr", thin.vertex[vertices]),
+            ("normal", "normalnum", "normaladr", normals),
+            ("face", "facenum", "faceadr", thin.face[faces] - vertices[0]),
+            ("facenormal", "facenum", "faceadr", corner.reshape(-1, 3)),
+        ):
+            start = getattr(built, f"mesh_{first}")[mesh]
+            getattr(built, f"mesh_{name}")[start : start + len(values)] = values
+            getattr(built, f"mesh_{number}")[mesh] = len(values)

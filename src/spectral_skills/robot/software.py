@@ -8,18 +8,18 @@ metres, `_px` samples of the picture. Colours are linear light until the last li
 
 import mujoco
 import numpy as np
+from scipy.ndimage import gaussian_filter, map_coordinates
 
-from spectral_skills.robot import scene
-from spectral_skills.robot.scene import Camera, linear, unit
+from spectral_skills.robot import model
+from spectral_skills.robot.model import Camera, linear, unit
 
 _SUPERSAMPLE = 2
 _NEAR_M = 0.05
 _TEXEL_M = 0.004
 _EMPTY = np.iinfo(np.int64).max
-_ANGLE = np.arange(10) * 2.399963  # the golden angle spreads taps evenly over a disc
-_DISC = np.sqrt((np.arange(10) + 0.5) / 10)[:, None] * np.stack(
-    [np.cos(_ANGLE), np.sin(_ANGLE)], axis=1
-)
+_TAP = np.arange(10)
+_DISC = np.sqrt((_TAP + 0.5) / 10) * np.exp(2.399963j * _TAP)
+"""Taps in the complex plane; the golden angle spreads them evenly over a disc."""
 
 
 def _mix(a, b, t):
@@ -99,14 +99,6 @@ def _splat(buffer, width, size, ids, corners, origin):
     np.minimum.at(buffer, (row * width + column)[ok], (order | ids[which])[ok])
 
 
-def _blur(image: np.ndarray, sigma_px: float) -> np.ndarray:
-    """Gaussian blur of a map that is empty at its border."""
-    fy = np.fft.fftfreq(image.shape[0])[:, None]
-    fx = np.fft.rfftfreq(image.shape[1])
-    gain = np.exp(-2 * (np.pi * sigma_px) ** 2 * (fx**2 + fy**2))
-    return np.fft.irfft2(np.fft.rfft2(image) * gain, image.shape)
-
-
 class _ShadowMap:
     """Depth of the robots as seen from the key light."""
 
@@ -134,11 +126,11 @@ class _ShadowMap:
         """Share of the light that reaches points of the robots."""
         xy, height_m = self._texels(point_w)
         bias_m, total = 2.5 * self.texel_m, np.zeros(len(point_w))
-        cos, sin = np.cos(spin), np.sin(spin)
-        for x, y in 2.5 * _DISC:
-            # Each sample turns the disc of taps by an angle of its own.
-            turned = np.stack([cos * x - sin * y, sin * x + cos * y], axis=-1)
-            column, row = (xy + turned).astype(int).clip(0, self.size - 1).T
+        # Each sample turns the disc of taps by an angle of its own.
+        turn = np.exp(1j * spin)
+        for tap in _DISC:
+            moved = xy + 2.5 * (tap * turn)[:, None].view(float)
+            column, row = moved.astype(int).clip(0, self.size - 1).T
             total += self.height_m[row, column] <= height_m + bias_m
         return total / len(_DISC)
 
@@ -148,14 +140,10 @@ class _ShadowMap:
         u, v = self.centre[0] + at[None, :], self.centre[1] - at[:, None]
         floor_m = -(self.axes[0, 2] * u + self.axes[1, 2] * v) / self.axes[2, 2]
         low = self.hit & (self.height_m - floor_m < 0.25)
-        soft, sharp = _blur(1.0 * self.hit, 0.02 / self.texel_m), _blur(1.0 * low, 1.5)
-        image = np.maximum(soft, sharp)
-        xy = self._texels(point_w)[0] - 0.5
-        inside = ((xy > 0) & (xy < self.size - 2)).all(axis=-1)
-        xy = xy.clip(0, self.size - 2)
-        (c, r), (fc, fr) = (np.moveaxis(x, -1, 0) for x in (xy.astype(int), xy % 1))
-        top = _mix(image[r, c], image[r, c + 1], fc)
-        return inside * _mix(top, _mix(image[r + 1, c], image[r + 1, c + 1], fc), fr)
+        soft = gaussian_filter(1.0 * self.hit, 0.02 / self.texel_m)
+        image = np.maximum(soft, gaussian_filter(1.0 * low, 1.5))
+        row_column = np.moveaxis(self._texels(point_w)[0][..., ::-1] - 0.5, -1, 0)
+        return map_coordinates(image, row_column, order=1)
 
 
 class _Picture:
@@ -165,13 +153,13 @@ class _Picture:
         self.camera, self.width, self.height = camera, width, height
         self.focal_px = camera.focal_px(height)
         enough_m = 1.3 * camera.distance / self.focal_px  # about one pixel
-        cell_m = next((c for c in scene.CELLS_M if c < enough_m), scene.CELLS_M[-1])
-        self.mesh = scene.robot_mesh(max(cell_m, scene.FILM_CELL_M) if film else cell_m)
-        model, rotations, vertices = scene.visual_model(), [], []
-        data, geom = mujoco.MjData(model), self.mesh.vertex_geom
+        cell_m = next((c for c in model.CELLS_M if c < enough_m), model.CELLS_M[-1])
+        self.mesh = model.robot_mesh(max(cell_m, model.FILM_CELL_M) if film else cell_m)
+        visual, rotations, vertices = model.visual_model(), [], []
+        data, geom = mujoco.MjData(visual), self.mesh.vertex_geom
         for row in qpos:
             data.qpos[:] = row
-            mujoco.mj_kinematics(model, data)
+            mujoco.mj_kinematics(visual, data)
             rotations.append(data.geom_xmat.reshape(-1, 3, 3).copy())
             turned = np.einsum("vij,vj->vi", rotations[-1][geom], self.mesh.vertex)
             vertices.append(turned + data.geom_xpos[geom])
@@ -191,7 +179,7 @@ class _Picture:
         y = (h / 2 - np.arange(h) - 0.5) / self.focal_px
         ray = np.stack(np.broadcast_arrays(x[None], y[:, None], -1.0), axis=-1)
         ray = unit(ray @ self.camera.axes_w)
-        horizon, zenith = linear(scene.HORIZON_RGB), linear(scene.ZENITH_RGB)
+        horizon, zenith = linear(model.HORIZON_RGB), linear(model.ZENITH_RGB)
         sky = _mix(horizon, zenith, _ramp(ray[..., 2:], 0.0, 0.7))
         eye = self.camera.eye_w
         down = -ray[..., 2] / max(eye[2], 1e-6)
@@ -199,9 +187,9 @@ class _Picture:
         point_w[..., 2] = 0.0
         below = np.multiply(self.camera.lookat, (1, 1, 0))
         away_m = np.linalg.norm(point_w - below, axis=-1)
-        fade = (1 - _ramp(away_m, *scene.FADE_M)) * (down > 1e-3)
-        checker = _checker(point_w[..., :2] / scene.CHECKER_M)[..., None]
-        colour = _mix(linear(scene.FLOOR_RGB), linear(scene.CHECKER_RGB), checker)
+        fade = (1 - _ramp(away_m, *model.FADE_M)) * (down > 1e-3)
+        checker = _checker(point_w[..., :2] / model.CHECKER_M)[..., None]
+        colour = _mix(linear(model.FLOOR_RGB), linear(model.CHECKER_RGB), checker)
         if shadows is not None:
             # Shadows are lit by the sky alone, which is a little blue.
             colour *= 1 - shadows.on_floor(point_w)[..., None] * (0.66, 0.63, 0.58)
@@ -253,10 +241,8 @@ class _Picture:
         half = unit(key_w + to_eye)
         glint = (np.einsum("ni,ni->n", normal, half).clip(0) ** 38) * lit
         mirror = (0.03 + 0.35 * grazing) * (0.25 + 0.75 * up)
-        warm, cool = (
-            key[:, None] * (1.28, 1.22, 1.14),
-            fill[:, None] * (0.2, 0.23, 0.28),
-        )
+        warm = key[:, None] * (1.28, 1.22, 1.14)
+        cool = fill[:, None] * (0.2, 0.23, 0.28)
         shine = 0.22 * glint + 0.28 * mirror + 0.5 * rim
         return base * (sky + warm + cool) + shine[:, None]
 
