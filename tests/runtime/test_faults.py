@@ -11,6 +11,7 @@ import pytest
 from faults import simulated_results
 from faults_in_simulation import CASES, WITHIN_MS, FaultCase
 
+from spectral_skills.control import safety
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.safety import Order
 
@@ -32,12 +33,7 @@ def test_fault(case, bundle):
 
 def test_a_drive_without_reflexes_is_found_out(bundle, monkeypatch):
     """The same checks tell when a guard lets everything pass."""
-    monkeypatch.setattr(
-        "spectral_skills.runtime.guard.danger", lambda sensed, limits: None
-    )
-    monkeypatch.setattr(
-        "spectral_skills.control.loop.danger", lambda sensed, limits: None
-    )
+    monkeypatch.setattr(safety, "danger", lambda sensed, limits, must_hold: None)
     case = next(case for case in CASES if case.name == "tilted too far")
     assert faults_in_simulation.run(bundle, case, seed=1).wrong
 
@@ -45,8 +41,7 @@ def test_a_drive_without_reflexes_is_found_out(bundle, monkeypatch):
 def test_orders_beyond_limits_are_found_out(bundle, monkeypatch):
     """Even if all of the program takes them for sendable."""
     far = Order(np.full(29, 9.0), np.ones(29), np.ones(29))
-    for module in ("runtime.guard", "control.loop"):
-        monkeypatch.setattr(f"spectral_skills.{module}.sendable", lambda order: True)
+    monkeypatch.setattr(safety, "sendable", lambda order: True)
 
     def inject(case):
         case.rig.loop.pilot.order = lambda action: far

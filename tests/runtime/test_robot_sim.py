@@ -65,7 +65,7 @@ def test_sensors_are_as_noisy_as_asked(noise):
     link.told = unitree.command(HOLD, 5)
     run(sim, 0.5)
     told = np.array([state["motor_state"]["q"][:29] for state in link.states])
-    true = np.array([step.qpos[7:] for step in sim.recorded])
+    true = np.array([qpos[7:] for _, qpos, _, _ in sim.recorded])
     assert (told - true)[20:].std() == pytest.approx(0.003 * noise, rel=0.1, abs=1e-6)
 
 

@@ -64,7 +64,6 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Number of control steps."""
         return self.base.steps if self.skills is None else len(self.skills)
 
 

@@ -277,14 +277,12 @@ class Bundle:
         return Graph(self.folder / ENCODER)
 
     def planner(self) -> OnnxPlanner | None:
-        """Open the planner, if the bundle has one."""
         if PLANNER not in self.manifest.files:
             return None
         return OnnxPlanner(self.folder, self.manifest.sentences)
 
 
 def robot_facts(action_limit: float) -> RobotFacts:
-    """Return the facts of the G1 as this package knows it."""
     return RobotFacts(
         joints=g1.JOINTS,
         default_rad=tuple(g1.DEFAULT_JOINTS.tolist()),
@@ -326,7 +324,6 @@ def _manifest(folder: Path) -> Manifest:
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return the arrays and the metadata of a file."""
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}

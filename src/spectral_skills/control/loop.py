@@ -17,21 +17,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from spectral_skills.control import safety
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import REST, LivePlanner, Mixed, Mixer
-from spectral_skills.control.safety import (
-    LIMITS,
-    START_KEY,
-    Fault,
-    Gate,
-    Limits,
-    Order,
-    Sensed,
-    damped_stop,
-    danger,
-    sendable,
-    stopped_by_hand,
-)
+from spectral_skills.control.safety import LIMITS, Fault, Order, Sensed
 from spectral_skills.control.session import Session
 from spectral_skills.robot import g1
 
@@ -73,7 +62,6 @@ class ControlLoop(Session):
         begin: Callable[[Mixer], None] = lambda mixer: None,
         by_hand: bool = False,
         ramp_s: float = RAMP_S,
-        limits: Limits = LIMITS,
         log: Callable[[LoopEvent], None] = lambda event: None,
     ):
         """`begin` is called once the robot stands under control. With `by_hand` the
@@ -84,8 +72,7 @@ class ControlLoop(Session):
         """Reason of the stop."""
         self.events: list[LoopEvent] = []
         self._begin, self._by_hand, self._ramp_s = begin, by_hand, ramp_s
-        self._limits, self._log = limits, log
-        self._gate = Gate(limits)
+        self._log, self._gate = log, safety.Gate()
         self._now: float | None = None
         self._since = 0.0
         """Time at which the state began."""
@@ -98,7 +85,7 @@ class ControlLoop(Session):
     def tick(self, now: float, sensed: Sensed | None) -> Order | None:
         """The order for the motors now; None before the first state of the robot."""
         order = self._ordered(now, sensed)
-        if order is not None and not sendable(order):
+        if order is not None and not safety.sendable(order):
             order = self.stop(now, Fault.ORDER)
         self._order = order
         return order
@@ -109,7 +96,7 @@ class ControlLoop(Session):
             self.fault = fault
             self._enter(now, State.STOPPED, str(fault))
         last = self._gate.last
-        return None if last is None else damped_stop(last.joints)
+        return None if last is None else safety.damped_stop(last.joints)
 
     def _ordered(self, now: float, sensed: Sensed | None) -> Order | None:
         jump = 0.0 if self._now is None else now - self._now
@@ -117,25 +104,23 @@ class ControlLoop(Session):
         fresh = self._admit(now, sensed)
         if self.state is State.STOPPED:
             return self.stop(now, self.fault or Fault.OPERATOR)
-        if not 0.0 <= jump <= self._limits.lost_s:
+        if not 0.0 <= jump <= LIMITS.lost_s:
             return self.stop(now, Fault.CLOCK)
         if fresh is None:
             return self._without(now)
         must_hold = self._by_hand and self.state is State.CONTROL
-        fault = stopped_by_hand(fresh, must_hold) or danger(fresh, self._limits)
-        if fault is not None:
+        if fault := safety.danger(fresh, LIMITS, must_hold):
             return self.stop(now, fault)
         return self._moving(now, fresh)
 
     def _admit(self, now: float, sensed: Sensed | None) -> Sensed | None:
         if sensed is None:
             return None
-        fault = self._gate.refuse(sensed)
-        if fault is not None:
+        if fault := self._gate.refuse(sensed):
             self._note(now, f"not taken: {fault}")
             return None
-        if now - sensed.time_s > self._limits.hold_s:
-            self._note(now, f"not taken: {Fault.LOST} for {self._limits.hold_s} s")
+        if now - sensed.time_s > LIMITS.hold_s:
+            self._note(now, f"not taken: {Fault.LOST} for {LIMITS.hold_s} s")
             return None
         return sensed
 
@@ -143,7 +128,7 @@ class ControlLoop(Session):
         """Without a state the last order stays in force, but not for long."""
         if self._gate.last is None:
             return None
-        if self._gate.age_s(now) > self._limits.lost_s:
+        if self._gate.age_s(now) > LIMITS.lost_s:
             return self.stop(now, Fault.LOST)
         self._note(now, f"last order held: {Fault.LOST}")
         return self._order or self.stop(now, Fault.LOST)
@@ -158,10 +143,7 @@ class ControlLoop(Session):
             way = self.pilot.default - self._from
             return self.pilot.hold(self._from + share * way)
         if self.state is State.WAIT:
-            started = not self._by_hand or (
-                sensed.keys & START_KEY and not stopped_by_hand(sensed, True)
-            )
-            if not started:
+            if self._by_hand and not sensed.starts:
                 return self.pilot.hold(self.pilot.default)
             self._enter(now, State.CONTROL, "started")
             self.pilot.reset(sensed)
@@ -188,17 +170,15 @@ class ControlLoop(Session):
         """The mixer's next step; if it fails, the robot stands."""
         now = self._now or 0.0
         for _ in range(2):
-            mixed = None
             try:
                 mixed = super().mix()
-                finite = bool(np.isfinite(mixed.skill).all())
-                why = "" if finite else "a skill that is not a number"
+                if np.isfinite(mixed.skill).all():
+                    if trouble := self.mixer.stream.trouble:
+                        self._note(now, f"{Fault.SOURCE}: {trouble}")
+                    return mixed
+                why = "a skill that is not a number"
             except Exception as error:  # Whatever it is, standing is safe.
                 why = f"{type(error).__name__}: {error}"
-            if mixed is not None and not why:
-                if trouble := self.mixer.stream.trouble:
-                    self._note(now, f"{Fault.SOURCE}: {trouble}")
-                return mixed
             self._note(now, f"standing: {Fault.SOURCE}: {why}")
             rest = self.bundle.base(REST).skills[0]
             self.mixer.rescue(rest if self.mixed is None else self.mixed.skill)
@@ -223,9 +203,7 @@ class ControlLoop(Session):
 class Robot(Protocol):
     """A robot that can be driven, simulated or real."""
 
-    def read(self) -> Sensed | None:
-        """The newest state, if there is a new one."""
-        ...
+    def read(self) -> Sensed | None: ...
 
     def write(self, order: Order) -> None: ...
 

@@ -12,8 +12,9 @@ without the start, at which a robot is placed. An episode fails at the first fra
 breaks a rule of `tracking/terminations.evaluation` or at which the simulation broke.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -45,8 +46,7 @@ _AT_ONCE = 1 << 17
 """Number of frames whose links are computed at once."""
 
 
-@dataclass(frozen=True)
-class FrameErrors:
+class FrameErrors(NamedTuple):
     """Errors of every frame of every episode, (T + 1, n)."""
 
     local_mm: Tensor
@@ -63,7 +63,6 @@ class FrameErrors:
 
 
 def errors(rollout: Rollout, rules: TerminationConfig | None = None) -> FrameErrors:
-    """Compare every state with its frame."""
     if rollout.reference is None:
         raise ValueError("this rollout followed no reference: there is no error")
     rollout, rules = rollout.tensors(), rules or terminations.evaluation()
@@ -72,10 +71,7 @@ def errors(rollout: Rollout, rules: TerminationConfig | None = None) -> FrameErr
     reference: Tensor = rollout.reference
     pairs = zip(rollout.robot.split(at_once), reference.split(at_once), strict=True)
     parts = [_compare(kinematics, robot, wanted, rules) for robot, wanted in pairs]
-    columns = [field.name for field in fields(FrameErrors)]
-    return FrameErrors(
-        *(torch.cat([getattr(p, name) for p in parts]) for name in columns)
-    )
+    return FrameErrors(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
 def _compare(
@@ -89,14 +85,13 @@ def _compare(
     root = difference[:, :1]
     broken = ~torch.isfinite(robot).all(dim=-1, keepdim=True)
     failed = _failures(found, reference, robot[:, 7:], rules)
-    causes = torch.cat((failed & ~broken, broken), dim=-1)
     low = (found.position[:, _TORSO, 2] < FALL_M) | broken[:, 0]
     stands = reference.position[:, 0, 2] >= FALL_M
     return FrameErrors(
         local_mm=1000 * (difference - root).norm(dim=-1).mean(-1).view(shape),
         global_mm=1000 * difference.norm(dim=-1).mean(-1).view(shape),
         root_mm=1000 * root[:, 0].norm(dim=-1).view(shape),
-        causes=causes.view(*shape, -1),
+        causes=torch.cat((failed & ~broken, broken), dim=-1).view(*shape, -1),
         fallen=((low & stands) | broken[:, 0]).view(shape),
         sunk=(root[:, 0, 2] < -SUNK_M).view(shape),
         low=low.view(shape),
@@ -178,15 +173,12 @@ class Episodes:
     @property
     def survived(self) -> np.ndarray:
         """(n,) number of frames before the failure."""
-        return self._before(self.failed_at)
+        return np.where(self.failed_at == 0, self.frames, self.failed_at - 1)
 
     @property
     def afloat(self) -> np.ndarray:
         """(n,) number of frames before the fall by the paper's rule."""
-        return self._before(self.sank_at)
-
-    def _before(self, event: np.ndarray) -> np.ndarray:
-        return np.where(event == 0, self.frames, event - 1)
+        return np.where(self.sank_at == 0, self.frames, self.sank_at - 1)
 
     @property
     def progress(self) -> np.ndarray:
@@ -198,16 +190,15 @@ class Episodes:
         index = np.asarray(chosen)
         index = np.flatnonzero(index) if index.dtype == bool else index.astype(int)
         arrays = {f.name: getattr(self, f.name)[index] for f in fields(self)[1:]}
-        return replace(self, names=tuple(self.names[i] for i in index), **arrays)
+        return Episodes(tuple(self.names[i] for i in index), **arrays)
 
     @classmethod
     def join(cls, parts: Sequence["Episodes"]) -> "Episodes":
-        """The episodes of several records, one after the other."""
         arrays = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(cls)[1:]
         }
-        return cls(names=tuple(n for part in parts for n in part.names), **arrays)
+        return cls(tuple(name for part in parts for name in part.names), **arrays)
 
 
 def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episodes:
@@ -275,10 +266,8 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
 
 
 def first(happened: Tensor) -> Tensor:
-    """(n,) first frame at which something happened (T + 1, n); 0: at none.
-
-    Frame 0 is the start, where nothing counts.
-    """
+    """(n,) first frame at which something happened (T + 1, n); 0, the start, where
+    nothing counts: at none."""
     return happened.int().argmax(dim=0)
 
 
@@ -316,15 +305,13 @@ def mean_over(values: Tensor, chosen: Tensor) -> Tensor:
     return total / chosen.sum(dim=0)
 
 
-@dataclass(frozen=True)
-class Measure:
-    """One number about some episodes."""
+class Measure(NamedTuple):
+    """One number about n episodes."""
 
     name: str
     value: float
     unit: str
     n: int
-    """Number of episodes behind it."""
 
 
 def summary(episodes: Episodes) -> list[Measure]:
@@ -363,10 +350,9 @@ def steadiness(good: Episodes) -> list[Measure]:
         ("reference_acceleration", good.reference_acceleration, "rad/s^2"),
         ("action_rate", good.action_rate, "rad"),
     ):
-        n = len(values)
-        if n and np.isfinite(values).all():
+        if len(values) and np.isfinite(values).all():
             square = np.average(np.square(values), weights=good.frames)
-            found.append(Measure(name, float(np.sqrt(square)), unit, n))
+            found.append(Measure(name, float(np.sqrt(square)), unit, len(values)))
     return found
 
 
@@ -383,16 +369,12 @@ def _slope(good: Episodes) -> list[Measure]:
 def _travel(good: Episodes) -> list[Measure]:
     """Where robots that travelled end, along and across their way."""
     far = good.select(good.travel_m >= TRAVEL_M)
-    if not len(far.names):
+    if not (n := len(far.names)):
         return []
-
-    def measure(name: str, values: np.ndarray, unit: str, by: Callable) -> Measure:
-        return Measure(name, float(by(values)), unit, len(far.names))
-
     share = far.along_mm / (1000 * far.travel_m)
     return [
-        measure("along_mm", far.along_mm, "mm", np.median),
-        measure("along_share_of_travel", share, "", np.median),
-        measure("across_mm", far.across_mm, "mm", np.median),
-        measure("short_share", far.along_mm < 0, "", np.mean),
+        Measure("along_mm", float(np.median(far.along_mm)), "mm", n),
+        Measure("along_share_of_travel", float(np.median(share)), "", n),
+        Measure("across_mm", float(np.median(far.across_mm)), "mm", n),
+        Measure("short_share", float(np.mean(far.along_mm < 0)), "", n),
     ]

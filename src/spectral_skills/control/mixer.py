@@ -72,7 +72,6 @@ class LivePlanner:
     def of(
         cls, bundle: Bundle, seed: int = 0, inline: bool = False
     ) -> "LivePlanner | None":
-        """The planner of a bundle, if it has one."""
         planner = bundle.planner()
         return None if planner is None else cls(planner, seed, inline)
 
@@ -341,7 +340,6 @@ class Mixer:
     def hear(
         self, name: str, *, mute: bool | None = None, solo: bool | None = None
     ) -> None:
-        """Mute a channel, or hear it alone."""
         channel = self.channel(name)
         channel.mute = channel.mute if mute is None else mute
         channel.solo = channel.solo if solo is None else solo
@@ -354,7 +352,6 @@ class Mixer:
         self.channel(name).fader.ramp = steps
 
     def release(self) -> None:
-        """Return all faders to zero."""
         for channel in self.channels.values():
             channel.position, channel.mute, channel.solo = 0.0, False, False
         self._knobs = ()
@@ -464,7 +461,6 @@ class Mixer:
 
 
 def check_fade(steps: int) -> None:
-    """Refuse a live cross-fade that is too short or too long."""
     if not FADES[0] <= steps <= FADES[1]:
         raise ValueError(
             f"a cross-fade of {steps} steps, must be {FADES[0]} to {FADES[1]}"

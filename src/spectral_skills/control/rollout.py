@@ -170,7 +170,6 @@ class Rollout:
 
     @classmethod
     def load(cls, path: Path) -> "Rollout":
-        """Read a record into NumPy arrays."""
         try:
             # Opened here because NumPy would leave a damaged file open.
             with path.open("rb") as file:

@@ -46,6 +46,11 @@ class Sensed:
         """Tilt of the pelvis from upright."""
         return math.acos(min(1.0, max(-1.0, -float(self.gravity[2]))))
 
+    @property
+    def starts(self) -> bool:
+        """Whether the operator presses start and holds the dead man's key."""
+        return bool(self.keys & START_KEY and self.keys & HOLD_KEY)
+
 
 @dataclass(frozen=True)
 class Order:
@@ -139,16 +144,6 @@ class Gate:
 
     def refuse(self, sensed: Sensed) -> Fault | None:
         """The reason why a state must not pass; otherwise it is now the newest."""
-        fault = self._fault(sensed)
-        if fault is None:
-            self.last = sensed
-        return fault
-
-    def age_s(self, now: float) -> float:
-        """Time since the newest state arrived."""
-        return float("inf") if self.last is None else now - self.last.time_s
-
-    def _fault(self, sensed: Sensed) -> Fault | None:
         parts = sensed.quaternion, sensed.gyro, sensed.joints, sensed.velocities
         if not all(np.isfinite(part).all() for part in parts):
             return Fault.NOT_FINITE
@@ -167,11 +162,25 @@ class Gate:
             and (abs(sensed.velocities) < most).all()
             and (abs(sensed.gyro) < most).all()
         )
-        return None if possible else Fault.OUT_OF_RANGE
+        if not possible:
+            return Fault.OUT_OF_RANGE
+        self.last = sensed
+        return None
+
+    def age_s(self, now: float) -> float:
+        """Time since the newest state arrived."""
+        return float("inf") if self.last is None else now - self.last.time_s
 
 
-def danger(sensed: Sensed, limits: Limits = LIMITS) -> Fault | None:
-    """The reason why a robot in a possible state must be stopped."""
+def danger(
+    sensed: Sensed, limits: Limits = LIMITS, must_hold: bool = False
+) -> Fault | None:
+    """The reason why a robot in a possible state must be stopped; with `must_hold` one
+    is that the operator does not hold the dead man's key."""
+    if sensed.keys & STOP_KEY:
+        return Fault.OPERATOR
+    if must_hold and not sensed.keys & HOLD_KEY:
+        return Fault.KEY
     if sensed.tilt_rad > limits.tilt_rad:
         return Fault.TILT
     low, high = g1.JOINT_LIMITS.T
@@ -180,15 +189,6 @@ def danger(sensed: Sensed, limits: Limits = LIMITS) -> Fault | None:
         return Fault.JOINT_LIMIT
     if abs(sensed.velocities).max() > limits.velocity_rad_s:
         return Fault.TOO_FAST
-    return None
-
-
-def stopped_by_hand(sensed: Sensed, must_hold: bool) -> Fault | None:
-    """The reason why the operator's keys stop the robot."""
-    if sensed.keys & STOP_KEY:
-        return Fault.OPERATOR
-    if must_hold and not sensed.keys & HOLD_KEY:
-        return Fault.KEY
     return None
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 LONGEST_S = 600.0
 """Length at which a recording ends by itself."""
 _STATE, _SIMULATION = "state.", "simulation"
+_PILOT = ("history", "command", "last_action", "steps")
 _PUSH, _PUT = 0, 1
 
 
@@ -48,34 +49,35 @@ class Pilot:
         self._controller = bundle.controller()
         self.history = np.zeros((self.layout.history, 0))
         """(10, 93) sensed frames, oldest first."""
-        self._command = np.zeros(self.layout.skill)
-        self._last_action, self._steps = np.zeros(len(self.default)), 0
+        self.command = np.zeros(self.layout.skill)
+        """(d,) skill that is followed."""
+        self.last_action, self.steps = np.zeros(len(self.default)), 0
 
     def reset(self, sensed: Sensed) -> None:
         """Begin with a robot that has stood as it does now for a while."""
         action = (sensed.joints - self.default) / self._scale
-        self._last_action = np.clip(action, -self._limit, self._limit)
+        self.last_action = np.clip(action, -self._limit, self._limit)
         self.history = np.tile(self._frame(sensed), (self.layout.history, 1))
-        self._steps = 0
+        self.steps = 0
 
     def sense(self, sensed: Sensed) -> None:
         """Take in what was sensed before the next step."""
-        if self._steps == 0:
+        if self.steps == 0:
             self.reset(sensed)
         else:
             self.history = np.vstack((self.history[1:], self._frame(sensed)))
 
     def act(self, skill: np.ndarray) -> np.ndarray:
         """An action (29,); a new skill counts when the held one expires."""
-        since = self._steps % self.layout.hold
+        since = self.steps % self.layout.hold
         if since == 0:
-            self._command = skill
+            self.command = np.asarray(skill, np.float64)
         angle = since * (2 * math.pi / self.layout.hold)
-        command = np.append(self._command, (math.sin(angle), math.cos(angle)))
+        command = np.append(self.command, (math.sin(angle), math.cos(angle)))
         action = self._controller(self.history, command).astype(np.float64)
         if np.isfinite(action).all():
-            self._last_action = action
-        self._steps += 1
+            self.last_action = action
+        self.steps += 1
         return action
 
     def order(self, action: np.ndarray) -> Order:
@@ -89,24 +91,18 @@ class Pilot:
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Everything that actions depend on besides what is sensed next."""
-        return {
-            "history": self.history.copy(),
-            "command": np.array(self._command, np.float64),
-            "last_action": self._last_action.copy(),
-            "steps": np.array(self._steps),
-        }
+        return {name: np.array(getattr(self, name)) for name in _PILOT}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state as if nothing had been in between."""
-        self.history = state["history"].copy()
-        self._command = state["command"].copy()
-        self._last_action = state["last_action"].copy()
-        self._steps = int(state["steps"])
+        self.history, self.command, self.last_action, steps = (
+            state[name].copy() for name in _PILOT
+        )
+        self.steps = int(steps)
 
     def _frame(self, sensed: Sensed) -> np.ndarray:
         joints = sensed.joints - self.default
         return np.concatenate(
-            (sensed.gravity, sensed.gyro, joints, sensed.velocities, self._last_action)
+            (sensed.gravity, sensed.gyro, joints, sensed.velocities, self.last_action)
         )
 
 
@@ -177,15 +173,12 @@ class Session:
         return found
 
     def play(self, cue: Cue | str, *others: Cue) -> None:
-        """Cross-fade to something now, then play others after it."""
         self.mixer.play(cue, *others)
 
     def enqueue(self, *cues: Cue) -> None:
-        """Play more after what is playing."""
         self.mixer.enqueue(cues)
 
     def move(self, name: str, position: float) -> None:
-        """Move the fader of a direction."""
         self.mixer.move(name, position)
 
     def put(self, row: np.ndarray, velocity: np.ndarray | None = None) -> None:
@@ -226,7 +219,6 @@ class Session:
         return self.pilot.snapshot() | {_SIMULATION: self.robot.snapshot()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state."""
         self.robot.restore(state[_SIMULATION])
         self.pilot.restore(state)
 
@@ -251,23 +243,17 @@ class Recorder:
     def seconds(self) -> float:
         return len(self._steps) / g1.CONTROL_HZ
 
-    @property
-    def full(self) -> bool:
-        """Whether it is as long as recordings get."""
-        return self.seconds >= LONGEST_S
-
     def add(self, mixed: Mixed, row: np.ndarray) -> None:
         """Add a control step, and the robot's pose after it."""
-        if not self.full:
+        if self.seconds < LONGEST_S:
             self._steps.append(mixed)
             self._rows.append(row)
-            self._references.append(
-                row if mixed.row is None else placed(mixed.row, row)
-            )
+            reference = row if mixed.row is None else placed(mixed.row, row)
+            self._references.append(reference)
 
     def note(self, kind: int, value: np.ndarray) -> None:
         """Note that the robot was pushed or put somewhere before the next step."""
-        if not self.full:
+        if self.seconds < LONGEST_S:
             self._events.append((len(self._steps), kind))
             self._values.append(np.pad(value, (0, g1.QPOS_SIZE - len(value))))
 

@@ -49,7 +49,6 @@ class SimulatedRobot:
         return not bool((np.abs(state) < LARGEST).all())
 
     def reset(self, row: np.ndarray, velocity: np.ndarray | None = None) -> None:
-        """Place the robot in a state."""
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos = row
         self.data.qvel = 0.0 if velocity is None else velocity
@@ -68,14 +67,12 @@ class SimulatedRobot:
         return found
 
     def restore(self, state: np.ndarray) -> None:
-        """Continue from a snapshot."""
         if state.shape != (mujoco.mj_stateSize(self.model, _STATE),):
             raise ValueError(f"a state of shape {state.shape} is of another robot")
         mujoco.mj_resetData(self.model, self.data)
         mujoco.mj_setState(self.model, self.data, state, _STATE)
 
     def apply(self, order: Order) -> None:
-        """Let the motors follow an order from now on."""
         self.data.ctrl = order.targets
         self.model.actuator_gainprm[:, 0] = order.stiffness
         self.model.actuator_biasprm[:, 1] = -order.stiffness
@@ -90,27 +87,24 @@ class SimulatedRobot:
         """Add to the root's velocity (6,): in the world, and turning."""
         self.data.qvel[:6] += velocity
 
-    def sense(self, noise: float = 0.0, time_s: float | None = None) -> Sensed:
-        """What the sensors give; `noise` scales their usual deviations."""
+    def sense(self, noise: float = 0.0) -> Sensed:
         quaternion, gyro = self.qpos[3:7].copy(), self.qvel[3:6].copy()
         joints, velocities = self.qpos[7:].copy(), self.qvel[6:].copy()
         if noise:
-            joints += self._normal(29, noise * NOISE["joints"])
-            velocities += self._normal(29, noise * NOISE["velocities"])
-            gyro += self._normal(3, noise * NOISE["gyro"])
-            axis, turn = self._normal(3, 1.0), np.empty(4)
-            axis /= max(float(np.linalg.norm(axis)), 1e-9)
-            mujoco.mju_axisAngle2Quat(turn, axis, self._normal(1, NOISE["tilt"])[0])
-            clean = quaternion.copy()
-            mujoco.mju_mulQuat(quaternion, clean, turn)
-        when = self.data.time if time_s is None else time_s
-        return Sensed(when, self._ticks, quaternion, gyro, joints, velocities)
 
-    def _normal(self, count: int, deviation: float) -> np.ndarray:
-        return self._random.normal(0.0, deviation, count)
+            def normal(count: int, deviation: float) -> np.ndarray:
+                return self._random.normal(0.0, deviation, count)
+
+            joints += normal(29, noise * NOISE["joints"])
+            velocities += normal(29, noise * NOISE["velocities"])
+            gyro += normal(3, noise * NOISE["gyro"])
+            axis, turn = normal(3, 1.0), np.empty(4)
+            axis /= max(float(np.linalg.norm(axis)), 1e-9)
+            mujoco.mju_axisAngle2Quat(turn, axis, normal(1, NOISE["tilt"])[0])
+            mujoco.mju_mulQuat(quaternion, quaternion.copy(), turn)
+        return Sensed(self.time_s, self._ticks, quaternion, gyro, joints, velocities)
 
     def read(self) -> Sensed:
-        """What a control loop reads."""
         return self.sense(self.noise)
 
     def write(self, order: Order) -> None:

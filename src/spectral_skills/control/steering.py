@@ -55,7 +55,6 @@ class Knob:
             )
 
     def curve(self, steps: int) -> np.ndarray:
-        """(steps,) amplitude at every step."""
         t = np.arange(steps)
         rise = t - self.start
         fall = self.ramp if self.end is None else self.end - t

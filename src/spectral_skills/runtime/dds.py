@@ -42,11 +42,6 @@ _NAMES = {
     unitree.MOTOR_STATE: "MotorState_",
     unitree.LOW_STATE: "LowState_",
 }
-_DTYPES = {
-    unitree.LOW_CMD_TOPIC: unitree.LOW_CMD,
-    unitree.LOW_STATE_TOPIC: unitree.LOW_STATE,
-    unitree.TORSO_TOPIC: unitree.IMU_STATE,
-}
 
 
 def idl_type(dtype: np.dtype) -> type[IdlStruct]:
@@ -78,9 +73,7 @@ def _carrier(dtype: np.dtype) -> type[IdlStruct]:
     return kind
 
 
-_CARRIERS = {topic: _carrier(dtype) for topic, dtype in _DTYPES.items()}
-
-
+_CARRIERS = {dtype: _carrier(dtype) for dtype in unitree.TOPICS}
 _PEERS = """<Discovery>
 <ParticipantIndex>auto</ParticipantIndex>
 <MaxAutoParticipantIndex>20</MaxAutoParticipantIndex>
@@ -124,11 +117,10 @@ def _participant(interface: str, domain: int) -> DomainParticipant:
 
 
 class _Sender:
-    """Writes one topic."""
-
-    def __init__(self, participant: DomainParticipant, topic: str):
-        self._kind: Any = _CARRIERS[topic]
-        self._writer = DataWriter(participant, Topic(participant, topic, self._kind))
+    def __init__(self, participant: DomainParticipant, dtype: np.dtype):
+        self._kind: Any = _CARRIERS[dtype]
+        topic = Topic(participant, unitree.TOPICS[dtype], self._kind)
+        self._writer = DataWriter(participant, topic)
 
     def __call__(self, message: np.ndarray) -> None:
         data = _HEADER + unitree.pack(message)
@@ -136,19 +128,15 @@ class _Sender:
 
     @property
     def heard(self) -> bool:
-        """Whether anybody reads it."""
+        """Whether anybody reads the topic."""
         return bool(self._writer.get_matched_subscriptions())
 
 
 class _Receiver:
-    """Reads one topic."""
-
-    def __init__(self, participant: DomainParticipant, topic: str):
-        self._dtype = _DTYPES[topic]
-        kept = Qos(Policy.History.KeepLast(_KEPT))
-        self._reader = DataReader(
-            participant, Topic(participant, topic, _CARRIERS[topic]), kept
-        )
+    def __init__(self, participant: DomainParticipant, dtype: np.dtype):
+        self._dtype, kept = dtype, Qos(Policy.History.KeepLast(_KEPT))
+        topic = Topic(participant, unitree.TOPICS[dtype], _CARRIERS[dtype])
+        self._reader = DataReader(participant, topic, kept)
         self.malformed = 0
         """Number of messages that could not be read."""
 
@@ -167,7 +155,7 @@ class _Receiver:
 
     @property
     def writers(self) -> int:
-        """Number of programs that write it."""
+        """Number of programs that write the topic."""
         return len(self._reader.get_matched_publications())
 
 
@@ -179,7 +167,7 @@ def _message(data: bytes, dtype: np.dtype) -> np.ndarray:
 
 def command_sender(interface: str, domain: int = 0) -> _Sender:
     """Return a sender of commands alone, without a receiver of states."""
-    return _Sender(_participant(interface, domain), unitree.LOW_CMD_TOPIC)
+    return _Sender(_participant(interface, domain), unitree.LOW_CMD)
 
 
 class DriverLink:
@@ -187,9 +175,9 @@ class DriverLink:
 
     def __init__(self, interface: str, domain: int = 0):
         participant = _participant(interface, domain)
-        self.send = _Sender(participant, unitree.LOW_CMD_TOPIC)
-        self.states = _Receiver(participant, unitree.LOW_STATE_TOPIC)
-        self.torso = _Receiver(participant, unitree.TORSO_TOPIC)
+        self.send = _Sender(participant, unitree.LOW_CMD)
+        self.states = _Receiver(participant, unitree.LOW_STATE)
+        self.torso = _Receiver(participant, unitree.IMU_STATE)
 
 
 class RobotLink:
@@ -197,6 +185,6 @@ class RobotLink:
 
     def __init__(self, interface: str, domain: int = 0):
         participant = _participant(interface, domain)
-        self.send = _Sender(participant, unitree.LOW_STATE_TOPIC)
-        self.send_torso = _Sender(participant, unitree.TORSO_TOPIC)
-        self.commands = _Receiver(participant, unitree.LOW_CMD_TOPIC)
+        self.send = _Sender(participant, unitree.LOW_STATE)
+        self.send_torso = _Sender(participant, unitree.IMU_STATE)
+        self.commands = _Receiver(participant, unitree.LOW_CMD)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from spectral_skills.control import safety
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.loop import (
     RAMP_S,
@@ -24,24 +25,10 @@ from spectral_skills.control.loop import (
     drive,
 )
 from spectral_skills.control.mixer import LivePlanner, Mixer
-from spectral_skills.control.safety import (
-    LIMITS,
-    Fault,
-    Limits,
-    Order,
-    Sensed,
-    damped_stop,
-    sendable,
-)
+from spectral_skills.control.safety import LIMITS, Fault, Limits, Order, Sensed
 from spectral_skills.runtime import guard, unitree
 from spectral_skills.runtime.dds import command_sender
-from spectral_skills.runtime.guard import (
-    LoopEnd,
-    Report,
-    StampedOrder,
-    pair,
-    raise_priority,
-)
+from spectral_skills.runtime.guard import LoopEnd, Report, StampedOrder, pair
 
 _START_S = 20.0
 """Time that a guard may take to start."""
@@ -64,21 +51,22 @@ class GuardedRobot:
         interface: str,
         domain: int = 0,
         *,
-        by_hand: bool = True,
         limits: Limits = LIMITS,
         log: Path | None = None,
         linger_s: float = guard.LINGER_S,
     ):
         self._standby = command_sender(interface, domain)
         mine, its = pair()
-        command = [sys.executable, "-m", guard.__name__, f"--fd={its.fileno()}"]
-        command += [f"--interface={interface}", f"--domain={domain}"]
-        command += [f"--limits={json.dumps(asdict(limits))}"]
-        command += [f"--linger-s={linger_s}"] + ["--by-hand"] * by_hand
-        command += [] if log is None else [f"--log={log}"]
+        settings = {
+            "fd": its.fileno(),
+            "link": (interface, domain),
+            "limits": asdict(limits),
+            "linger_s": linger_s,
+            "log": None if log is None else str(log),
+        }
         # A session of its own: Ctrl-C in a terminal reaches the control loop alone.
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", guard.__name__, json.dumps(settings)],
             stdin=subprocess.DEVNULL,
             pass_fds=(its.fileno(),),
             start_new_session=True,
@@ -105,7 +93,6 @@ class GuardedRobot:
         return None if report is None else report.fault
 
     def read(self) -> Sensed | None:
-        """Return the newest state, if there is a new one."""
         self._look()
         sensed = None if self._report is None else self._report.sensed
         if sensed is None or sensed.time_s <= self._given:
@@ -114,9 +101,8 @@ class GuardedRobot:
         return sensed
 
     def write(self, order: Order) -> None:
-        """Send the order that holds until the next one."""
         if self._braking:
-            order = damped_stop(order.targets)
+            order = safety.damped_stop(order.targets)
         if self.alive:
             now = time.monotonic()
             # A guard that hangs does not pass the order on: motors have an older one.
@@ -128,7 +114,7 @@ class GuardedRobot:
         """Let the motors brake from now on; a signal handler may call it."""
         self._braking = True
         if (report := self._report) is not None and report.sensed is not None:
-            self.write(damped_stop(report.sensed.joints))
+            self.write(safety.damped_stop(report.sensed.joints))
 
     def close(self) -> None:
         """Leave the robot to the guard, which brakes it for a while and ends."""
@@ -172,7 +158,7 @@ class GuardedRobot:
 
     def _repeat(self) -> None:
         order = None if self.fault is not None or self._braking else self._order
-        self._send(order if order is not None and sendable(order) else None)
+        self._send(order if order is not None and safety.sendable(order) else None)
 
     def _send(self, order: Order | None) -> None:
         """Send an order past the guard; None brakes."""
@@ -180,7 +166,7 @@ class GuardedRobot:
         if report is None or report.sensed is None:
             return  # no state has arrived yet
         if order is None:
-            order = damped_stop(report.sensed.joints)
+            order = safety.damped_stop(report.sensed.joints)
         with contextlib.suppress(Exception):  # nothing else is left to try
             self._standby(unitree.command(order, report.mode_machine))
 
@@ -241,8 +227,8 @@ def _driven(loop: ControlLoop, robot: GuardedRobot, seconds: float | None) -> Ti
             loop.stop(time.monotonic(), fault)
         return loop.state is State.STOPPED
 
-    raise_priority(45, robot.watcher)  # below the guard's
-    raise_priority(40)
+    guard.raise_priority(45, robot.watcher)  # below the guard's
+    guard.raise_priority(40)
     timing = drive(loop, robot, seconds or _FOREVER_S, after)
     if loop.state is not State.STOPPED:
         loop.stop(time.monotonic(), Fault.OVER)

@@ -82,7 +82,6 @@ class EncoderGraph(nn.Module):
 
 
 def check_exportable(controller: Controller) -> None:
-    """Refuse a controller that cannot follow a stream of skills."""
     if (kind := controller.config.command.kind) != "skill":
         raise ValueError(
             f"this controller's commands are of the kind {kind!r}; only controllers of "

@@ -9,7 +9,6 @@ leads out of a stop. `Guard` decides, in time that is passed to it; `Process` ru
 The process ignores Ctrl-C and outlives the control loop for a while.
 """
 
-import argparse
 import contextlib
 import gc
 import json
@@ -19,26 +18,13 @@ import socket
 import sys
 import threading
 import time
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from spectral_skills.control.safety import (
-    HOLD_KEY,
-    LIMITS,
-    START_KEY,
-    Fault,
-    Gate,
-    Limits,
-    Order,
-    Sensed,
-    damped_stop,
-    danger,
-    sendable,
-    stopped_by_hand,
-)
+from spectral_skills.control import safety
+from spectral_skills.control.safety import LIMITS, Fault, Limits, Order, Sensed
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import DriverLink
@@ -121,8 +107,6 @@ class _End:
 
 
 class LoopEnd(_End):
-    """The control loop's end."""
-
     def send(self, order: StampedOrder) -> None:
         self._send(_ORDER, {"sent_s": order.sent_s, **vars(order.order)})
 
@@ -135,8 +119,6 @@ class LoopEnd(_End):
 
 
 class GuardEnd(_End):
-    """The guard's end."""
-
     def send(self, report: Report) -> None:
         sensed, fault, machine = report
         about = {"fault": _FAULTS.index(fault), "mode_machine": machine}
@@ -173,7 +155,7 @@ class Guard:
         self.events: list[Event] = []
         """Events of the last tick."""
         self._by_hand, self._limits = by_hand, limits
-        self._gate = Gate(limits)
+        self._gate = safety.Gate(limits)
         self._now: float | None = None
         self._started = False
         self._order: Order | None = None
@@ -210,11 +192,10 @@ class Guard:
         if self.sensed is None:
             return None
         if self.fault is not None or self._order is None or self._order.damped:
-            return damped_stop(self.sensed.joints)
+            return safety.damped_stop(self.sensed.joints)
         return self._order
 
     def stop(self, now: float, fault: Fault, why: str = "") -> None:
-        """Let the motors brake from now on."""
         if self.fault is None:
             self.fault = fault
             self.events.append(Event(now, "stopped", why or str(fault)))
@@ -234,15 +215,14 @@ class Guard:
         return sensed
 
     def _danger(self, now: float, sensed: Sensed) -> Fault | None:
-        if not self._started and sensed.keys & START_KEY and sensed.keys & HOLD_KEY:
+        if not self._started and sensed.starts:
             self._started = True
             self.events.append(Event(now, "started by hand"))
-        must_hold = self._by_hand and self._started
-        return stopped_by_hand(sensed, must_hold) or danger(sensed, self._limits)
+        return safety.danger(sensed, self._limits, self._by_hand and self._started)
 
     def _take(self, now: float, order: StampedOrder) -> bool:
         """Accept a new order, unless it was made without a recent state."""
-        if not sendable(order.order):
+        if not safety.sendable(order.order):
             return False
         # A stamp from the future would be believed for too long.
         self._ordered_s = min(order.sent_s, now)
@@ -330,7 +310,9 @@ class Process:
             if now - due > LATE_S:
                 late = f"{1e3 * (now - due):.1f} ms"
                 self._guard.log(now, "late tick", late, "late")
-            self._report()
+            for event in self._guard.events:
+                self._log(event)
+            self._guard.events = []
             if gone_s is None and (self.terminated or not self._end.open):
                 gone_s = now
             # Missed ticks are not made up for.
@@ -347,14 +329,9 @@ class Process:
     def _brake(self, now: float, why: str) -> None:
         self._guard.stop(now, Fault.GONE, why)
         if (sensed := self._guard.sensed) is not None:
-            order = damped_stop(sensed.joints)
+            order = safety.damped_stop(sensed.joints)
             with contextlib.suppress(Exception):  # nothing else is left to try
                 self._link.send(unitree.command(order, self._guard.mode_machine))
-
-    def _report(self) -> None:
-        for event in self._guard.events:
-            self._log(event)
-        self._guard.events = []
 
     def terminate(self, *_) -> None:
         """Brake, then end."""
@@ -377,32 +354,24 @@ def raise_priority(priority: int, thread: int = 0) -> bool:
     return True
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="spectral_skills.runtime.guard")
-    parser.add_argument("--fd", type=int, required=True, help="socket to the loop")
-    parser.add_argument("--interface", required=True)
-    parser.add_argument("--domain", type=int, default=0)
-    parser.add_argument("--by-hand", action="store_true", help="dead man's key")
-    parser.add_argument("--limits", type=json.loads, default={})
-    parser.add_argument("--linger-s", type=float, default=LINGER_S)
-    parser.add_argument("--log", type=Path, help="file of JSON lines")
-    given = parser.parse_args()
-    file = given.log and given.log.open("a", buffering=1)
+def main(
+    fd: int, link: tuple[str, int], limits: dict, linger_s: float, log: str | None
+) -> None:
+    """Guard the robot at an interface and domain; `fd` is the socket to the loop."""
+    file = None if log is None else open(log, "a", buffering=1)
     # Threads started from here on inherit the priority: whichever of them holds the
     # interpreter's lock must not wait for other programs.
     prioritised = raise_priority(50)
-    log = Log(file)
+    events = Log(file)
     if not prioritised:
-        log(Event(time.monotonic(), "no real-time priority"))
-    link = DriverLink(given.interface, given.domain)
-    end = GuardEnd(socket.socket(fileno=given.fd))
-    guard = Guard(given.by_hand, Limits(**given.limits))
-    process = Process(guard, link, end, log)
+        events(Event(time.monotonic(), "no real-time priority"))
+    topics, end = DriverLink(*link), GuardEnd(socket.socket(fileno=fd))
+    process = Process(Guard(limits=Limits(**limits)), topics, end, events)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, process.terminate)
-    process.run(given.linger_s)
-    log.close()
+    process.run(linger_s)
+    events.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(**json.loads(sys.argv[1]))

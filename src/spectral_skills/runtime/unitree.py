@@ -18,8 +18,6 @@ import numpy as np
 from spectral_skills.control.safety import Order, Sensed
 from spectral_skills.robot import g1
 
-LOW_CMD_TOPIC, LOW_STATE_TOPIC = "rt/lowcmd", "rt/lowstate"
-TORSO_TOPIC = "rt/secondary_imu"
 MOTORS = 35
 ENABLED = 1
 """Mode of a motor that obeys; 0 is off."""
@@ -27,57 +25,37 @@ TICK_S = 0.001
 """Unit of the counter in a state."""
 
 
-def _struct(*fields) -> np.dtype:
-    return np.dtype(list(fields), align=True)
+def _struct(fields: str, **parts: np.dtype | tuple[np.dtype, int]) -> np.dtype:
+    """A C struct of names and kinds: `4<f4` is four floats; `parts` are other structs,
+    or arrays of them."""
+    pairs = (field.split() for field in fields.split(","))
+    return np.dtype([(name, parts.get(kind, kind)) for name, kind in pairs], align=True)
 
 
-MOTOR_CMD = _struct(
-    ("mode", "u1"),
-    ("q", "<f4"),
-    ("dq", "<f4"),
-    ("tau", "<f4"),
-    ("kp", "<f4"),
-    ("kd", "<f4"),
-    ("reserve", "<u4"),
-)
+MOTOR_CMD = _struct("mode u1, q <f4, dq <f4, tau <f4, kp <f4, kd <f4, reserve <u4")
 LOW_CMD = _struct(
-    ("mode_pr", "u1"),
-    ("mode_machine", "u1"),
-    ("motor_cmd", MOTOR_CMD, MOTORS),
-    ("reserve", "<u4", 4),
-    ("crc", "<u4"),
+    "mode_pr u1, mode_machine u1, motor_cmd motors, reserve 4<u4, crc <u4",
+    motors=(MOTOR_CMD, MOTORS),
 )
 IMU_STATE = _struct(
-    ("quaternion", "<f4", 4),
-    ("gyroscope", "<f4", 3),
-    ("accelerometer", "<f4", 3),
-    ("rpy", "<f4", 3),
-    ("temperature", "<i2"),
+    "quaternion 4<f4, gyroscope 3<f4, accelerometer 3<f4, rpy 3<f4, temperature <i2"
 )
 MOTOR_STATE = _struct(
-    ("mode", "u1"),
-    ("q", "<f4"),
-    ("dq", "<f4"),
-    ("ddq", "<f4"),
-    ("tau_est", "<f4"),
-    ("temperature", "<i2", 2),
-    ("vol", "<f4"),
-    ("sensor", "<u4", 2),
-    ("motorstate", "<u4"),
-    ("reserve", "<u4", 4),
+    "mode u1, q <f4, dq <f4, ddq <f4, tau_est <f4, temperature 2<i2, vol <f4, "
+    "sensor 2<u4, motorstate <u4, reserve 4<u4"
 )
 LOW_STATE = _struct(
-    ("version", "<u4", 2),
-    ("mode_pr", "u1"),
-    ("mode_machine", "u1"),
-    ("tick", "<u4"),
-    ("imu_state", IMU_STATE),
-    ("motor_state", MOTOR_STATE, MOTORS),
-    ("wireless_remote", "u1", 40),
-    ("reserve", "<u4", 4),
-    ("crc", "<u4"),
+    "version 2<u4, mode_pr u1, mode_machine u1, tick <u4, imu_state imu, "
+    "motor_state motors, wireless_remote 40u1, reserve 4<u4, crc <u4",
+    imu=IMU_STATE,
+    motors=(MOTOR_STATE, MOTORS),
 )
 
+TOPICS = {
+    LOW_CMD: "rt/lowcmd",
+    LOW_STATE: "rt/lowstate",
+    IMU_STATE: "rt/secondary_imu",
+}
 _WIRE = {IMU_STATE: (54, 54), LOW_CMD: (1000, 2), LOW_STATE: (2088, 70)}
 """Number of bytes on the wire, and of those before the first motor."""
 
@@ -128,7 +106,6 @@ def sealed(message: np.ndarray) -> np.ndarray:
 
 
 def intact(message: np.ndarray) -> bool:
-    """Return whether the checksum is right."""
     return crc(message) == message["crc"]
 
 
@@ -155,15 +132,17 @@ def ordered(message: np.ndarray) -> Order:
 
 
 def imu(quaternion: np.ndarray, gyro: np.ndarray) -> np.ndarray:
-    """Return the message of an inertial unit."""
     message = np.zeros((), IMU_STATE)
     message["quaternion"], message["gyroscope"] = quaternion, gyro
-    message["rpy"] = _roll_pitch_yaw(quaternion)
+    w, x, y, z = (float(part) for part in quaternion)
+    roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
+    pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
+    yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    message["rpy"] = roll, pitch, yaw
     return message
 
 
 def state(sensed: Sensed, mode_machine: int) -> np.ndarray:
-    """Return the state message that a robot publishes."""
     message = np.zeros((), LOW_STATE)
     message["mode_machine"] = mode_machine
     message["tick"] = sensed.tick & 0xFFFFFFFF
@@ -189,11 +168,3 @@ def sensed(message: np.ndarray, time_s: float) -> Sensed:
         velocities=motors["dq"].astype(np.float64),
         keys=int(low) | int(high) << 8,
     )
-
-
-def _roll_pitch_yaw(quaternion: np.ndarray) -> tuple[float, float, float]:
-    w, x, y, z = (float(part) for part in quaternion)
-    roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
-    pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
-    yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-    return roll, pitch, yaw
