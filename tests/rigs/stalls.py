@@ -4,14 +4,13 @@ A core of a virtual machine is at times not there for tens of milliseconds. What
 program could have done about a fault in that time is nothing.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-
-from spectral_skills.runtime.guard import raise_priority
 
 _PERIOD_S = 0.001
 _LATE_S = 0.002
@@ -69,7 +68,9 @@ class Stalls:
 
 def _watch(core: int, file: Path) -> None:
     os.sched_setaffinity(0, {core})
-    raise_priority(80)  # before everything that is being watched
+    with contextlib.suppress(OSError, AttributeError):
+        # Before everything that is being watched.
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(80))
     with file.open("ab", buffering=0) as noted:
         due, parent = time.monotonic(), os.getppid()
         while os.getppid() == parent:

@@ -69,11 +69,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Executed:
-    """A run and the motion of its robot."""
+    """A run and the motion (T + 1, 36) of its robot."""
 
     run: Run
     rows: np.ndarray
-    """(T + 1, 36)"""
 
     @property
     def fell_at(self) -> int | None:

@@ -209,12 +209,11 @@ class Robot(Protocol):
 
 
 class Timing(NamedTuple):
-    """How a loop kept its time, s, one value for every step."""
+    """How a loop kept its time, one value for every step: time from reading the sensors
+    to the order, and delay of the start, s."""
 
     compute: list[float]
-    """Time from reading the sensors to the order."""
     late: list[float]
-    """Delay of the start of a step."""
 
 
 def drive(

@@ -36,13 +36,11 @@ RETURN = 25
 
 
 class Plan(NamedTuple):
-    """An answer of a planner."""
+    """An answer of a planner: skills (30, d) from the step on at which it was asked."""
 
     step: int
-    """Control step at which it was requested."""
     sentence: str
     chunk: np.ndarray
-    """(30, d) skills from that step on."""
 
 
 class LivePlanner:
@@ -110,12 +108,10 @@ class LivePlanner:
 
 
 class StreamStep(NamedTuple):
-    """One control step of a stream."""
+    """One control step of a stream: a skill (d,), and a reference pose (36,) if any."""
 
     skill: np.ndarray
-    """(d,)"""
     row: np.ndarray | None = None
-    """(36,) reference pose, where there is one."""
 
 
 class LiveStream:
@@ -131,7 +127,7 @@ class LiveStream:
 
     @property
     def trouble(self) -> str:
-        """Reason why it cannot do what it should, or an empty string."""
+        """Reason why no plan arrives, or an empty string."""
         return ""
 
     def next(self, history: np.ndarray) -> StreamStep:
@@ -196,10 +192,10 @@ class PlannedStream(LiveStream):
         return step
 
     def _take(self) -> None:
-        found = self._planner.answer()
-        if found is None or found.sentence != self.name or self._asked is None:
+        found, asked = self._planner.answer(), self._asked
+        if found is None or asked is None or found.step < asked:
             return
-        if found.step < self._asked:
+        if found.sentence != self.name:
             return
         self._asked = None
         if np.isfinite(found.chunk).all():
@@ -265,16 +261,13 @@ class Channel:
 
 @dataclass(frozen=True)
 class Mixed:
-    """One control step of the mixer."""
+    """One control step of the mixer: the commanded skill (d,), the reference pose (36,)
+    of the base, the amplitudes (k,) of the faders and the name of what is playing."""
 
     skill: np.ndarray
-    """(d,) commanded skill."""
     row: np.ndarray | None
-    """(36,) reference pose of the base."""
     amplitudes: np.ndarray
-    """(k,)"""
     name: str
-    """Name of what is playing."""
 
 
 class Mixer:

@@ -7,8 +7,7 @@ going whatever happens to them: metrics decide what counts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -28,14 +27,13 @@ from spectral_skills.tracking.randomization import RandomizationConfig
 from spectral_skills.tracking.references import CommandConfig, CommandSource, References
 
 
-@dataclass(frozen=True)
-class Track:
-    """What robots should follow, from the frame they start at."""
+class Track(NamedTuple):
+    """What robots should follow, from the frame they start at: poses (T + 1, n, 36),
+    where a clip that is over stays at its last frame, and numbers (n,) of frames that
+    count, at most T + 1."""
 
     rows: Tensor
-    """(T + 1, n, 36) poses; a clip that is over stays at its last frame."""
     lengths: Tensor
-    """(n,) number of frames that count, at most T + 1."""
     names: tuple[str, ...]
 
 

@@ -19,20 +19,17 @@ _TICKS = 1 << 32
 
 @dataclass(frozen=True)
 class Sensed:
-    """The state of a robot as its sensors give it."""
+    """The state of a robot as its sensors give it: orientation (4,) of the pelvis
+    (wxyz), its turn rate (3,) in the pelvis, angles and velocities (29,) of joints."""
 
     time_s: float
     """Time of arrival by the monotonic clock."""
     tick: int
     """Counter of the robot itself."""
     quaternion: np.ndarray
-    """(4,) orientation of the pelvis, wxyz."""
     gyro: np.ndarray
-    """(3,) turn rate in the pelvis, rad/s."""
     joints: np.ndarray
-    """(29,) rad"""
     velocities: np.ndarray
-    """(29,) rad/s"""
     keys: int = 0
     """Buttons of the remote that are held."""
 
@@ -54,14 +51,12 @@ class Sensed:
 
 @dataclass(frozen=True)
 class Order:
-    """Joint targets and gains of the motors; velocities and torques are zero."""
+    """Joint targets (29,), rad, and gains of the motors, Nm / rad and Nm s / rad;
+    target velocities and torques are zero."""
 
     targets: np.ndarray
-    """(29,) rad"""
     stiffness: np.ndarray
-    """(29,) Nm / rad"""
     damping: np.ndarray
-    """(29,) Nm s / rad"""
 
     @property
     def damped(self) -> bool:

@@ -9,8 +9,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -191,22 +190,17 @@ _AWAY = torch.tensor([0.1, -0.05, 0.0])
 _PUSH_AT, _PUSH = 50, (0.4, 0.3, 0.0, 0.0, 0.0, 0.5)
 
 
-@dataclass(frozen=True)
-class Observed:
-    """Observations of robots and the models' outputs, joints in MuJoCo order."""
+class Observed(NamedTuple):
+    """What n robots observe and the models' outputs, joints in MuJoCo order: histories
+    (n, 10, 93) and commands (n, d + 2) to actions (n, 29); reference frames (n, k, 36)
+    and roots (n, 7) to skills (n, d)."""
 
     history: np.ndarray
-    """(n, 10, 93)"""
     command: np.ndarray
-    """(n, d + 2)"""
     action: np.ndarray
-    """(n, 29)"""
     rows: np.ndarray
-    """(n, k, 36) reference frames that the encoder sees."""
     robot: np.ndarray
-    """(n, 7) roots."""
     skill: np.ndarray
-    """(n, d)"""
 
 
 class _Observer(ReferenceSource):

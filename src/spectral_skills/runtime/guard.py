@@ -47,22 +47,19 @@ _FAULTS = (None, *Fault)
 
 
 class StampedOrder(NamedTuple):
-    """An order and the time at which it was sent."""
+    """An order and the time at which it was sent, by the monotonic clock."""
 
     sent_s: float
-    """Time of sending, by the monotonic clock."""
     order: Order
 
 
 class Report(NamedTuple):
-    """The guard's message to the control loop."""
+    """The guard's message to the control loop: the newest state that passed its checks,
+    the reason why it stopped the robot, and the machine type that the robot reports."""
 
     sensed: Sensed | None
-    """Newest state that passed the checks."""
     fault: Fault | None
-    """Reason why the guard stopped the robot."""
     mode_machine: int
-    """Machine type that the robot reports."""
 
 
 class _End:
