@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spectral_skills.motion.synthetic.factors import factors_of
-from spectral_skills.planner.motions import ClipSection, Motions, described, section
+from spectral_skills.planner.collect import ClipSection, Motions, described, section
 
 SAID = (
     ("stand", "stand still"),

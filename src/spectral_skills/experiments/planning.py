@@ -52,8 +52,8 @@ from spectral_skills.models import Models
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.physics.base import Physics, simulate
+from spectral_skills.planner.collect import described
 from spectral_skills.planner.model import check_text
-from spectral_skills.planner.motions import described
 from spectral_skills.planner.routes import PlannedSource, Route, longest
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates
 from spectral_skills.planner.understand import base_of, choose_knob

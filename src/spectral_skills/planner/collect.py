@@ -1,4 +1,10 @@
-"""`spectral collect`: robots that execute motions, and what they sense meanwhile.
+"""`spectral collect`: robots that execute described motions, and what they sense.
+
+A planner sees a fifth of a second. If two frames of a clip look alike and continue
+differently, it cannot know which one it is in: how long a robot still stands, when a
+raised arm comes down. So the longest part of a clip is used in which similar frames
+continue alike and something happens. At its end it continues from an earlier frame that
+looks like the end: a walk walks on, a raised arm stays raised.
 
 Every robot begins on the first frame of its motion, as in the paper. At the end of a
 motion, and sometimes earlier, it continues or another one begins from where the robot
@@ -6,28 +12,204 @@ is, so that a planner learns to pass from any motion into any other. Some robots
 disturbed in their commands; the undisturbed commands, which lead them back, are kept.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.control.run import Tracker, check_match, run
-from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.motion.synthetic.factors import factors_of
+from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate
-from spectral_skills.planner import motions as planned
 from spectral_skills.planner import phrases
 from spectral_skills.planner.data import CHUNK, About, Motion, Rows
-from spectral_skills.planner.motions import Motions
+from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig
 from spectral_skills.tracking.references import CommandSource, References
 
+STEPS = 500
+"""Largest number of frames of a motion, as in the paper."""
 LOST_M, LOST_RAD = 0.25, 1.0
 """Distances of a robot's root from its reference, in height and in angle, from which it
 has failed, as in the paper."""
+ALIKE_RAD, ALIKE_RAD_S = 0.1, 1.0
+"""Root mean square differences of joints and of their speeds below which two frames
+look alike."""
+APART_M = 0.125
+"""Difference in height of pelvis, hands or feet within a chunk from which two frames
+continue differently: half of what the success criterion allows."""
+APART_RAD_S = 0.3
+"""The same for the root mean square speed of the joints: one stands, one walks."""
+_LATER = (CHUNK // 3, 2 * CHUNK // 3, CHUNK)
+_STILL = 0.2
+"""Worth of a frame after which nothing moves."""
+_BETTER = 1.1
+"""Factor by which a later part must be worth more to be used."""
+
+
+class ClipSection(NamedTuple):
+    """A part of a clip."""
+
+    first: int
+    end: int
+    """First frame after it."""
+    loop: int
+    """Frame, counted from the first, from which it continues at its end."""
+    worth: float
+    """Number of frames; those in which hardly anything moves count less."""
+
+
+class Motions:
+    """Clips with their own descriptions, cut to the parts that a planner can plan."""
+
+    def __init__(self, clips: Corpus, sections: Sequence[ClipSection]):
+        self.clips, self.sections = clips, tuple(sections)
+        self.names = tuple(clips.names)
+        self.lengths = np.array([s.end - s.first for s in sections])
+        self.loops = np.array([s.loop for s in sections])
+        """Frames from which motions continue at their ends."""
+
+    def __len__(self) -> int:
+        return len(self.sections)
+
+    def select(self, names: Sequence[str]) -> "Motions":
+        """Some of them in the given order; a name may be repeated."""
+        chosen = [self.clips.index(name) for name in names]
+        return Motions(self.clips.select(chosen), [self.sections[i] for i in chosen])
+
+    def qpos(self, index: int) -> np.ndarray:
+        """(T, 36) rows of a motion."""
+        one = self.sections[index]
+        return self.clips.qpos(index)[one.first : one.end]
+
+    def to(self, device: torch.device | str) -> MotionTensors:
+        """All of them on a device."""
+        whole = self.clips.to(device)
+        first = torch.tensor([s.first for s in self.sections], device=device)
+        lengths = torch.from_numpy(self.lengths).to(whole.lengths)
+        return replace(whole, starts=whole.starts + first, lengths=lengths)
+
+    def sentences(self) -> list[list[str]]:
+        """Descriptions of each motion in the corpus."""
+        texts = [self.clips.entry(i).text for i in range(len(self))]
+        return [[s.strip() for s in text.splitlines() if s.strip()] for text in texts]
+
+
+def described(corpus: Corpus) -> Motions:
+    """The motions to plan. From a generated corpus, with its mirror images, these are
+    one clip for each of 28 things to say; from others, every described clip."""
+    both = corpus.with_mirror()
+    if found := _one_of_each(both):
+        return Motions(both.select(list(found)), list(found.values()))
+    chosen = [i for i in range(len(corpus)) if corpus.entry(i).text.strip()]
+    if not chosen:
+        raise ValueError("no clip of this corpus is described in words")
+    return Motions(corpus.select(chosen), [section(corpus.qpos(i)) for i in chosen])
+
+
+def _one_of_each(corpus: Corpus) -> dict[int, ClipSection]:
+    """The clip with the best part for each thing to say; empty if one has no clip."""
+    found: dict[int, ClipSection] = {}
+    texts = [corpus.entry(i).text for i in range(len(corpus))]
+    for factors, said, unsaid in phrases.WORDS["corpus"]["motions"]:
+        wanted = frozenset(factors.split())
+        fits = [
+            i
+            for i, (name, text) in enumerate(zip(corpus.names, texts, strict=True))
+            if factors_of(name) == wanted
+            and re.search(said, text)
+            and not (unsaid and re.search(unsaid, text))
+        ]
+        if not fits:
+            return {}
+        sections = {i: section(corpus.qpos(i)) for i in fits}
+        best = max(sections, key=lambda i: sections[i].worth)
+        found[best] = sections[best]
+    return found
+
+
+def section(rows: np.ndarray, most: int = STEPS) -> ClipSection:
+    """The part of rows (T, 36) to plan, with at most `most` frames."""
+    state, speed = _states(rows)
+    activity = _activity(speed)
+    alike = (_distances(state) < ALIKE_RAD) & (_distances(speed) < ALIKE_RAD_S)
+    differs = np.abs(activity[:, None] - activity) > APART_RAD_S
+    worth = np.clip(activity / APART_RAD_S, _STILL, 1.0)
+    first, end = _longest(alike & (_diverges(rows) | differs), worth, most)
+    # It continues from the frame most like its last one that has a chunk after it.
+    scaled = np.concatenate((state / ALIKE_RAD, speed / ALIKE_RAD_S), axis=1)[first:end]
+    earlier = scaled[: max(1, len(scaled) - CHUNK)]
+    loop = int(np.linalg.norm(earlier - scaled[-1], axis=1).argmin())
+    return ClipSection(first, end, loop, float(worth[first:end].sum()))
+
+
+def _states(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(T, 32) joints, height and tilt, and (T, 29) speeds of the joints."""
+    quaternion = torch.from_numpy(np.ascontiguousarray(rows[:, 3:7]))
+    up = rotation.rotate_inverse(quaternion, torch.tensor((0.0, 0.0, 1.0)))
+    state = np.concatenate((rows[:, 7:], rows[:, 2:3], up[:, :2].numpy()), axis=1)
+    speed = np.gradient(rows[:, 7:], axis=0) * FPS
+    return state.astype(np.float32), speed.astype(np.float32)
+
+
+def _distances(values: np.ndarray) -> np.ndarray:
+    """(T, T) root mean square difference of rows."""
+    tensor = torch.from_numpy(values)
+    # By differences: products would lose the digits of rows that are alike.
+    found = torch.cdist(tensor, tensor, compute_mode="donot_use_mm_for_euclid_dist")
+    return (found / values.shape[1] ** 0.5).numpy()
+
+
+def _diverges(rows: np.ndarray) -> np.ndarray:
+    """(T, T) whether heights differ after two frames; the last frame is held."""
+    links = _links()(torch.from_numpy(np.asarray(rows, np.float32))).position
+    heights, last = links[..., 2], len(rows) - 1
+    found = np.zeros((len(rows), len(rows)), bool)
+    for ahead in _LATER:
+        then = heights[(torch.arange(len(rows)) + ahead).clamp_max(last)]
+        found |= (torch.cdist(then, then, p=torch.inf) > APART_M).numpy()
+    return found
+
+
+@cache
+def _links() -> Kinematics:
+    return Kinematics(("pelvis", *g1.END_EFFECTORS))
+
+
+def _activity(speed: np.ndarray) -> np.ndarray:
+    """(T,) how fast joints move in the chunk that follows each frame."""
+    now = np.pad(np.square(speed).mean(axis=1), (0, CHUNK), mode="edge")
+    total = np.cumsum(np.pad(now, (1, 0)))
+    return np.sqrt((total[CHUNK:] - total[:-CHUNK])[: len(speed)] / CHUNK)
+
+
+def _longest(conflicts: np.ndarray, worth: np.ndarray, most: int) -> tuple[int, int]:
+    """First frame and end of the part of most worth without two frames in conflict.
+
+    What follows a frame counts only inside the part, so the last chunk of a part is in
+    conflict with nothing. A later part must be worth clearly more.
+    """
+    total = np.cumsum(np.pad(worth, (1, 0)))
+    best, most_worth, first = (0, min(len(conflicts), CHUNK)), 0.0, 0
+    for end in range(CHUNK + 1, len(conflicts) + 1):
+        before = np.flatnonzero(conflicts[end - CHUNK - 1, : end - CHUNK - 1])
+        if len(before):
+            first = max(first, int(before[-1]) + 1)
+        first = max(first, end - most)
+        found = total[end] - total[first]
+        if found > (_BETTER if first > best[0] else 1.0) * most_worth:
+            best, most_worth = (first, end), found
+    return best
 
 
 @dataclass(frozen=True)
@@ -36,7 +218,7 @@ class CollectConfig:
 
     robots: int = 93
     """Number of robots for each motion."""
-    steps: int = planned.STEPS
+    steps: int = STEPS
     again: float = 0.5
     """Probability that a motion continues at its end."""
     early: float = 0.5
@@ -56,8 +238,7 @@ class Placement:
 
     def __init__(self, count: int, device: torch.device):
         self.turn = torch.zeros(count, device=device)
-        self.here = torch.zeros((count, 2), device=device)
-        self.there = torch.zeros((count, 2), device=device)
+        self.here, self.there = torch.zeros((2, count, 2), device=device)
 
     def put(self, which: Tensor, robot: Tensor, first: Tensor) -> None:
         """Place the references of some robots (n,) so that they begin under them."""
@@ -105,19 +286,20 @@ class TeachingSource:
         self._frame = torch.zeros_like(motion)
         self._ends = self._last_frames()
         self._off = torch.zeros((n, tracker.command.source_width), device=device)
-        self._astray = self._draw(n) < config.astray
+        self._astray = self._draw() < config.astray
         self._upright = torch.ones(n, dtype=torch.bool, device=device)
         self.frames: dict[str, list[Tensor]] = {}
 
-    def _draw(self, n: int) -> Tensor:
-        return torch.rand(n, generator=self._random, device=self.motion.device)
+    def _draw(self) -> Tensor:
+        """(n,) uniform random numbers."""
+        size, device = self.motion.shape, self.motion.device
+        return torch.rand(size, generator=self._random, device=device)
 
     def _last_frames(self) -> Tensor:
         """(n,) frames after which robots continue or get another motion."""
-        n, config = len(self.motion), self.config
         whole = self.references.lengths[self.motion] - 1
-        some = self._frame + config.least_steps + (self._draw(n) * whole).long()
-        early = self._draw(n) < config.early
+        some = self._frame + self.config.least_steps + (self._draw() * whole).long()
+        early = self._draw() < self.config.early
         return torch.where(early, some.minimum(whole), whole)
 
     @torch.no_grad()
@@ -129,7 +311,6 @@ class TeachingSource:
         rows = self._places.into(self.references.at(self.motion, self._frame).rows)
         seen = self._places.back(qpos[:, :7])
         command = self._commands(self.motion, self._frame, seen[:, :3], seen[:, 3:])
-        self._upright &= ~_lost(qpos, rows)
         self._keep(qpos, rows, command)
         if step % self.config.least_steps == 0:
             noise = torch.empty_like(command).normal_(generator=self._random)
@@ -139,10 +320,9 @@ class TeachingSource:
 
     def _begin(self, qpos: Tensor) -> None:
         """Let robots at the end of their motion continue, or begin another one."""
-        over = self._frame > self._ends
-        n, motions = len(over), self.references.count
-        other = (self._draw(n) * motions).long().clamp_max(motions - 1)
-        again = self._draw(n) < self.config.again
+        over, motions = self._frame > self._ends, self.references.count
+        other = (self._draw() * motions).long().clamp_max(motions - 1)
+        again = self._draw() < self.config.again
         again &= self._frame >= self.references.lengths[self.motion]
         frame = torch.where(again, self._loops[self.motion], 0)
         self.motion = torch.where(over & ~again, other, self.motion)
@@ -152,10 +332,13 @@ class TeachingSource:
         self._places.put(over, qpos, first)
 
     def _keep(self, qpos: Tensor, rows: Tensor, command: Tensor) -> None:
-        held = self._tracker.command.hold
+        high = (qpos[:, 2] - rows[:, 2]).abs()
+        angle = rotation.angle_between(qpos[:, 3:7], rows[:, 3:7])
+        # A broken simulation, whose numbers are not finite, counts as failed.
+        self._upright &= (high < LOST_M) & (angle < LOST_RAD)
         # A held command is that of the step at which it began.
-        if held > 1 and len(self.frames.get("skill", ())) % held:
-            command = self.frames["skill"][-1]
+        if len(kept := self.frames.get("skill", ())) % self._tracker.command.hold:
+            command = kept[-1]
         now = {
             "proprio": self._tracker.history[:, -1].half(),
             "skill": command.half(),
@@ -169,13 +352,6 @@ class TeachingSource:
 
     def track(self, steps: int) -> None:
         return None
-
-
-def _lost(qpos: Tensor, reference: Tensor) -> Tensor:
-    """(n,) whether robots have failed; a broken simulation counts as failed."""
-    high = (qpos[:, 2] - reference[:, 2]).abs()
-    angle = rotation.angle_between(qpos[:, 3:7], reference[:, 3:7])
-    return ~((high < LOST_M) & (angle < LOST_RAD))
 
 
 def collect(
@@ -194,7 +370,7 @@ def collect(
             "this controller makes skills of windows itself; a planner needs one whose "
             "commands are skills of a frozen encoder, or poses"
         )
-    clips = planned.described(corpus)
+    clips = described(corpus)
     short = int(clips.lengths.min())
     if config.steps <= CHUNK or short <= CHUNK:
         raise ValueError(
@@ -219,20 +395,19 @@ def collect(
             noise=RandomizationConfig(),
             keep=(),
         )
+    motions = tuple(
+        Motion(name, phrases.training(own), phrases.held_out(own), int(frames))
+        for name, own, frames in zip(
+            clips.names, clips.sentences(), clips.lengths, strict=True
+        )
+    )
     about = About(
         controller=controller_hash,
         encoder="" if encoder is None else encoder.fingerprint(),
         command="pose" if command.kind == "pose" else "skill",
         hold=command.hold,
         corpus=corpus.hash,
-        motions=tuple(_words(clips)),
+        motions=motions,
     )
     frames = {name: torch.stack(kept) for name, kept in source.frames.items()}
     return Rows(about, frames)
-
-
-def _words(clips: Motions) -> Iterator[Motion]:
-    """Motions with their sentences."""
-    for i, own in enumerate(clips.sentences()):
-        words = phrases.training(own), phrases.held_out(own)
-        yield Motion(clips.names[i], *words, frames=int(clips.lengths[i]))
