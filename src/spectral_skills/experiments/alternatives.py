@@ -279,7 +279,6 @@ def alternatives(
 
 
 def _add_seeds(report: Draft, by_seed: list[list[Triple]]) -> None:
-    """Mean and deviation over seeds."""
     for way, name in enumerate(WAYS if by_seed else ()):
         found = [summary(triples, way) for triples in by_seed]
         for metric in ("falls", "pose", "speed", "drift", "turn"):

@@ -74,7 +74,6 @@ class DirectionEntry:
     amplitude: float
     """Amplitude matched to the gain."""
     attempts: dict[float, Steered]
-    """Runs by amplitude."""
 
     def effect(self, amplitude: float) -> Effect | None:
         """Effect, or None where this robot or the unsteered one has fallen."""
@@ -111,7 +110,6 @@ class DirectionEntry:
         return replace(self, amplitude=min(self.amplitude, most))
 
     def as_dict(self) -> dict:
-        """Plain data for other tools."""
         runs = []
         for amplitude, one in self.attempts.items():
             found = self.effect(amplitude)
@@ -165,7 +163,6 @@ def matched(directions: Directions, most: float = MOST) -> np.ndarray:
 def survey(
     runner: Runner, base_name: str, names: Sequence[str] = (), seed: int | None = None
 ) -> list[DirectionEntry]:
-    """Try all directions, or those of some names, on a base."""
     directions, base = runner.directions, runner.base(base_name)
     chosen = [directions.index(one) for one in names or directions.names]
     aims, runs = matched(directions), {}

@@ -176,7 +176,6 @@ def execute(
     seed: int | None = None,
     plan: Callable[..., Planned] = chained,
 ) -> list[ChainRun]:
-    """All sequences with all lengths of switch, planned for a kind of tracker."""
     keys = list(product(switches, sequences))
     plans = [plan(runner, names, switch, steps, seed) for switch, names in keys]
     done = runner.execute([run for run, _ in plans], "chained runs")
@@ -293,7 +292,6 @@ def add_rows(
 
 
 def add_charts(report: Draft, found: Mapping[str, Sequence[ChainRun]]) -> None:
-    """Accelerations by the length of a switch, and falls by the number of skills."""
     lines, bars = [], []
     for name, runs in found.items():
         start = f"{name}: " if name else ""
@@ -310,7 +308,6 @@ def add_charts(report: Draft, found: Mapping[str, Sequence[ChainRun]]) -> None:
 
 
 def _compared(report: Draft, found: Mapping[str, Sequence[ChainRun]]) -> str:
-    """Sentences on hard switches and on other trackers."""
     ours, hard, parts = found[""], _by_switch(found[""]).get(0), ""
     soft = [smoother(s, hard) for n, s in _by_switch(ours).items() if n and hard]
     if soft:

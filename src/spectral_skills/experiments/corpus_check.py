@@ -70,14 +70,12 @@ class Check:
         return cls(corpus, label or name, clips, summary, medians(found))
 
     def as_dict(self) -> dict:
-        """Everything as plain values."""
         clips = zip(self.corpus.names, self.clips, strict=True)
         measured = {name: asdict(one) for name, one in clips}
         return {"groups": self.summary, "gait": self.gaits, "clips": measured}
 
 
 def groups(corpus: Corpus) -> list[str]:
-    """The group of every clip."""
     if is_generated(corpus):
         return [factor_group(factors_of(name)) for name in corpus.names]
     entries = [corpus.entry(i) for i in range(len(corpus))]

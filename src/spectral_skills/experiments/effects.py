@@ -115,7 +115,6 @@ def hold(base: Base) -> slice:
 
 
 def effect(steered: Executed, plain: Executed, steps: slice | None = None) -> Effect:
-    """What a run changes of the unsteered one, over the steps of full amplitude."""
     steps = hold(steered.run.base) if steps is None else steps
     ours, theirs = measure(steered.rows, steps), measure(plain.rows, steps)
     pose = (steered.rows[steps, 7:] - plain.rows[steps, 7:]).mean(axis=0)
@@ -149,7 +148,6 @@ def beside(
     label: str,
     seed: int | None = None,
 ) -> dict[Key, Steered]:
-    """Execute runs of a base together with the unsteered one."""
     plain, *done = runner.execute([runner.plain(base, seed), *runs.values()], label)
     return {key: Steered(one, plain) for key, one in zip(runs, done, strict=True)}
 
@@ -168,7 +166,6 @@ def attempt(
 
 
 def falls(runs: Iterable[Executed | Steered]) -> int:
-    """Number of runs in which the robot falls."""
     return sum(not one.stands for one in runs)
 
 

@@ -25,7 +25,6 @@ class Composed:
     steps: slice
     """Rows over which effects are measured: all knobs at full amplitude."""
     measures: dict[str, tuple[float, float]]
-    """Measures of the unsteered and of the steered run."""
     effect: Effect
     predicted: dict[str, float]
     """Changes of some measures that the skill model predicts."""

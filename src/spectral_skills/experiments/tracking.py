@@ -40,7 +40,6 @@ WINDOW_FRAMES = 10 * FPS
 PAPER_CAUSES = ("anchor_orientation", "end_effector_height", "anchor_height")
 """Causes of failure under the paper's rules, in the paper's order."""
 PROBED = ("success_rate", "mpjpe_local_mm", "mpjpe_global_mm")
-"""Measures that a probe returns."""
 STARTS, SEED = 20, 0
 """Number of windows of each clip of LAFAN1, and the seed of their start frames."""
 FIRST_FRAMES = 15 * FPS
@@ -136,7 +135,6 @@ class Course:
         return rollout.select(slice(len(group)))
 
     def kinds(self) -> list[str]:
-        """The kind of motion of every clip or window."""
         entries = {c: self.corpus.entry(c) for c in set(self.spans[:, 0].tolist())}
         of_clip = {c: motion_sets.kind(e.name, e.text) for c, e in entries.items()}
         return [of_clip[clip] for clip in self.spans[:, 0].tolist()]
@@ -221,7 +219,6 @@ class Evaluation:
 
 
 def evaluate(models: Models, course: Course) -> Evaluation:
-    """Score a controller on all episodes of a course."""
     episodes, kind_of = course.episodes(models), course.kinds()
     rows = {"all": metrics.summary(episodes) + failures(episodes)}
     for kind, some in by_kind(episodes, kind_of).items():
@@ -244,7 +241,6 @@ def results(table: str, rows: Rows, models: Models, course: Course) -> list[Resu
 
 
 def by_kind(episodes: Episodes, kind_of: Sequence[str]) -> dict[str, Episodes]:
-    """The episodes of every kind of motion that occurs."""
     names = np.array(kind_of)
     return {k: episodes.select(names == k) for k in motion_sets.KINDS if k in names}
 
@@ -264,7 +260,6 @@ def failures(episodes: Episodes) -> list[Measure]:
 def outcomes(
     episodes: Episodes, kind_of: Sequence[str], starts: np.ndarray, setting: str = ""
 ) -> list[ClipOutcome]:
-    """The outcome of every episode."""
     found = []
     for i, kind in enumerate(kind_of):
         values = {n: getattr(episodes, column)[i] for n, column in _COLUMNS.items()}
@@ -435,7 +430,6 @@ def whole_rows(clips: Episodes, kind_of: Sequence[str]) -> Rows:
 
 
 def first_rows(clips: Episodes) -> Rows:
-    """The first 15 s of all clips."""
     complete = clips.select(clips.success)
     high, total = clips.low_at == 0, clips.frames - clips.broken
     means = _weighted(complete, "", complete.frames)

@@ -47,7 +47,6 @@ class PairVerdict:
     share: float
     """Share of the least change, by the weakest measure; 0 after a fall."""
     goes_on: bool
-    """Whether the base goes on."""
     stands: bool = True
 
     @property
@@ -58,7 +57,6 @@ class PairVerdict:
 def judge(
     pair: Pair, run: Mapping[str, float], plain: Mapping[str, float]
 ) -> PairVerdict:
-    """Compare the measures of a run with those of its base."""
     base, added = pair
     least = ADDED[added]["least"]
     share = min((run[name] - plain[name]) / least[name] for name in least)
@@ -223,7 +221,6 @@ def _share(best: Sequence[Try]) -> float:
 
 
 def clips_with(pair: Pair, clips: Sequence[str]) -> int:
-    """Number of clips that hold both factors."""
     return sum(set(pair) <= factors_of(name) for name in clips)
 
 
@@ -296,7 +293,6 @@ def _add_summary(
 
 
 def _add_pair(report: Draft, one: Try, clips: int) -> None:
-    """Success, effect, side effects and support of a pair."""
     values = {
         "succeeds": one.verdict.success,
         "amplitude": one.amplitude,
@@ -314,7 +310,6 @@ def _add_pair(report: Draft, one: Try, clips: int) -> None:
 
 
 def _add_chart(report: Draft, best: Sequence[Try]) -> None:
-    """Bars of the effect, as a multiple of what was asked for."""
     series = []
     for name, success in (("succeeds", True), ("does not", False)):
         some = {i: o for i, o in enumerate(best) if o.verdict.success == success}
