@@ -17,7 +17,6 @@ RANKS = {
     ),
     **dict.fromkeys(("artifact", "rotation", "robot"), 1),
     "runs": 2,
-    "training": 2.5,
     "motion": 2,
     "skill": 3,
     "spectral": 4,

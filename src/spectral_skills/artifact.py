@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from spectral_skills import atomic
@@ -74,30 +76,29 @@ def save(
 
     A model in that place is replaced; a folder with anything else is refused.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
     refuse_foreign(folder)
     with atomic.replacing_folder(folder) as temporary:
         shards = _shards(weights, max_shard_bytes)
         for number, shard in enumerate(shards):
-            name = (
-                "weights.safetensors"
-                if len(shards) == 1
-                else f"weights-{number + 1:02d}-of-{len(shards):02d}.safetensors"
-            )
-            tensors = {k: v.detach().cpu().contiguous() for k, v in shard.items()}
-            try:
-                save_file(tensors, temporary / name)
-            except SafetensorError as error:
-                raise OSError(f"{folder / name}: not written ({error})") from error
-            (temporary / name).chmod(0o644)  # safetensors keeps files private
+            name = f"weights-{number + 1:02d}-of-{len(shards):02d}.safetensors"
+            name = "weights.safetensors" if len(shards) == 1 else name
+            write_tensors(temporary / name, shard)
         stamped = configs.to_dict(provenance) | {
             "versions": provenance.versions or installed_versions(),
             "weights_hash": _hash_weights(temporary),
         }
         (temporary / _CONFIG).write_text(configs.dumps(config))
         (temporary / _PROVENANCE).write_text(json.dumps(stamped, indent=2) + "\n")
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write a safetensors file that others may read."""
+    plain = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
+    try:
+        save_file(plain, path)
+    except SafetensorError as error:
+        raise OSError(f"{path}: not written ({error})") from error
+    path.chmod(0o644)  # safetensors keeps files private
 
 
 def release(
@@ -132,8 +133,6 @@ def load(
 ) -> tuple[T, dict[str, Tensor]]:
     """Read config and weights (on the CPU) of a model of some kind: `base`, its folder
     or the folder of its run."""
-    from safetensors.torch import load_file
-
     folder = place(folder, kind)
     config_path = folder / _CONFIG
     if not config_path.is_file():

@@ -25,6 +25,8 @@ def join(device: str) -> torch.device:
     """Join the processes that torchrun started, and take this one's device."""
     if "WORLD_SIZE" in os.environ and not dist.is_initialized():
         dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    if torch.device(device).type == "cuda":
+        torch.set_float32_matmul_precision("high")
     if device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
         return torch.device("cuda", torch.cuda.current_device())

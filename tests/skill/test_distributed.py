@@ -162,7 +162,7 @@ def test_only_the_first_process_draws(two):
 def test_a_process_may_come_while_another_begins(shrink, tmp_path):
     """The first one's config.json is not yet there under its name."""
     (tmp_path / ".config.json-x1y2z3").write_text("{")
-    RunFolder(tmp_path, shrink("smoke"), "hash", {}, writes=False)
+    RunFolder(tmp_path, shrink("smoke"), "hash", "", "cpu")
 
 
 def test_processes_see_different_windows(corpus, shrink, monkeypatch):

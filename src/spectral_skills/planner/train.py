@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from spectral_skills import config as configs
-from spectral_skills import training
+from spectral_skills import runs
 from spectral_skills.artifact import Provenance
 from spectral_skills.planner.data import Batch, Output, Rows
 from spectral_skills.planner.model import (
@@ -26,7 +26,6 @@ from spectral_skills.planner.model import (
     PlannerConfig,
 )
 from spectral_skills.planner.text import TextEncoder, TextStates
-from spectral_skills.results import hardware
 from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors, part
 
 _LATEST = 0.999
@@ -123,7 +122,7 @@ class Draws(NamedTuple):
 
 
 class PlanTrainer:
-    """Planner, optimizer, data and record of a run: a `training.Job`."""
+    """Planner, optimizer, data and record of a run: a `runs.Job`."""
 
     run: RunFolder
     provenance: Provenance
@@ -153,7 +152,7 @@ class PlanTrainer:
             fused=True,
         )
         self.generator = torch.Generator(self.device)
-        self.means = training.Means(("loss", "gradient_norm"), self.device)
+        self.means = runs.Means(("loss", "gradient_norm"), self.device)
         self.state: dict[str, Any] = {"update": 0, "seconds": 0.0}
         self.loss = self._loss
         if self.device.type == "cuda":
@@ -277,17 +276,17 @@ class PlanTrainer:
         self.means.add(update, self.update(update))
         self.state["update"] = update
 
-    def report(self, before: int, ended: bool) -> training.LogEntry | None:
+    def report(self, before: int, ended: bool) -> runs.LogEntry | None:
         """Losses on held-out robots, if they are due."""
         update = self.state["update"]
-        if not (training.crossed(before, update, self.config.evaluate_every) or ended):
+        if not (runs.crossed(before, update, self.config.evaluate_every) or ended):
             return None
         self.means.check(self.run.path, self._explain)
         row = {"update": update} | self.means.take() | self.evaluate()
         names = {"loss": "loss", "held_out": "held-out", "paraphrased": "other words"}
         parts = [f"{name} {row[key]:.4f}" for key, name in names.items() if key in row]
         line = "  ".join((f"{update:>7,}", *parts))
-        return training.LogEntry(row | {"seconds": self.state["seconds"]}, line)
+        return runs.LogEntry(row | {"seconds": self.state["seconds"]}, line)
 
     def save(self) -> None:
         """Write the model, then the checkpoint, which promises that it is there."""
@@ -325,13 +324,12 @@ def train(
     """
     if rows.device.type == "cuda":
         torch.set_float32_matmul_precision("high")
-    about = {"command": command, "hardware": hardware(device)}
     parents = {"controller": rows.about.controller, "skill": rows.about.encoder}
     parents = {role: name for role, name in parents.items() if name}
     provenance = Provenance(KIND, command, config.seed, rows.hash, parents)
-    with RunFolder(out, config, f"{rows.hash}+{encoder.name}", about) as run:
+    with RunFolder(out, config, f"{rows.hash}+{encoder.name}", command, device) as run:
         trainer = PlanTrainer(config, rows, encoder)
         trainer.begin(run, provenance)
         every = config.checkpoint_every
-        training.train(run, trainer, config.updates, every, watch=watch)
+        runs.train(run, trainer, config.updates, every, watch=watch)
     return trainer.planner.eval()

@@ -21,8 +21,7 @@ from scipy.ndimage import uniform_filter1d
 
 from spectral_skills.atomic import write_file
 from spectral_skills.experiments.findings import Chart, Series
-from spectral_skills.runs import read_log
-from spectral_skills.training import short
+from spectral_skills.runs import read_log, short
 
 DPI = 100
 WIDTH_PX = 1600

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills import config as configs
-from spectral_skills import distributed, training
+from spectral_skills import distributed, runs
 from spectral_skills.artifact import Provenance
 from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.motion import motion_sets
@@ -26,7 +26,6 @@ from spectral_skills.motion.windows import (
     Windows,
     WindowSampler,
 )
-from spectral_skills.results import hardware
 from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors, part
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.model import KIND, SkillConfig, SkillModel
@@ -110,19 +109,16 @@ def pretrain(
 
     `watch` is called with the folder whenever its log has something new.
     """
-    where, first = distributed.join(device), distributed.rank() == 0
-    if where.type == "cuda":
-        torch.set_float32_matmul_precision("high")
+    where = distributed.join(device)
     data_hash = "+".join(corpus.hash for corpus in corpora)
-    about = {"command": command, "hardware": hardware(device)}
     vary = {"may_change": ("updates",), "amounts": ("patience",)}
-    with RunFolder(out, config, data_hash, about, first, **vary) as run:
+    with RunFolder(out, config, data_hash, command, device, **vary) as run:
         provenance = Provenance(KIND, command, config.seed, data_hash)
         job = Pretraining(config, corpora, where, run, provenance)
-        if config.held_out == 0 and first:
+        if config.held_out == 0 and run.writes:
             print("every clip is trained on: held-out errors are of the same clips")
         every = config.checkpoint_every
-        training.train(run, job, config.updates, every, watch=watch)
+        runs.train(run, job, config.updates, every, watch=watch)
     return job.result()
 
 
@@ -149,7 +145,7 @@ class Pretraining:
         self.model = self.trainer.model
         samplers = WindowSampler(unseen, config.model.windows), self.trainer.sampler
         self.evaluate = Evaluator(*samplers, config.evaluation_windows, config.seed)
-        self.means = training.Means(TRAINED, device)
+        self.means = runs.Means(TRAINED, device)
         self.state: dict[str, Any] = {"update": 0, "seconds": 0.0}
         self.state |= {"best": float("inf"), "since_best": 0}
         self.kept: dict[str, Tensor] | None = None
@@ -168,10 +164,10 @@ class Pretraining:
         self.means.add(update, figures)
         self.state["update"] = update
 
-    def report(self, before: int, ended: bool) -> training.LogEntry | None:
+    def report(self, before: int, ended: bool) -> runs.LogEntry | None:
         """Evaluate, and remember the weights if they are the best so far."""
         config, state, update = self.config, self.state, self.state["update"]
-        if not (training.crossed(before, update, config.evaluate_every) or ended):
+        if not (runs.crossed(before, update, config.evaluate_every) or ended):
             return None
         self.means.check(self.run.path, _explain)
         found = self.evaluate(self.trainer)
@@ -187,7 +183,7 @@ class Pretraining:
             f"shuffled {found['shuffled']:.3f}  std {found['skill_std']:.2f}  "
             f"sigreg {found['sigreg']:.4f}"
         )
-        return training.LogEntry(row | {"seconds": state["seconds"]}, line)
+        return runs.LogEntry(row | {"seconds": state["seconds"]}, line)
 
     def save(self) -> None:
         """Model first: a checkpoint promises that everything before it is there."""

@@ -9,12 +9,11 @@ from typing import Any
 
 import torch
 
-from spectral_skills import distributed, training
+from spectral_skills import distributed, runs
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate
-from spectral_skills.results import hardware
 from spectral_skills.runs import RunFolder, part
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking import start
@@ -52,16 +51,12 @@ def train(
     there is something new to draw. `init` is a controller to start a new run from.
     """
     where = distributed.join(device)
-    if where.type == "cuda":
-        torch.set_float32_matmul_precision("high")
     start.check_shares(config, distributed.world_size())
     settings = start.commanded(config.controller, encoder, init)
     config = replace(config, controller=settings)
     corpora = start.usable(corpora)
     data_hash = "+".join(corpus.hash for corpus in corpora)
-    about = {"command": command, "hardware": hardware(device)}
-    first = distributed.rank() == 0
-    folder = RunFolder(out, config, data_hash, about, first, "frames", MAY_CHANGE)
+    folder = RunFolder(out, config, data_hash, command, device, "frames", MAY_CHANGE)
     parents = {"skill": settings.command.encoder} if encoder else {}
     provenance = Provenance(KIND, command, config.seed, data_hash, parents)
     with folder as run:
@@ -69,7 +64,7 @@ def train(
         job.build(corpora, encoder, init, compiled)
         with job.memory.advice():
             limits = config.frames, config.checkpoint_every, config.minutes
-            training.train(run, job, *limits, watch)
+            runs.train(run, job, *limits, watch)
     return Controller.load(run.model_folder, where)
 
 
@@ -175,11 +170,11 @@ class TrackTraining:
         self.state["frames"] += self.config.robots * self.config.learning.steps
         return learned | evenness
 
-    def report(self, before: int, ended: bool) -> training.LogEntry | None:
+    def report(self, before: int, ended: bool) -> runs.LogEntry | None:
         """What happened since the last report; waits for the device."""
         config, frames = self.config, self.state["frames"]
         probed = self.probe is not None and (
-            training.crossed(before, frames, config.probe_every) or ended
+            runs.crossed(before, frames, config.probe_every) or ended
         )
         if not (probed or ended or self._iteration % config.log_every == 0):
             return None
@@ -194,7 +189,7 @@ class TrackTraining:
             row |= {k: v for k, v in found.items() if math.isfinite(v)}
             kept.train()
         self._mark = None
-        return training.LogEntry(row, line(row), draw=probed)
+        return runs.LogEntry(row, line(row), draw=probed)
 
     def save(self) -> None:
         """Model first: a checkpoint promises that everything before it is there."""
@@ -228,7 +223,7 @@ _SHOWN = (
 
 def line(row: dict[str, float]) -> str:
     """The most important numbers of a row of the log, as they are printed."""
-    parts = [f"{training.short(row['frames']):>7}"]
+    parts = [f"{runs.short(row['frames']):>7}"]
     if "success_rate" in row:
         parts.append(f"success {100 * row['success_rate']:.1f} %")
         for name, key in (("L", "mpjpe_local_mm"), ("G", "mpjpe_global_mm")):
@@ -242,4 +237,4 @@ def line(row: dict[str, float]) -> str:
     parts += [f"({', '.join(by_cause)})"] if by_cause else []
     troubles = {k: int(row.get(k, 0)) for k in ("contacts", "constraints", "broken")}
     parts += [f"{name} {count:,}" for name, count in troubles.items() if count]
-    return "  ".join([*parts, f"{training.short(row['frames_per_s'])}/s"])
+    return "  ".join([*parts, f"{runs.short(row['frames_per_s'])}/s"])
