@@ -10,7 +10,8 @@ from spectral_skills import rotation
 from spectral_skills.control.batch import Run, Runner
 from spectral_skills.control.steering import chain
 from spectral_skills.experiments import chaining
-from spectral_skills.experiments.chaining import join, joined, place
+from spectral_skills.experiments.chaining import join, joined
+from spectral_skills.motion.windows import move_rows
 from spectral_skills.robot import g1
 
 
@@ -32,6 +33,11 @@ def elsewhere() -> torch.Tensor:
     return row
 
 
+def away(rows: torch.Tensor) -> torch.Tensor:
+    """A motion that begins there."""
+    return move_rows(rows, rows[0], elsewhere())
+
+
 def standing(steps: int, height: float, joint: float, lean: float) -> torch.Tensor:
     rows = torch.from_numpy(np.tile(g1.DEFAULT_QPOS, (steps + 1, 1)))
     rows[:, 2], rows[:, 10] = height, joint
@@ -44,8 +50,8 @@ def test_a_motion_cut_in_three_and_moved_is_spliced_to_itself(switch):
     whole = walk(150)
     parts = [
         whole[:61],
-        place(whole[60 - switch : 111], elsewhere()),
-        place(whole[110 - switch :], elsewhere()),
+        away(whole[60 - switch : 111]),
+        away(whole[110 - switch :]),
     ]
     made, switches = join(parts, switch)
     torch.testing.assert_close(made, whole, atol=1e-7, rtol=0)
@@ -53,7 +59,7 @@ def test_a_motion_cut_in_three_and_moved_is_spliced_to_itself(switch):
 
 
 def test_a_hard_switch_keeps_place_and_heading_and_nothing_else():
-    first, second = walk(40), place(standing(30, 0.6, 0.4, 0.3), elsewhere())
+    first, second = walk(40), away(standing(30, 0.6, 0.4, 0.3))
     made, switches = join([first, second], 0)
     assert len(made) == 71 and switches == [slice(40, 40)]
     torch.testing.assert_close(made[:41], first, atol=0, rtol=0)

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from spectral_skills import rotation
+from spectral_skills.motion.windows import move_rows
 from spectral_skills.robot import g1
-from spectral_skills.runtime.export import BLEND, blended, find_loop, looped, moved
+from spectral_skills.runtime.export import BLEND, blended, find_loop, looped
 from spectral_skills.skill.encoder import encode_rows
 
 
@@ -50,7 +51,7 @@ def test_what_differs_is_blended():
     step = (rows[1:, 7:] - rows[:-1, 7:]).abs().amax(dim=1)
     assert float(rows[end - 1, 8] - clip[begin - 1, 8]) < 0.1 / BLEND
     assert step[end - BLEND - 1 :].max() < step.max() + 0.1 / BLEND
-    aligned = moved(clip[begin : begin + 1], clip[begin], clip[end])
+    aligned = move_rows(clip[begin : begin + 1], clip[begin], clip[end])
     np.testing.assert_allclose(aligned[0, :2], clip[end, :2], atol=1e-5)
     assert (rows[end - 1, :2] - aligned[0, :2]).norm() < 0.03
 

@@ -26,6 +26,7 @@ from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.motion.synthetic.generate import embedded_corpus
+from spectral_skills.motion.windows import move_rows
 
 NAME = "chaining"
 EXPLICIT = "explicit"
@@ -90,7 +91,7 @@ def join(motions: Sequence[Tensor], switch: int) -> tuple[Tensor, list[slice]]:
     """
     placed = list(motions[:1])
     for rows in motions[1:]:
-        placed.append(place(rows, placed[-1][-1 - switch]))
+        placed.append(move_rows(rows, rows[0], placed[-1][-1 - switch]))
     blended, switches = chain([rows[1:].numpy() for rows in placed], switch)
     total = torch.from_numpy(blended)
     weight = torch.arange(1, switch + 1).to(total) / (switch + 1)
@@ -98,18 +99,6 @@ def join(motions: Sequence[Tensor], switch: int) -> tuple[Tensor, list[slice]]:
         leaving = before[len(before) - switch :, 3:7]
         total[steps, 3:7] = rotation.slerp(leaving, after[1 : switch + 1, 3:7], weight)
     return torch.cat((motions[0][:1], total)), switches
-
-
-def place(rows: Tensor, where: Tensor) -> Tensor:
-    """A motion (T, 36) that begins at the ground place and heading of a row (36,)."""
-    first = rotation.heading(rows[0, 3:7])
-    turn = rotation.multiply(rotation.heading(where[3:7]), rotation.conjugate(first))
-    turn = turn.expand(len(rows), -1)
-    start = torch.cat((rows[0, :2], rows.new_zeros(1)))
-    target = torch.cat((where[:2], rows.new_zeros(1)))
-    position = rotation.rotate(turn, rows[:, :3] - start) + target
-    quaternion = rotation.multiply(turn, rows[:, 3:7])
-    return torch.cat((position, quaternion, rows[:, 7:]), dim=1)
 
 
 def segments(runner: Runner, names: Sequence[str], steps: int) -> list[Base]:

@@ -167,6 +167,18 @@ def anchor_poses(
     return torch.cat((rows[..., 7:], position, orientation), dim=-1)
 
 
+def move_rows(rows: Tensor, here: Tensor, there: Tensor) -> Tensor:
+    """Rows (T, 36) moved along the floor and turned about the vertical, so that a frame
+    `here` (36,) of their motion has the place and heading of a row `there`."""
+    turn = rotation.multiply(
+        rotation.heading(there[3:7]), rotation.conjugate(rotation.heading(here[3:7]))
+    )
+    flat = torch.tensor([1.0, 1.0, 0.0])
+    position = rotation.rotate(turn, rows[:, :3] - flat * here[:3]) + flat * there[:3]
+    quaternion = rotation.multiply(turn, rows[:, 3:7])
+    return torch.cat((position, quaternion, rows[:, 7:]), dim=1)
+
+
 def move_anchor(poses: Tensor, offset: Tensor) -> Tensor:
     """Poses (n, k, 38) as seen from an anchor moved by offsets (n, 3): metres ahead
     and to the left, and a turn to the left. Upright anchors only: not `pose`."""

@@ -34,6 +34,7 @@ from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases as generated
 from spectral_skills.motion.synthetic.bases import NAMES
 from spectral_skills.motion.synthetic.generate import embedded_corpus
+from spectral_skills.motion.windows import move_rows
 from spectral_skills.planner.model import Planner, check_text
 from spectral_skills.planner.routes import longest
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates
@@ -186,7 +187,7 @@ def looped(
     smooth = blended(clip, begin, end)
     # After its end the clip continues as it does from `begin`.
     onward = (begin + torch.arange(encoder.last)).clamp_max(len(clip) - 1)
-    after = moved(clip[onward], clip[begin], clip[end])
+    after = move_rows(clip[onward], clip[begin], clip[end])
     return smooth, encode_clip(encoder, smooth, after), found
 
 
@@ -220,20 +221,9 @@ def find_loop(clip: Tensor, cut: int) -> tuple[int, int] | None:
     return first + int(begin), first + int(end)
 
 
-def moved(rows: Tensor, here: Tensor, there: Tensor) -> Tensor:
-    """Move rows (n, 36) along the floor so that the frame `here` stands at `there`."""
-    turn = rotation.multiply(
-        rotation.heading(there[3:7]), rotation.conjugate(rotation.heading(here[3:7]))
-    )
-    flat = torch.tensor([1.0, 1.0, 0.0])
-    position = rotation.rotate(turn, rows[:, :3] - flat * here[:3]) + flat * there[:3]
-    quaternion = rotation.multiply(turn, rows[:, 3:7])
-    return torch.cat((position, quaternion, rows[:, 7:]), dim=1)
-
-
 def blended(clip: Tensor, begin: int, end: int) -> Tensor:
     """Return the clip up to `end`, its last frames faded into those before `begin`."""
-    other = moved(clip[begin - BLEND : begin], clip[begin], clip[end])
+    other = move_rows(clip[begin - BLEND : begin], clip[begin], clip[end])
     own = clip[end - BLEND : end]
     # A rotation has two quaternions; average the two that are close.
     side = torch.sign((own[:, 3:7] * other[:, 3:7]).sum(dim=1, keepdim=True))
