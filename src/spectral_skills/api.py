@@ -250,7 +250,7 @@ def steer(
 ) -> "Composed":
     """Run a base with knobs and without, and measure what the knobs changed.
 
-    Knobs are amplitudes by the names of directions, or `control.schedules.Knob`s, which
+    Knobs are amplitudes by the names of directions, or `control.steering.Knob`s, which
     also say when they rise and fall.
     """
     from spectral_skills.experiments import steer as steering

@@ -72,6 +72,14 @@ def test_faders_add_ramp_mute_and_solo():
     assert played(mixer, 5)[-1] == 0.0
 
 
+def test_faders_at_zero_change_no_bit():
+    """Even minus zero stays."""
+    bundle = made_up.bundle()
+    bundle.base("stand").skills[0, 0] = -0.0
+    skill = Mixer(bundle).step(HISTORY).skill
+    assert skill.tobytes() == bundle.base("stand").skills[0].astype(float).tobytes()
+
+
 def test_knobs_of_a_cue_go_with_it():
     """They are up while it plays and released after it."""
     mixer = Mixer(made_up.bundle(walk=100))

@@ -102,14 +102,14 @@ def test_hand_maps_send_hands_where_they_are_asked_to(directions):
 
 def test_a_clip_is_encoded_and_steered(model, directions, bank):
     """From a corpus clip to a steered stream, with NumPy at the end."""
-    from spectral_skills.control.steering import Knob, schedule, steer
+    from spectral_skills.control.steering import Knob, schedule
 
     corpus = bank[0]
     skills = encode_rows(model.encoder, corpus.qpos(0)).numpy()
     assert len(skills) == corpus.lengths[0] - 9
     knob = Knob("right_arm", amplitude=2.0, start=40)
     eta = schedule([knob], len(skills), directions.names)
-    steered = steer(skills, directions.vectors, eta)
+    steered = skills + eta @ directions.vectors
     assert np.array_equal(steered[:40], skills[:40])
     moved = np.linalg.norm(steered - skills, axis=1)
     assert moved[-1] == pytest.approx(2.0, rel=1e-5)

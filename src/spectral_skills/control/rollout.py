@@ -22,12 +22,10 @@ QVEL_SIZE = g1.QPOS_SIZE - 1
 FALL_M = 0.40
 """Height of the pelvis below which a robot has fallen, unless its base goes lower.
 
-Limits differ where motions or purposes do: a base that goes below 0.60 m (a squat) has
-fallen at 0.22 m (`Base.fall_m`), which is also the limit of what is planned at the desk
-where a bundle has such a base; the planner's episodes use 0.35 m, below every described
-motion; the drive benchmark uses 0.30 m, and the robot simulator 0.45 m or a tilt of
-0.8 rad, so that a robot hanging in its gantry counts as down. The tracking metrics
-compare with a reference instead: see `control/metrics.py`.
+Bases below 0.60 m (a squat) have fallen at 0.22 m (`Base.fall_m`), as has what is
+planned at the desk where a bundle has such a base. The planner's episodes use 0.35 m,
+the drive benchmark 0.30 m, the robot simulator 0.45 m or a tilt of 0.8 rad. Tracking
+metrics compare with a reference instead (`control/metrics.py`).
 """
 Array = Any
 """NumPy array or tensor."""

@@ -15,7 +15,6 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills.control.rollout import QVEL_SIZE, Rollout
-from spectral_skills.control.steering import steer
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.robot import g1
@@ -131,13 +130,9 @@ class SteeredSource:
         """Directions (k, d); amplitudes (T, k) for all robots, or (T, n, k). The last
         amplitudes hold on."""
         self.base = base
-        flat = amplitudes.reshape(-1, amplitudes.shape[-1])
-        moved = steer(np.zeros((len(flat), directions.shape[1])), directions, flat)
-        moved = moved.reshape(*amplitudes.shape[:-1], -1).astype(np.float32)
-        self._offsets = torch.from_numpy(moved)
+        self._offsets = torch.from_numpy((amplitudes @ directions).astype(np.float32))
 
     def source(self, step: int, qpos: Tensor) -> Tensor:
-        """The skills of the base plus what the amplitudes of this step add."""
         skills = self.base.source(step, qpos)
         # The offsets move to the device of the skills once.
         self._offsets = self._offsets.to(skills)

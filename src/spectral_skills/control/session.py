@@ -173,12 +173,15 @@ class Session:
         return found
 
     def play(self, cue: Cue | str, *others: Cue) -> None:
+        """Cross-fade to something now, then play others after it."""
         self.mixer.play(cue, *others)
 
     def enqueue(self, *cues: Cue) -> None:
+        """Play more after what is playing."""
         self.mixer.enqueue(cues)
 
     def move(self, name: str, position: float) -> None:
+        """Move the fader of a direction."""
         self.mixer.move(name, position)
 
     def put(self, row: np.ndarray, velocity: np.ndarray | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Streams of skills made offline: steering by knobs over time, chaining, automation.
+"""What steers skills over time: knobs, the paper's schedule, chains, automation files.
 
     z(t) = z_base(t) + V eta(t)      eq. latent-steering
 
@@ -30,8 +30,7 @@ TIME_COLUMN = "time_s"
 class Knob:
     """One direction turned up, held, and released."""
 
-    direction: int | str
-    """Column or name of the direction."""
+    direction: str
     amplitude: float
     start: int = 0
     """Last step without effect."""
@@ -65,19 +64,14 @@ def schedule(knobs: Sequence[Knob], steps: int, names: Sequence[str]) -> np.ndar
     """(steps, k) amplitudes of the named directions; knobs on the same one add."""
     amplitudes = np.zeros((steps, len(names)))
     for knob in knobs:
-        column = knob.direction
-        if isinstance(column, str):
-            column = position(column, names)
-        elif not 0 <= column < len(names):
-            raise ValueError(f"no direction {column}; there are {len(names)}, from 0")
-        amplitudes[:, column] += knob.curve(steps)
+        amplitudes[:, position(knob.direction, names)] += knob.curve(steps)
     return amplitudes
 
 
 def standard(amplitudes: ArrayLike, steps: int) -> np.ndarray:
     """(steps, k) the paper's schedule of a run: from step 40 to 40 before the end."""
     full_amplitude(steps)
-    curve = Knob(0, 1.0, MARGIN_STEPS, steps - MARGIN_STEPS).curve(steps)
+    curve = Knob("", 1.0, MARGIN_STEPS, steps - MARGIN_STEPS).curve(steps)
     return curve[:, None] * np.atleast_1d(np.asarray(amplitudes, dtype=float))
 
 
@@ -90,39 +84,6 @@ def full_amplitude(steps: int) -> slice:
             f"take at least {2 * edge + 1}"
         )
     return slice(edge, steps - edge)
-
-
-def steer(
-    skills: np.ndarray, directions: np.ndarray, amplitudes: np.ndarray
-) -> np.ndarray:
-    """Skills (T, d) moved along directions (k, d) by amplitudes (T, k)."""
-    if skills.ndim != 2 or not np.issubdtype(skills.dtype, np.floating):
-        raise ValueError(
-            f"skills are {skills.dtype} of shape {skills.shape}, must be floats (T, d)"
-        )
-    steps, d = skills.shape
-    if directions.ndim != 2 or directions.shape[1] != d:
-        raise ValueError(
-            f"directions have shape {directions.shape}, must be (k, {d}), one "
-            f"direction a row, for skills of shape {skills.shape}"
-        )
-    k = len(directions)
-    if amplitudes.shape != (steps, k):
-        raise ValueError(
-            f"amplitudes have shape {amplitudes.shape}, must be ({steps}, {k}): a row "
-            "for every step, a column for every direction"
-        )
-    inputs = {"skills": skills, "directions": directions, "amplitudes": amplitudes}
-    for name, values in inputs.items():
-        bad = np.argwhere(~np.isfinite(values))
-        if len(bad):
-            row, column = bad[0].tolist()
-            raise ValueError(f"{name}[{row}, {column}] is {values[row, column]}")
-    steered = skills.copy()
-    # Steps without amplitude are not touched: even -0.0 + 0.0 is another number.
-    active = amplitudes.any(axis=1)
-    steered[active] = skills[active] + amplitudes[active] @ directions
-    return steered
 
 
 def fade_weight(step: int | np.ndarray, steps: int) -> float | np.ndarray:

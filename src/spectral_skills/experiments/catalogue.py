@@ -400,7 +400,7 @@ def push_walks(report: Draft, seeds: tuple[int, ...]) -> None:
     if not seeds:
         return
     runner, steps = report.runner, TRANSFER.pushed_steps
-    base, curve = runner.base("walk", steps), Knob(0, 1.0, MARGIN_STEPS).curve(steps)
+    base, curve = runner.base("walk", steps), Knob("", 1.0, MARGIN_STEPS).curve(steps)
     change = runner.direction("right_arm_1", TRANSFER.pushed_amplitude)
     runs = []
     for seed in seeds:

@@ -60,11 +60,11 @@ def tour() -> tuple[np.ndarray, slice]:
     path = np.zeros((steps, 3))
     for i, target in enumerate(TARGETS[[0, 2, 1]]):
         start = margin + i * reach
-        path += Knob(0, 1.0, start, start + reach).curve(steps)[:, None] * target
+        path += Knob("", 1.0, start, start + reach).curve(steps)[:, None] * target
     traced = slice(begin + RAMP_STEPS, begin + RAMP_STEPS + circle)
     angle = 2 * np.pi * np.clip((np.arange(steps) - traced.start) / circle, 0.0, 1.0)
     ring = np.stack((np.cos(angle), np.sin(angle), np.zeros(steps)), axis=1)
-    curve = Knob(0, 1.0, begin, begin + circle + 2 * RAMP_STEPS).curve(steps)
+    curve = Knob("", 1.0, begin, begin + circle + 2 * RAMP_STEPS).curve(steps)
     return path + curve[:, None] * (GRID.centre + GRID.radius * ring), traced
 
 

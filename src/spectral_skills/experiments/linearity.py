@@ -349,7 +349,7 @@ def _add_sums(report: Draft, bases: Sequence[str], sums: list[Sum]) -> None:
 def overlap_curves(steps: int) -> dict[str, np.ndarray]:
     """(steps,) share of full amplitude of each knob of the overlap."""
     return {
-        name: Knob(0, 1.0, round(begin * steps), round(end * steps)).curve(steps)
+        name: Knob("", 1.0, round(begin * steps), round(end * steps)).curve(steps)
         for name, (begin, end) in SUMS.overlap.items()
     }
 
