@@ -133,7 +133,7 @@ def test_a_strip_has_a_row_per_motion(tmp_path):
     rows, heights = np.tile(g1.DEFAULT_QPOS, (9, 1)), []
     for count in (1, 2):
         motions = [Still.spread(rows, 2, f"clip_{i}") for i in range(count)]
-        film.strip(tmp_path / "grid.png", motions, tall_px=238, times=False)
+        film.strip(tmp_path / "grid.png", motions)
         with Image.open(tmp_path / "grid.png") as image:
             heights.append(image.height)
             assert image.width == 1600

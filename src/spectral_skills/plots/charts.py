@@ -27,7 +27,6 @@ DPI = 100
 WIDTH_PX = 1600
 _STYLE = Path(__file__).with_name("style.mplstyle")
 styled = matplotlib.rc_context(fname=_STYLE)
-"""Decorator of functions that draw."""
 _PALETTE = matplotlib.rc_params_from_file(_STYLE)["axes.prop_cycle"]
 COLOURS: tuple[str, ...] = tuple(_PALETTE.by_key()["color"])
 LEFT, RIGHT = COLOURS[:2]
@@ -38,7 +37,6 @@ FALL = "fall"
 _SIZE, _WIDE, _TALL = (470, 310), (1040, 330), (470, 430)
 """Width and height, points; a page shows them at about as many pixels."""
 _MOST_BARS = 24
-"""Number of bars that fit into a chart of half the page's width."""
 _MOST_NAMES = 24
 """Number of names of points that do not hide the points."""
 _FEW_POINTS, _MANY_POINTS = 24, 1500
@@ -50,7 +48,6 @@ _SMOOTHED_FROM = 60
 _TIME_GAP = 0.15
 """Least distance of two times along the upper edge, in widths of a panel."""
 _LABEL_PX = 14
-"""Least distance of two labels at the ends of curves."""
 
 
 def sheet(
@@ -69,7 +66,6 @@ def sheet(
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a PNG."""
     png = io.BytesIO()
     figure.savefig(png, format="png")
     write_file(Path(path), png.getvalue())
@@ -107,7 +103,6 @@ def describe(chart: Chart) -> str:
 
 @styled
 def figure_of(chart: Chart) -> Figure:
-    """The figure of a chart, with a legend of its series below."""
     trails = any(one.role == "trail" for one in chart.series)
     width, height = _WIDE if is_wide(chart) else _TALL if trails else _SIZE
     height += 12 * max(0, len(chart.series) - 3)
@@ -122,7 +117,6 @@ def figure_of(chart: Chart) -> Figure:
 
 
 def plot(axes: Axes, chart: Chart) -> None:
-    """Draw a chart into axes, without its legend."""
     series = [_checked(one) for one in chart.series]
     axes.set(xlabel=chart.x, ylabel=chart.y)
     if not any(len(one.x) for one in series):
@@ -291,7 +285,6 @@ def draw_curves(run: Path) -> None:
 
 
 def _flat(row: dict) -> dict:
-    """A row in which lists are keys of their own."""
     found = {key: value for key, value in row.items() if not isinstance(value, list)}
     for key, values in row.items():
         if isinstance(values, list):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.ticker import MaxNLocator, MultipleLocator, NullLocator
 
 from spectral_skills import rotation
@@ -61,7 +61,6 @@ _HEEL_TOE_M = np.array([-0.04, 0.11])
 
 
 def describe(corpus: Corpus) -> dict:
-    """Counts of a corpus, by source, licence and kind."""
     seconds = corpus.lengths / FPS
     entries = [corpus.entry(i) for i in range(len(corpus))]
 
@@ -91,7 +90,6 @@ def describe(corpus: Corpus) -> dict:
 
 
 def print_info(folder: Path, *, as_json: bool) -> None:
-    """Print the counts of a corpus."""
     facts = describe(Corpus.open(folder))
     if as_json:
         print(json.dumps(facts, indent=2))
@@ -110,7 +108,6 @@ def print_info(folder: Path, *, as_json: bool) -> None:
 
 
 def print_list(folder: Path, *, match: str, limit: int | None, notes: bool) -> None:
-    """Print one line per clip."""
     corpus = Corpus.open(folder)
     entries = [corpus.entry(i) for i in range(len(corpus))]
     chosen = [e for e in entries if match.lower() in f"{e.name}\n{e.text}".lower()]
@@ -195,7 +192,6 @@ def gait_table(labelled: dict[str, Summary]) -> str:
 
 
 def draw_clip(folder: Path, name: str, picture: Path) -> None:
-    """Draw the sheet of one clip."""
     corpus = Corpus.open(folder)
     if name not in corpus.names and name.endswith(mirror_name("")):
         corpus = corpus.with_mirror()
@@ -314,7 +310,6 @@ def from_above(places: np.ndarray, qpos: np.ndarray) -> np.ndarray:
 
 
 def clips_with(names: list[str]) -> Counter[frozenset[str]]:
-    """Number of clips that have each factor, and each pair of factors."""
     found: Counter[frozenset[str]] = Counter()
     for name in names:
         factors = factors_of(name)
@@ -384,41 +379,39 @@ def _histogram(
 def _pair_table(axes: Axes, corpus: Corpus) -> None:
     """Draw a triangle of counts: how many clips have both factors."""
     counts, size = clips_with(corpus.names), len(FACTORS)
-    most = max((counts[pair] for pair in PAIRS), default=1)
-    fields: dict[str, list[tuple[int, int, int]]] = {}
+    most, image = max(1, *(counts[pair] for pair in PAIRS)), np.ones((size, size, 4))
+    look: dict = {"ha": "center", "va": "center", "size": 10.5}
     for row, one in enumerate(FACTORS):
         for column, other in enumerate(FACTORS[: row + 1]):
             pair = frozenset((one, other))
-            field = column, row, counts[pair]
-            fields.setdefault(PAIRS.get(pair, "alone"), []).append(field)
-    square: dict = {"marker": "s", "s": 800}
-    for mark, label in (
-        ("x", "clips that have both"),
-        ("o", "left out on purpose: no clip has both"),
-        ("-", "impossible: one excludes the other"),
-        ("alone", "bold: clips that have the factor at all"),
-    ):
-        x, y, count = np.array(fields[mark]).T
-        shade = (count / max(1, most)) ** 0.6
-        face = {"x": _MANY(shade), "-": "#eceff2"}.get(mark, "none")
-        edge = {"o": RIGHT, "alone": RULE}.get(mark, "none")
-        axes.scatter(x, y, facecolor=face, edgecolor=edge, label=label, **square)
-        if mark == "o":
-            axes.plot(x, y, "o", markersize=8, mfc="none", mec=RIGHT, mew=1.8)
-        look: dict = {"ha": "center", "va": "center", "size": 10.5}
-        look["weight"] = "bold" if mark == "alone" else "normal"
-        for i in range(len(count) if mark in ("x", "alone") else 0):
-            colour = "white" if mark == "x" and shade[i] > 0.45 else INK
-            axes.text(x[i], y[i], str(count[i]), color=colour, **look)
+            mark, shade = PAIRS.get(pair, "alone"), (counts[pair] / most) ** 0.6
+            text, colour = str(counts[pair]), INK
+            if mark == "x":
+                image[row, column] = _MANY(shade)
+                colour = "white" if shade > 0.45 else INK
+            elif mark == "-":
+                image[row, column], text = to_rgba("#eceff2"), ""
+            elif mark == "o":
+                text, colour = "◯", RIGHT
+            weight = "bold" if mark in ("alone", "o") else "normal"
+            axes.text(column, row, text, color=colour, weight=weight, **look)
+    axes.imshow(image)
     names = [factor.replace("_", " ") for factor in FACTORS]
     axes.set_title("Which factors occur together: clips that have both", size=13)
-    axes.set(xlim=(-0.55, size - 0.45), ylim=(size - 0.45, -0.55), aspect="equal")
     axes.set_xticks(range(size), names, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(size), names)
     axes.tick_params(labelsize=11, labelcolor=INK, pad=3)
-    axes.spines[:].set_visible(False)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(np.arange(size + 1) - 0.5, minor=True)
     axes.grid(False)
-    axes.legend(loc="upper right", fontsize=11, markerscale=0.6, labelspacing=1.2)
+    axes.grid(which="minor", axis="both", color="white", linewidth=3)
+    axes.spines[:].set_visible(False)
+    key = (
+        "shaded: clips that have both\n◯  left out on purpose: no clip has both\n"
+        "grey: impossible, one excludes the other\nbold: clips that have the factor"
+    )
+    place = {"transform": axes.transAxes, "va": "top", "size": 11}
+    axes.text(0.52, 0.97, key, linespacing=1.8, **place)
 
 
 def _paths(axes: Axes, corpus: Corpus) -> None:
@@ -444,7 +437,6 @@ def _paths(axes: Axes, corpus: Corpus) -> None:
 
 
 def _footprints(axes: Axes, qpos: np.ndarray, found: dict[str, np.ndarray]) -> None:
-    """Draw the feet of a clip where they stand on the floor."""
     path = from_above(qpos[:, :2], qpos)
     # The part that fits: until the path has left the panel.
     far = np.abs(path - path[0]).max(axis=1) > _SHOWN_M

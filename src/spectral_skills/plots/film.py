@@ -47,7 +47,6 @@ _BESIDE_M, _BEHIND_M = 0.95, 0.25
 _NEAR_M = 1.0
 """Largest distance of robot and ghost at which both stay in the picture."""
 _GIF_ATTEMPTS = ((1.0, 64), (1.0, 40), (0.8, 40), (0.65, 40), (0.5, 32), (0.4, 24))
-"""Scales and numbers of colours, tried until a GIF is small enough."""
 _WEBP_QUALITIES = (65, 45, 30, 15)
 
 
@@ -119,7 +118,6 @@ def _renderer(width: int, height: int, backend: str, film: bool) -> RobotRendere
 
 
 def captioned(picture: np.ndarray, title: str, caption: str) -> np.ndarray:
-    """A picture with two lines in its upper left corner."""
     image = Image.fromarray(picture)
     draw = ImageDraw.Draw(image)
     size = max(6, round(0.031 * image.width), min(13, image.width // 24))
@@ -214,22 +212,24 @@ def strip(
     title: str = "",
     subtitle: str = "",
     *,
-    tall_px: int = 300,
-    times: bool = True,
     azimuth_deg: float | None = None,
     band: Callable[[Axes], None] | None = None,
 ) -> None:
-    """Write a PNG with a row of stills per motion; `band` draws below the last."""
+    """Write a PNG with a row of stills per motion; `band` draws below the last.
+
+    Motions with labels are many: their rows are less tall, without times.
+    """
     if not motions:
         raise ValueError("no motions to draw")
+    labelled = any(motion.label for motion in motions)
+    tall_px, left_px = (238, 214) if labelled else (300, 48)
     top_px, band_px = 84 if title else 24, 100 if band else 24
     height_px = top_px + len(motions) * (tall_px + 8) + band_px
     figure = charts.sheet(height_px, title, subtitle)
     figure.set_layout_engine("none")
-    left_px = 214 if any(motion.label for motion in motions) else 48
     for number, motion in enumerate(motions):
         down_px = top_px + number * (tall_px + 8)
-        row(figure, motion, left_px, down_px, tall_px, times, azimuth_deg)
+        row(figure, motion, left_px, down_px, tall_px, not labelled, azimuth_deg)
         middle, label = 1 - (down_px + tall_px / 2) / height_px, fill(motion.label, 16)
         figure.text(0.015, middle, label, size=12, weight="bold", va="center")
     if band is not None:

@@ -40,7 +40,6 @@ _TEXTS = tomllib.loads(Path(__file__).with_name("results.toml").read_text())["la
 
 
 def show(results: Sequence[Result]) -> None:
-    """Print the tables."""
     parts = [[[row, *_HEADS[1:]], *lines] for row, lines in tables(results).items()]
     for lines in (*parts, causes(results)):
         print(text(lines) + "\n")
@@ -167,7 +166,6 @@ def kinds_picture(results: Sequence[Result], outcomes: Sequence[ClipOutcome]) ->
 
 
 def _beside(axes: Axes, results: Sequence[Result]) -> None:
-    """Shares of what ended well, ours and the paper's."""
     found = _by_cell(results)
     lines = [x for x in LINES if x.metric in _SHARES and (x.row, x.metric) in found]
     ours = [found[line.row, line.metric] for line in lines]
@@ -187,7 +185,6 @@ def _beside(axes: Axes, results: Sequence[Result]) -> None:
 
 
 def _percentages(axes: Axes, title: str, names: list[str]) -> None:
-    """Percent along, lines from the top."""
     axes.set_title(title)
     axes.set_yticks(range(len(names)), names)
     axes.set(xlim=(0, 100), ylim=(len(names) - 0.4, -0.6))

@@ -47,7 +47,6 @@ Part = dict[str, Any]
 _DATA = tomllib.loads(Path(__file__).with_name("page.toml").read_text())
 _TEXTS = _DATA["text"]
 FILM_SIZE = (320, 288)
-"""Size of the picture of one robot, px."""
 STILLS = 6
 _LONGEST_S, _PICTURE_S = 6.0, 0.1
 """Length of a film, to which longer runs are sped up, and of one of its pictures."""
@@ -62,15 +61,12 @@ _BUSY = 0.3
 
 
 class Section(NamedTuple):
-    """A heading and what follows it."""
-
     title: str
     anchor: str
     parts: list[Part]
 
 
 def text(words: str, look: str = "") -> Part:
-    """A paragraph."""
     return {"kind": "text", "text": words, "look": look}
 
 
@@ -159,7 +155,6 @@ def _read_folders(folders: list[Path]) -> tuple[list[tuple[Path, Findings]], lis
 
 
 def _numbers(findings: Findings) -> list[Part]:
-    """The note and the tables of an experiment."""
     parts = [text(findings.note)] if findings.note else []
     names = dict.fromkeys(r.table for r in findings.results)
     for name in names:
@@ -198,7 +193,6 @@ class _Studio:
         self._bases: dict[tuple, list[np.ndarray]] = {}
 
     def part(self, one: Film, folder: Path) -> Part:
-        """A looping clip, and a strip of stills for paper."""
         try:
             run, base = (_rows(folder / RECORDS / name) for name in (one.run, one.base))
         except ValueError as error:
@@ -230,7 +224,6 @@ class _Studio:
 
 
 def _rows(path: Path) -> np.ndarray:
-    """Rows (T + 1, 36) of a record."""
     if not path.is_file():
         raise ValueError(f"the record {path.name} is missing")
     try:
@@ -322,7 +315,7 @@ def _grids(corpus: Corpus, pictures: Path) -> dict[str, list[Part]]:
         ]
         if motions:
             name = f"motions_{place}.png"
-            film.strip(pictures / name, motions, tall_px=238, times=False)
+            film.strip(pictures / name, motions)
             caption = f"{heading}, from left to right in time, in the clips' own words."
             found[heading] = [picture(f"pictures/{name}", caption)]
     return found
@@ -358,7 +351,6 @@ def _skills(corpus: Corpus, pictures: Path) -> dict[str, list[Part]]:
 
 
 def _controller(corpus: Corpus, pictures: Path) -> dict[str, list[Part]]:
-    """The released controller at work."""
     chosen = _examples(corpus, FOLLOWED)
     if not chosen:
         return {}
@@ -377,12 +369,10 @@ def _controller(corpus: Corpus, pictures: Path) -> dict[str, list[Part]]:
 
 
 def _sentence(corpus: Corpus, index: int) -> str:
-    """The shortest of a clip's sentences."""
     return min(corpus.entry(index).text.split("\n"), key=len)
 
 
 def _sentences(corpus: Corpus) -> list[tuple[str, str]]:
-    """Texts of clips spread over the corpus."""
     count = min(_SENTENCES, len(corpus))
     chosen = np.linspace(0, len(corpus) - 1, count).round().astype(int)
     entries = [corpus.entry(i) for i in chosen.tolist()]

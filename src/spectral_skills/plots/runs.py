@@ -24,12 +24,10 @@ STEERED_FILM_S, SPOKEN_FILM_S = 10.0, 20.0
 """Length of a film; of a longer run it shows the beginning."""
 SPOKEN_PANELS = 10
 _LETTER_PX = 7.4
-"""Mean width of a letter in the band below a strip."""
 _BAR_PX = 7
 
 
 def show_steered(found: Composed) -> None:
-    """Print the outcome of a steered run beside that of its base."""
     print(f"run       {found.title}")
     steered, plain = (_fall(_fell_at_s(run)) for run in (found.steered, found.plain))
     print(f"falls     {steered} (unsteered: {plain})")
@@ -51,7 +49,6 @@ def show_steered(found: Composed) -> None:
 
 
 def steered_json(found: Composed) -> str:
-    """Everything that `show_steered` prints, for programs."""
     values = {
         "run": found.title,
         "fell": not found.steered.stands,
@@ -118,7 +115,6 @@ def _fall(at_s: float | None) -> str:
 
 
 def show_spoken(spoken: Spoken) -> None:
-    """Print how a text was understood and what the robot did."""
     print(f"run         {spoken.text}")
     wide = max(len(step.sentence) for step in spoken.steps)
     for number, step in enumerate(spoken.steps):
@@ -137,7 +133,6 @@ def show_spoken(spoken: Spoken) -> None:
 
 
 def spoken_json(spoken: Spoken) -> str:
-    """Everything that `show_spoken` prints, for programs."""
     travel_m, turn_deg = moved(spoken)
     steps = [
         {

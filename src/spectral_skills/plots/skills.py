@@ -35,9 +35,7 @@ SHOWN = (
     *("s01", "s02", "s03", "s04", "s06"),
     *("right_arm", "left_arm", "spread", "stance_height"),
 )
-"""Directions that every file has."""
 _KINDS = 9
-"""Number of kinds of motion that are shown in colour."""
 _LIMB_COLOURS = {
     "left_arm": LEFT,
     "right_arm": RIGHT,
@@ -174,7 +172,7 @@ def draw_poses(
             f"within an amplitude of {FARTHEST:g} no direction moves a joint by "
             f"{LARGEST_RAD:g} rad, the same way in most contexts; train longer"
         )
-    film.strip(path, rows, tall_px=238, times=False)
+    film.strip(path, rows)
 
 
 @charts.styled
@@ -237,7 +235,6 @@ def _agreement(axes: Axes, directions: Directions, chosen: np.ndarray) -> None:
 
 
 def _effects(axes: Axes, directions: Directions, chosen: np.ndarray) -> None:
-    """Mean effects in units of a noticeable change."""
     scale = np.array([_SCALES[name] for name in directions.attributes])
     effects = (directions.effect_mean[chosen] / scale).T
     limit = max(float(np.quantile(np.abs(effects), 0.995)), 1e-9)

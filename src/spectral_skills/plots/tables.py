@@ -21,14 +21,6 @@ from spectral_skills.results import Result
 
 _SHARED = 0.4
 """Share of all columns that a row must have in common with the others of its table."""
-_INTRODUCTION = """\
-# Results
-
-Every number was measured with the command given below its table; beside it is the
-paper's number or our goal. All pages are generated from results.jsonl, to which
-`spectral corpus check`, `evaluate` and `report` and the programs in benchmarks/ add
-with `--record docs/results.jsonl`.
-"""
 
 
 def number(value: float) -> str:
@@ -56,13 +48,10 @@ def markdown(cells: Sequence[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table."""
-
     label: str
     n: int
     """Number of samples behind most of its values."""
     cells: dict[tuple[str, str], Result]
-    """Results by metric and unit."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +81,11 @@ class Table:
         """Head and lines, with the paper's values in brackets."""
         lines = [["", "n", *(head(*column) for column in self.columns)]]
         for row in self.rows:
-            cells = [_with_paper(row.cells.get(column)) for column in self.columns]
+            found = [row.cells.get(column) for column in self.columns]
+            cells = [
+                "" if r is None else number(r.value) + f" ({r.paper})" * bool(r.paper)
+                for r in found
+            ]
             lines.append([row.label, f"{row.n:,}", *cells])
         return lines
 
@@ -101,13 +94,6 @@ def head(metric: str, unit: str) -> str:
     """Name of a column; a unit that the metric's name ends with is written once."""
     name = metric.removesuffix("_" + unit.replace("/", "_")).replace("_", " ")
     return f"{name} ({unit})" if unit else name
-
-
-def _with_paper(result: Result | None) -> str:
-    if result is None:
-        return ""
-    value = number(result.value)
-    return f"{value} ({result.paper})" if result.paper else value
 
 
 def blocks(results: Sequence[Result]) -> list[list[Result]]:
@@ -146,7 +132,7 @@ def show(results: Sequence[Result]) -> None:
     if not results:
         return
     print(f"{results[0].table} ({results[0].hardware})")
-    rows = [(r.row, r.metric, _with_unit(r), r.paper) for r in results]
+    rows = [(r.row, r.metric, _percent(r), r.paper) for r in results]
     if any(r.paper for r in results):
         rows.insert(0, ("", "", "measured", "paper"))
     print(indent(text(rows, "<"), "  "))
@@ -154,39 +140,32 @@ def show(results: Sequence[Result]) -> None:
 
 def show_tracking(results: Sequence[Result]) -> None:
     """Print a line per kind of motion, and below it the other metrics of all clips."""
-    table = Table.of(results)
-    columns = [c for metric in _TRACKING for c in table.columns if c[0] == metric]
-    cells = [["", "n", *(_TRACKING[metric] for metric, _ in columns)]]
+    table, names = Table.of(results), _layout()["tracking"]
+    columns = [c for metric in names for c in table.columns if c[0] == metric]
+    cells = [["", "n", *(names[metric] for metric, _ in columns)]]
     for row in table.rows:
         n = max(result.n for result in row.cells.values())
         found = [row.cells.get(column) for column in columns]
-        values = ["-" if r is None else _with_unit(r) for r in found]
+        values = ["-" if r is None else _percent(r) for r in found]
         cells.append([row.label, f"{n:,}", *values])
     print(text(cells))
     for (metric, _), result in table.rows[0].cells.items() if table.rows else ():
-        if metric not in _TRACKING:
-            value = f"{number(result.value)} {result.unit}".strip()
+        if metric not in names:
             name = metric.removesuffix("_s").removesuffix("_mm").replace("_", " ")
-            print(f"  {name}: {value} (n {result.n:,})")
-
-
-_TRACKING = {
-    "success_rate": "success",
-    "fall_free_relative_share": "fall-free (rel.)",
-    "mpjpe_local_mm": "MPJPE-L",
-    "mpjpe_global_mm": "MPJPE-G",
-    "root_drift_mm": "root drift",
-}
+            print(f"  {name}: {_with_unit(result)} (n {result.n:,})")
 
 
 def _with_unit(result: Result) -> str:
-    if result.metric in ("success_rate", "fall_free_relative_share"):
-        return f"{100 * result.value:.1f} %"
     return f"{number(result.value)} {result.unit}".strip()
 
 
+def _percent(result: Result) -> str:
+    if result.metric in ("success_rate", "fall_free_relative_share"):
+        return f"{100 * result.value:.1f} %"
+    return _with_unit(result)
+
+
 def load(path: Path) -> list[Result]:
-    """Results of a JSON-lines file."""
     lines = path.read_text().splitlines() if path.exists() else []
     return [
         from_dict(Result, json.loads(line), f"{path}:{i + 1}")
@@ -240,7 +219,6 @@ def _topic(table: str) -> str:
 
 
 def _front(results: Sequence[Result], by_topic: dict, stem: str) -> str:
-    """Headlines, and links to the topics."""
     cells = [["what", "measured", "other seeds", "paper or goal", "n", "details"]]
     for line in _layout()["headlines"]:
         table, row, metric = line["cell"]
@@ -256,9 +234,9 @@ def _front(results: Sequence[Result], by_topic: dict, stem: str) -> str:
         seeds = [own[other] for other in line.get("seeds", ()) if other in own]
         more = ", ".join(number(r.value) for r in seeds)
         link = f"[{topic}]({stem}/{topic}.md)"
-        value = f"{number(main.value)} {main.unit}".strip()
-        cells.append([line["what"], value, more, main.paper, f"{main.n:,}", link])
-    parts = [_INTRODUCTION]
+        value, n = _with_unit(main), f"{main.n:,}"
+        cells.append([line["what"], value, more, main.paper, n, link])
+    parts = [_layout()["introduction"]]
     if len(cells) > 1:
         parts += [markdown(cells), ""]
     topics = _layout()["topics"].items()
@@ -279,8 +257,7 @@ def _section(results: Sequence[Result]) -> list[str]:
     if single:
         cells = [["", "measured", "paper or goal", "n"]]
         for r in single:
-            value = f"{number(r.value)} {r.unit}".strip()
-            cells.append([f"{r.row}: {r.metric}", value, r.paper, f"{r.n:,}"])
+            cells.append([f"{r.row}: {r.metric}", _with_unit(r), r.paper, f"{r.n:,}"])
         parts += [markdown(cells), "", f"Measured with {measured_with(single)}.", ""]
     for block in wide:
         note = f"Measured with {measured_with(block)}."

@@ -54,7 +54,6 @@ QPOS_SIZE = 7 + NUM_JOINTS
 
 
 def joint_index(name: str) -> int:
-    """Return the index of a joint in MuJoCo order."""
     return JOINTS.index(name)
 
 

@@ -97,7 +97,6 @@ class Camera:
 
     @cached_property
     def eye_w(self) -> np.ndarray:
-        """Position of the camera, m."""
         return np.array(self.lookat) + self.distance * self.axes_w[2]
 
     @cached_property

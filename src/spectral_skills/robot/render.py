@@ -99,7 +99,6 @@ class RobotRenderer:
             self._open()
 
     def _open(self) -> None:
-        """Make MuJoCo's renderer on an offscreen context."""
         film, (width, height) = self.film, self.size
         large = max(self.size) > _LARGE_PX and not film
         self._jitter = 0 * _KEY_JITTER[:1] if film else _KEY_JITTER
@@ -172,7 +171,6 @@ class RobotRenderer:
         return picture[::-1].copy()
 
     def _place(self, poses, camera: Camera, tints) -> None:
-        """Put robots and floor into the scene."""
         self._model.vis.global_.fovy = camera.fovy_deg
         free, start = mujoco.MjvCamera(), 0
         free.lookat[:], free.distance = camera.lookat, camera.distance
