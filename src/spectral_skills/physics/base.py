@@ -1,8 +1,7 @@
 """The interface of both simulators: many G1s that take joint targets every 20 ms.
 
 Both keep the state of all robots in torch tensors that are read and written in place.
-Link poses are not among them: whoever needs them computes them from `qpos`, which is
-never a substep old.
+Link poses are not among them: they follow from `qpos`, which is never a substep old.
 """
 
 from dataclasses import dataclass

@@ -27,11 +27,9 @@ class NativePhysics:
     """`count` robots on the CPU; see `Physics` for the tensors."""
 
     def __init__(
-        self,
-        count: int,
-        config: PhysicsConfig | None = None,
-        threads: int | None = None,
+        self, count: int, config: PhysicsConfig | None = None, threads: int = 0
     ):
+        """`threads` is 0 for as many as the machine has cores."""
         self.count, self.device = count, torch.device("cpu")
         self.model = settings.tracking_model(config or PhysicsConfig())
         # Broken robots are counted; MuJoCo would write a file in the current folder.

@@ -33,13 +33,6 @@ def precision(device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
 
-def maybe_compiled(compiled: bool) -> Callable:
-    """Compiles functions for fixed shapes, or leaves them as they are."""
-    if not compiled:
-        return lambda function: function
-    return lambda function: torch.compile(function, dynamic=False)
-
-
 class ActorCritic(ABC):
     """Lets robots act, learns from it, and can be saved and restored."""
 
@@ -47,13 +40,16 @@ class ActorCritic(ABC):
         self,
         config: Any,
         controller: Controller,
-        critic: Critic | TwinCritic,
+        critic: Any,
         device: torch.device | str,
+        compiled: bool = False,
     ):
         if controller.config.released:
             raise ValueError("a released controller lacks what training needs")
         self.config, self.device = config, torch.device(device)
         self.controller = controller.to(device).train()
+        self.critic = critic.to(device).train()
+        self.compiled = compiled
         self.kept = controller
         """The controller that the run saves and measures."""
         self.iterations = 0
@@ -62,7 +58,7 @@ class ActorCritic(ABC):
         """Losses of the last update, the same in every process."""
         self._modules: dict[str, nn.Module] = {
             "controller": controller,
-            "critic": critic.to(device).train(),
+            "critic": critic,
         }
         self._copy_from_first()
         self._layers = [*controller.network.parameters()]
@@ -71,13 +67,22 @@ class ActorCritic(ABC):
         self._actor = [*self._layers, controller.log_std]
         self._critic = [*critic.parameters()]
         self._inputs = Inputs(controller, critic, self.device)
+        self._prepare()
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Create optimizers and whatever else one kind of learner has."""
+
+    def _fast(self, function: Callable) -> Callable:
+        """The function, compiled for fixed shapes if the learner is."""
+        return torch.compile(function, dynamic=False) if self.compiled else function
 
     def _optimize(
         self, free: list[nn.Parameter], rates: tuple[Tensor, Tensor], **options: Any
     ) -> None:
-        """Create optimizers of actor and critic with these rates, which are tensors so
-        that changing them does not wait for the device; `free` parameters of the actor
-        do not decay."""
+        """Create optimizers of actor and critic. Rates are tensors, so that changing
+        them does not wait for the device; `free` parameters of the actor do not decay.
+        """
         decay = self.config.weight_decay
         layers = {"params": self._layers, "weight_decay": decay}
         groups = [layers, {"params": free, "weight_decay": 0.0}]
@@ -153,8 +158,7 @@ class ActorCritic(ABC):
 
 
 class Inputs:
-    """Turns observations into rows for both networks, and updates their normalisers
-    when asked to."""
+    """Turns observations into rows for both networks; learns their normalisers."""
 
     def __init__(
         self, controller: Controller, critic: Critic | TwinCritic, device: torch.device
@@ -176,10 +180,8 @@ class Inputs:
         """(n, w) for the actor and for the critic, padded with columns of zeros."""
         history, source, phase, privileged = observation
         inputs = self.controller.inputs(history, source, phase)
-        command = self.controller.command_of(inputs)
-        return self._padded(inputs), self._padded(
-            self.critic.inputs(privileged, command)
-        )
+        states = self.critic.inputs(privileged, self.controller.command_of(inputs))
+        return self._padded(inputs), self._padded(states)
 
     def moments(self, observation: Observation) -> Tensor:
         """Sums (2, w) over robots for all normalisers."""
@@ -190,7 +192,6 @@ class Inputs:
         return torch.cat([n.moments(values) for n, values in pairs], dim=1)
 
     def note(self, moments: Tensor, robots: int) -> None:
-        """Remember the moments of a control step until `learn`."""
         self._sums += moments
         self._count += robots
 
@@ -245,9 +246,8 @@ class Replay:
             shape = (self.slots, robots, *shape)
             return torch.zeros(shape, dtype=dtype, device=device)
 
-        self.inputs, self.states, self.actions = (
-            zeros(width, dtype=dtype) for width in widths
-        )
+        stored = (zeros(width, dtype=dtype) for width in widths)
+        self.inputs, self.states, self.actions = stored
         self.rewards = zeros(dtype=torch.float32)
         self.failed, self.timed_out = (zeros(dtype=torch.bool) for _ in range(2))
         self.count = 0
@@ -302,20 +302,16 @@ class Replay:
             discounts = torch.where(counts, gamma * discounts, discounts) * ~failed
             last = torch.where(counts, step + 1, last)
             going = counts & ~failed
-        return ReplayBatch(
-            *(rows(x, first) for x in (self.inputs, self.states, self.actions)),
-            *(returns, discounts),
-            *(rows(x, last) for x in (self.inputs, self.states)),
-            weights,
-        )
+        now = rows(self.inputs, first), rows(self.states, first)
+        later = rows(self.inputs, last), rows(self.states, last)
+        taken = rows(self.actions, first)
+        return ReplayBatch(*now, taken, returns, discounts, *later, weights)
 
 
 class Launcher:
-    """Runs updates one after the other or, on a GPU, as one captured graph.
-
-    With `overlaps` they run on a stream of their own while robots take their next
-    steps: physics is a chain of many small kernels that leaves room beside it.
-    """
+    """Runs updates one after the other or, on a GPU, as one captured graph. With
+    `overlaps` they run on a stream of their own while robots take their next steps:
+    physics is a chain of many small kernels that leaves room beside it."""
 
     def __init__(
         self,
@@ -331,8 +327,7 @@ class Launcher:
         self._graph: Callable[[], Tensor] | None = None
         if overlaps:
             self._aside = torch.cuda.Stream(device)
-            # Robots have priority: their many small kernels wait for each other, and
-            # the updates use what they leave free.
+            # Robots have priority; the updates use what they leave free.
             self._robots = torch.cuda.Stream(device, priority=-1)
 
     def forget(self) -> None:

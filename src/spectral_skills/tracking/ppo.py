@@ -21,15 +21,11 @@ from torch import Tensor
 
 from spectral_skills import config as configs
 from spectral_skills.distributed import mean_over_ranks
-from spectral_skills.tracking.learner import (
-    ActorCritic,
-    Environment,
-    maybe_compiled,
-    precision,
-)
+from spectral_skills.tracking.learner import ActorCritic, Environment, precision
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, Critic
+from spectral_skills.tracking.policy import Critic
 
+Figures = dict[str, Tensor]
 _SAMPLE = 65_536
 """Most transitions on which the change of the policy is measured."""
 
@@ -77,17 +73,13 @@ class PPOConfig:
 
     def __post_init__(self):
         configs.at_least(self, 1, "steps", "epochs", "minibatches", "chunk")
-        whole = sum(self.merged) == self.minibatches and min(self.merged) > 0
-        if self.merged and not whole:
+        (low, high), parts = self.actor_lr_limits, self.minibatches
+        if self.merged and (sum(self.merged) != parts or min(self.merged) <= 0):
             raise ValueError(
-                f"merged is {self.merged}: must add up to minibatches, "
-                f"{self.minibatches}"
+                f"merged is {self.merged}: must add up to minibatches, {parts}"
             )
-        low, high = self.actor_lr_limits
-        if not 0 < low <= self.actor_lr <= high:
-            raise ValueError(
-                f"actor_lr is {self.actor_lr}, must be in actor_lr_limits {low} {high}"
-            )
+        inside = 0 < low <= self.actor_lr <= high
+        configs.require(self, "actor_lr", inside, f"in actor_lr_limits {low} {high}")
 
 
 class Rollouts(NamedTuple):
@@ -128,31 +120,23 @@ class PPOLearner(ActorCritic):
     """Actor, critic, their optimizers, and the storage of a rollout."""
 
     config: PPOConfig
+    critic: Critic
 
-    def __init__(
-        self,
-        config: PPOConfig,
-        controller: Controller,
-        critic: Critic,
-        device: torch.device | str,
-        compiled: bool = False,
-    ):
-        super().__init__(config, controller, critic, device)
-        self.critic = critic
+    def _prepare(self) -> None:
+        config, device, joint = self.config, self.device, self.controller.joint
         self.actor_lr = torch.tensor(config.actor_lr, device=device)
         self.critic_lr = torch.tensor(config.critic_lr, device=device)
-        self._optimize([controller.log_std], (self.actor_lr, self.critic_lr))
-        joint = controller.joint
+        self._optimize([self.controller.log_std], (self.actor_lr, self.critic_lr))
         self._joint = [] if joint is None else [*joint.parameters()]
         if self._joint:
             group = {"params": self._joint, "lr": config.joint_lr, "weight_decay": 0.0}
             self._optimizers["actor"].add_param_group(group)
         self._storage: Rollouts | None = None
-        fast = maybe_compiled(compiled)
-        self._act, self._value = fast(self._choose), fast(critic.forward)
-        self._actor_loss = fast(self.actor_loss)
-        self._critic_loss = fast(self.critic_loss)
-        self._change = fast(self.change)
+        self._act = self._fast(self._choose)
+        self._value = self._fast(self.critic.forward)
+        self._actor_loss = self._fast(self.actor_loss)
+        self._critic_loss = self._fast(self.critic_loss)
+        self._change = self._fast(self.change)
 
     @torch.no_grad()
     def collect(self, env: Environment) -> Rollouts:
@@ -168,12 +152,11 @@ class PPOLearner(ActorCritic):
         found.std.copy_(self.controller.std)
         for t in range(self.config.steps):
             with precision(self.device):
-                inputs, critic_inputs, mean, action, likely, moments = self._act(
+                inputs, states, mean, action, likely, moments = self._act(
                     env.observation
                 )
-            found.inputs[t], found.critic_inputs[t] = inputs, critic_inputs
-            found.means[t], found.actions[t] = mean, action
-            found.log_probs[t] = likely
+            found.inputs[t], found.critic_inputs[t] = inputs, states
+            found.means[t], found.actions[t], found.log_probs[t] = mean, action, likely
             self._inputs.note(moments, robots)
             found.rewards[t], found.dones[t], found.timeouts[t] = env.step(action)
         found.critic_inputs[-1] = self._inputs.rows(env.observation)[1]
@@ -188,12 +171,11 @@ class PPOLearner(ActorCritic):
 
     def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
         """Inputs of both networks, sampled actions, and sums for the normalisers."""
-        inputs, critic_inputs = self._inputs.rows(observation)
+        inputs, states = self._inputs.rows(observation)
         mean, std = self.controller(inputs), self.controller.std
         action = mean + std * torch.randn_like(mean)
         moments = self._inputs.moments(observation)
-        likely = log_prob(action, mean, std)
-        return inputs, critic_inputs, mean, action, likely, moments
+        return inputs, states, mean, action, log_prob(action, mean, std), moments
 
     def _allocate(self, robots: int) -> Rollouts:
         steps, actions = self.config.steps, self.controller.config.actions
@@ -215,7 +197,7 @@ class PPOLearner(ActorCritic):
             std=zeros(actions),
         )
 
-    def update(self, rollouts: Rollouts, progress: float) -> dict[str, Tensor]:
+    def update(self, rollouts: Rollouts, progress: float) -> Figures:
         """Improve actor and critic; `progress` through the whole training is 0 to 1."""
         config, values = self.config, rollouts.values[:-1]
         rewards, ends = rollouts.rewards, (rollouts.dones, rollouts.timeouts)
@@ -260,9 +242,7 @@ class PPOLearner(ActorCritic):
             "std": self.controller.std.detach().mean(),
         }
 
-    def _improve(
-        self, rows: list[Transitions], actor_learns: bool
-    ) -> dict[str, Tensor]:
+    def _improve(self, rows: list[Transitions], actor_learns: bool) -> Figures:
         """One optimizer step of the critic and, if it learns, of the actor."""
 
         def critic(part: Transitions) -> tuple[Tensor, Tensor]:
@@ -292,11 +272,7 @@ class PPOLearner(ActorCritic):
         self.controller.limit_std()
         return losses
 
-    def _backward(
-        self,
-        rows: list[Transitions],
-        loss_of: Callable[[Transitions], tuple[Tensor, Tensor]],
-    ) -> Tensor:
+    def _backward(self, rows: list[Transitions], loss_of: Callable) -> Tensor:
         """Accumulate the gradients of a loss; returns the mean of its figures."""
         total = torch.zeros((), device=self.device)
         for part, share in chunked(rows, self.config.chunk):

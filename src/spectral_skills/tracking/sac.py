@@ -1,8 +1,5 @@
 """Off-policy learning: soft actor-critic with twin distributional critics.
 
-Transitions stay in memory for a while and are learned from more than once. One
-iteration:
-
     steps = learner.collect(env)         # a few control steps, into the replay memory
     losses = learner.update(steps, 0.5)  # for each of them, some updates from old rows
 
@@ -10,10 +7,8 @@ An update of the critics draws rows from the memory, asks the actor for its acti
 the later states, and moves the belief about each row's action towards the return plus
 the value of the later state. An update of the actor follows the critics' gradient with
 respect to the action. Actions are Gaussian, squashed to the controller's bounds; a
-temperature holds their entropy near that of a chosen deviation.
-
-Each process has a memory of its own robots. Every update takes an equal share of rows
-from each and averages gradients, so that weights stay the same in all processes.
+temperature holds their entropy near that of a chosen deviation. Each process has a
+memory of its own robots; an update takes an equal share of rows from each.
 
 On a GPU all updates of a control step are one captured graph (`Launcher`), and those of
 an iteration run while the robots take their next steps. Robots then act by a copy of
@@ -38,7 +33,6 @@ from spectral_skills.tracking.learner import (
     Launcher,
     Replay,
     ReplayBatch,
-    maybe_compiled,
     precision,
 )
 from spectral_skills.tracking.observations import Observation
@@ -128,19 +122,13 @@ class SACLearner(ActorCritic):
     """Actor, twin critics, their slow copies, and the replay memory."""
 
     config: SACConfig
+    critic: TwinCritic
 
-    def __init__(
-        self,
-        config: SACConfig,
-        controller: Controller,
-        critic: TwinCritic,
-        device: torch.device | str,
-        compiled: bool = False,
-    ):
-        super().__init__(config, controller, critic, device)
+    def _prepare(self) -> None:
+        config, controller, device = self.config, self.controller, self.device
         assert controller.bounds is not None and controller.joint is None
-        self.critic, self.bounds = critic, controller.bounds
-        self.slow_critic = deepcopy(critic).requires_grad_(False)
+        self.bounds = controller.bounds
+        self.slow_critic = deepcopy(self.critic).requires_grad_(False)
         self.kept = deepcopy(controller).requires_grad_(False)
         self._modules |= {"slow_critic": self.slow_critic, "kept": self.kept}
         self.rate = torch.tensor(config.learning_rate, device=device)
@@ -150,22 +138,21 @@ class SACLearner(ActorCritic):
         # The entropy of a Gaussian with that deviation.
         single = math.log(config.entropy_std) + 0.5 * math.log(2 * math.pi * math.e)
         self.entropy_target = controller.config.actions * single
-        cuda = self.device.type == "cuda"
+        cuda = device.type == "cuda"
         free, rates = [controller.log_std, self.log_temperature], (self.rate, self.rate)
         self._optimize(free, rates, betas=(0.9, 0.95), capturable=cuda)
         self.replay: Replay | None = None
-        captures = compiled and cuda and distributed.world_size() == 1
+        captures = self.compiled and cuda and distributed.world_size() == 1
         overlaps = captures and config.overlap
-        self.launcher = Launcher(self._updates, self.device, captures, overlaps)
+        self.launcher = Launcher(self._updates, device, captures, overlaps)
         self._acting = deepcopy(self.kept) if overlaps else controller
         """The controller that robots act by."""
         self._lately = 0
         """Iterations of learning since the start or restart."""
         self._actor_learns = True
-        fast = maybe_compiled(compiled)
-        self._act, self._sample = fast(self._choose), fast(self._draw)
-        self._critic_loss = fast(self.critic_loss)
-        self._actor_loss = fast(self.actor_loss)
+        self._act, self._sample = self._fast(self._choose), self._fast(self._draw)
+        self._critic_loss = self._fast(self.critic_loss)
+        self._actor_loss = self._fast(self.actor_loss)
 
     def collect(self, env: Environment) -> int:
         """Let the robots act into the memory; returns the number of steps."""

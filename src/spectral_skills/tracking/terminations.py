@@ -73,13 +73,9 @@ class TerminationConfig:
 
 
 def evaluation() -> TerminationConfig:
-    """The paper's rule of success: 0.25 m, 0.25 m and 1 rad, low or not.
-
-    SONIC's own evaluation also keeps the 0.2 m of the feet.
-    """
-    heights = {"anchor_height_m": 0.25, "end_effector_height_m": 0.25}
-    never = {"foot_position_m": None, "low_height_m": None}
-    return TerminationConfig(**heights, **never, anchor_angle_rad=1.0)
+    """The paper's rule of success: 0.25 m, 0.25 m and 1 rad, low or not. SONIC's own
+    evaluation also keeps the 0.2 m of the feet."""
+    return TerminationConfig(0.25, 1.0, 0.25, foot_position_m=None, low_height_m=None)
 
 
 def thresholds(config: TerminationConfig, frames: int | None = None) -> list[float]:
