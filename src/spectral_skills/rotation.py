@@ -78,17 +78,6 @@ def slerp(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
     return normalize(multiply(exp(weight[..., None] * turn), a))
 
 
-def to_matrix(q: Tensor) -> Tensor:
-    """Rotation matrix (..., 3, 3)."""
-    w, x, y, z = q.unbind(-1)
-    rows = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    )
-    return torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)
-
-
 def from_matrix(matrix: Tensor) -> Tensor:
     """Quaternion of a rotation matrix, with w >= 0."""
     m00, m01, m02, m10, m11, m12, m20, m21, m22 = matrix.flatten(-2).unbind(-1)
