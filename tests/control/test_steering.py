@@ -1,4 +1,4 @@
-"""Steering: addition along directions, ramps, faders and automation files."""
+"""Steering: knobs that add, ramps, faders, chains."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from spectral_skills.control.steering import (
     chain,
     crossfade,
     full_amplitude,
-    read_automation,
     schedule,
     standard,
 )
@@ -104,47 +103,6 @@ def test_a_fader_takes_exactly_its_ramp():
     assert set(values[RAMP_STEPS:]) == {1.8}
     with pytest.raises(ValueError, match="finite"):
         fader.move(np.nan)
-
-
-def test_automation_is_linear_between_rows_and_constant_outside(tmp_path):
-    """Times become control steps; directions not named stay at zero."""
-    path = tmp_path / "automation.csv"
-    rows = ("\ufefftime_s, turn,right arm", "0.2,0,1", "", "0.4,2,1", "1,-1,0", "")
-    path.write_text("\r\n".join(rows), newline="")
-    amplitudes = read_automation(path, NAMES, 100)
-    assert amplitudes.shape == (100, 3)
-    np.testing.assert_allclose(amplitudes[[0, 10, 15, 20], 1], [0, 0, 1, 2])
-    np.testing.assert_allclose(amplitudes[[35, 50, 99], 1], [0.5, -1, -1])
-    np.testing.assert_allclose(amplitudes[[0, 20, 35, 99], 0], [1, 1, 0.5, 0])
-    assert not amplitudes[:, 2].any()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "line 1.*begin it with `time_s,`"),
-        ("0.0,1\n1.0,2\n", "line 1.*'0.0,1'.*begin it with `time_s,`"),
-        ("time_s;turn\n0;1\n", "separated by commas"),
-        ("time_s,jump\n0,1\n", "line 1: no direction 'jump'.*right, turn, speed"),
-        ("time_s,turn,turn\n0,1,1\n", "'turn' appears twice"),
-        ("time_s,turn\n", "no row after the header"),
-        ("time_s,turn\n0,1\n1\n", "line 3: 1 values under 2 columns"),
-        ("time_s,turn\n0,1\n1,2,3\n", "line 3: 3 values under 2 columns"),
-        ("time_s,turn\n0,nan\n", "line 2: turn is 'nan'; write a finite number"),
-        ("time_s,turn\n0,loud\n", "line 2: turn is 'loud'; write a finite number"),
-        ("time_s,turn\n0,\n", "line 2: turn is ''; write a finite number"),
-        ("time_s,turn\ninf,1\n", "line 2: time_s is 'inf'"),
-        ("time_s,turn\n-1,1\n", "line 2: time_s -1 must not be negative"),
-        ("time_s,turn\n0,1\n\n1,1\n1,2\n", "line 5: time_s 1 follows 1; .*increase"),
-    ],
-)
-def test_bad_automation_files_say_where_and_how_to_fix(tmp_path, text, words):
-    """File, line and value are in the error."""
-    path = tmp_path / "automation.csv"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=words) as caught:
-        read_automation(path, NAMES, 100)
-    assert str(path) in str(caught.value)
 
 
 def test_chains_blend_linearly_over_the_switch():

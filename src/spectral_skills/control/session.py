@@ -21,7 +21,6 @@ from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import REST, Cue, LivePlanner, Mixed, Mixer
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.safety import Order, Sensed
-from spectral_skills.control.steering import write_automation
 from spectral_skills.quaternion import heading, turned
 from spectral_skills.robot import g1
 
@@ -316,9 +315,20 @@ def replay(bundle: Bundle, take: Rollout) -> np.ndarray:
 
 
 def automation(take: Rollout) -> str:
-    """The faders of a recording over time, as `read_automation` reads them."""
+    """The faders of a recording over time, as a table of comma-separated values.
+
+    Directions that were never up are omitted, and so are rows between equal rows.
+    """
     _check_take(take)
-    return write_automation(take.extra["amplitudes"], take.extra["directions"].tolist())
+    amplitudes, names = take.extra["amplitudes"], take.extra["directions"].tolist()
+    used = np.flatnonzero(amplitudes.any(axis=0))
+    values = amplitudes[:, used]
+    changed = (values[1:] != values[:-1]).any(axis=1)
+    kept = np.flatnonzero(np.r_[True, changed] | np.r_[changed, True])
+    columns = ["time_s", *(names[i].split(" ")[0] for i in used.tolist())]
+    rows = [(step / g1.CONTROL_HZ, *values[step].tolist()) for step in kept.tolist()]
+    lines = [columns, *(map(repr, row) for row in rows)]
+    return "".join(",".join(line) + "\n" for line in lines)
 
 
 def _check_take(take: Rollout) -> None:

@@ -1,4 +1,4 @@
-"""What steers skills over time: knobs, the paper's schedule, chains, automation files.
+"""Skills over time, made offline: knobs, the paper's schedule, cross-fades and chains.
 
     z(t) = z_base(t) + V eta(t)      eq. latent-steering
 
@@ -6,24 +6,19 @@ Steps are control steps at 50 Hz. Amplitudes are in raw skill units, one column 
 direction. Only NumPy is needed here, so that a robot can steer without torch.
 """
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import position
 
 RAMP_STEPS = 25
 """Half a second from zero to full amplitude, and back."""
 MARGIN_STEPS = 40
 """Unsteered steps at each end of the paper's runs."""
-TIME_COLUMN = "time_s"
 
 
 @dataclass(frozen=True)
@@ -125,87 +120,3 @@ def chain(
         total = np.concatenate((total[:begin], blend, stream[switch_steps:]))
         switches.append(slice(begin, begin + switch_steps))
     return total, switches
-
-
-def write_automation(amplitudes: np.ndarray, names: Sequence[str]) -> str:
-    """Amplitudes (T, k) of every step as the text that `read_automation` reads.
-
-    Directions that were never up are omitted, and so are rows between equal rows.
-    """
-    used = np.flatnonzero(amplitudes.any(axis=0))
-    values = amplitudes[:, used]
-    changed = (values[1:] != values[:-1]).any(axis=1)
-    kept = np.r_[True, changed] | np.r_[changed, True]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([TIME_COLUMN, *(names[i].split(" ")[0] for i in used.tolist())])
-    for step in np.flatnonzero(kept).tolist():
-        row = [repr(float(value)) for value in values[step]]
-        writer.writerow([repr(step / g1.CONTROL_HZ), *row])
-    return out.getvalue()
-
-
-def read_automation(path: Path | str, names: Sequence[str], steps: int) -> np.ndarray:
-    """(steps, k) amplitudes from a CSV file, linear between its rows and constant
-    outside; directions that it does not name stay at zero.
-
-    The header is `time_s` and names of directions; each row is a time in seconds and
-    an amplitude for each.
-    """
-    # Spreadsheets write a byte order mark first. A file that is not text has no header.
-    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-        reader = csv.reader(file)
-        lines = [(f"{path}, line {reader.line_num}", row) for row in reader if row]
-    where, header = lines[0] if lines else (f"{path}, line 1", [])
-    header = [cell.strip() for cell in header]
-    if header[:1] != [TIME_COLUMN]:
-        raise ValueError(
-            f"{where}: the header is {','.join(header)!r}; begin it with "
-            f"`{TIME_COLUMN},` and names of directions, separated by commas"
-        )
-    columns: list[int] = []
-    for name in header[1:]:
-        try:
-            column = position(name, names)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
-        if column in columns:
-            raise ValueError(f"{where}: direction {name!r} appears twice; keep one")
-        columns.append(column)
-    if len(lines) < 2:
-        raise ValueError(f"{path}: no row after the header; add at least one")
-    table: list[list[float]] = []
-    for where, cells in lines[1:]:
-        table.append(_numbers(where, cells, header))
-        time, before = table[-1][0], table[-2][0] if len(table) > 1 else -math.inf
-        if time < 0 or time <= before:
-            rule = "must not be negative" if time < 0 else f"follows {before:g}"
-            raise ValueError(
-                f"{where}: {TIME_COLUMN} {time:g} {rule}; times must increase from row "
-                "to row"
-            )
-    times, *curves = np.array(table).T
-    t, amplitudes = np.arange(steps) / g1.CONTROL_HZ, np.zeros((steps, len(names)))
-    for column, curve in zip(columns, curves, strict=True):
-        amplitudes[:, column] = np.interp(t, times, curve)
-    return amplitudes
-
-
-def _numbers(where: str, cells: list[str], header: list[str]) -> list[float]:
-    """The finite numbers of one row of a table."""
-    if len(cells) != len(header):
-        raise ValueError(
-            f"{where}: {len(cells)} values under {len(header)} columns; give one for "
-            f"each of {', '.join(header)}"
-        )
-    numbers = []
-    for name, cell in zip(header, cells, strict=True):
-        try:
-            numbers.append(float(cell))
-        except ValueError:
-            numbers.append(math.nan)
-        if not math.isfinite(numbers[-1]):
-            raise ValueError(
-                f"{where}: {name} is {cell.strip()!r}; write a finite number"
-            )
-    return numbers
