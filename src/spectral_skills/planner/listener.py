@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 
 from spectral_skills.control.bundle import SENTENCES, Bundle
 from spectral_skills.control.mixer import REST, Cue
+from spectral_skills.planner.phrases import PATTERNS
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates, pooled
 from spectral_skills.planner.understand import (
-    NEGATED,
     Instruction,
     Interpreter,
     KnownSentences,
@@ -74,7 +74,7 @@ class Listener:
             added = "".join(f", {knob.label}" for knob in one.knobs)
             message = f"{one.sentence!r} as {one.nearest!r} ({one.cosine:.2f}){added}"
             return Cue(name, seconds, planned=self.plans, knobs=knobs), message
-        if self.plans or NEGATED.search(one.sentence):
+        if self.plans or PATTERNS.negated.search(one.sentence):
             message = f"{one.sentence!r} was not understood: {one.why}"
             return Cue(REST, seconds or SHORTEST_S), message
         # Without a planner, the base with the nearest description is played.

@@ -11,29 +11,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import cycle, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 WORDS: Mapping[str, Any] = tomllib.loads(
     Path(__file__).with_name("words.toml").read_text()
+)
+PATTERNS = SimpleNamespace(
+    **{name: re.compile("".join(way)) for name, way in WORDS["patterns"].items()}
 )
 _PLAIN, _SHORT, _FRAMED, _MOST = 8, 3, 5, 16
 """Numbers of training sentences: without a frame, the shortest among them, in a frame,
 and in total."""
 _REWORDED, _JOINED, _FRAMED_OLD, _FRAMED_NEW = 3, 1, 2, 2
 """Numbers of held-out sentences: reworded, newly joined, old and new ones in frames."""
-_SUBJECT = re.compile(
-    r"^(?:(?:the|a|an|this|one) )?(?:robot|humanoid|person|human|man|woman|figure"
-    r"|character|subject|someone|somebody|actor)(?: is)? "
-)
-_STANDING = re.compile(r"stand( still| on the spot| in place)?")
-_TRAVEL = {"walk", "stand", "turn", "jog", "run", "march", "sidestep", "squat", "bow"}
-_THING = re.compile(r"(?:carry|hold) (a box|a crate|something)\b.*")
-_MOVED = re.compile(r"(?:walk|go|move) ((?!.*, then ).+)")
-_MANNERS = {
-    "crouch": ("in a crouch", "with bent knees"),
-    "step high": ("with high steps", "with exaggerated steps"),
-}
-_SELF = {"your": "yourself", "its": "itself", "their": "themselves"}
 _VARIETY = {1: 48, 2: 7, 3: 4}
 """Number of ways to say each part of a sentence, by the number of its parts."""
 
@@ -47,9 +38,7 @@ class Orders(NamedTuple):
 
 
 def _pattern(text: str) -> str:
-    for name, macro in WORDS["macros"].items():
-        text = text.replace(f"{{{name}}}", macro)
-    return text
+    return re.sub(r"{(\w+)}", lambda macro: WORDS["macros"][macro[1]], text)
 
 
 _RULES = [
@@ -60,6 +49,9 @@ _STATES = [
     for s in WORDS["states"]
 ]
 _FRAMES, _JOINS = WORDS["frames"], WORDS["joins"]
+_TRAVEL, _DOUBLED = (
+    set(WORDS["verbs"][kind].split()) for kind in ("travel", "doubled")
+)
 
 
 def training(sentences: Sequence[str]) -> tuple[str, ...]:
@@ -119,7 +111,7 @@ def _any_form(way: str) -> str:
 
 def parse(sentence: str) -> Orders | None:
     """What a plain sentence asks for; None if it does not begin with a verb."""
-    bare, subject = _SUBJECT.sub("", sentence), _SUBJECT.match(sentence)
+    bare, subject = PATTERNS.subject.sub("", sentence), PATTERNS.subject.match(sentence)
     if subject and (comma := re.search(r", (?=\w+ing\b)", bare)):
         bare = f"{bare[: comma.start()]} while {bare[comma.end() :]}"
     text = as_order(bare)
@@ -132,19 +124,16 @@ def parse(sentence: str) -> Orders | None:
             text = text[: found.start()] + text[found.end() :]
     first, _, second = text.partition(" while ")
     meanwhile = (as_order(second) or second) if second else ""
-    if meanwhile and (_verb(meanwhile) in _TRAVEL or _verb(first) not in _TRAVEL):
+    leads, follows = first.split(" ")[0], meanwhile.split(" ")[0]
+    if meanwhile and (follows in _TRAVEL or leads not in _TRAVEL):
         first, meanwhile = meanwhile, first
     gestures += _gestures(meanwhile)
     acts = re.split(r",? (?:and )?then ", first.rstrip(","))
-    if gestures and _STANDING.fullmatch(first):
+    if gestures and PATTERNS.standing.fullmatch(first):
         acts = []
     if gestures and first.startswith("march"):
         gestures = [g for g in gestures if g not in ("step high", "lift the feet high")]
     return Orders(tuple(acts), tuple(gestures))
-
-
-def _verb(order: str) -> str:
-    return order.split(" ")[0]
 
 
 def _gestures(meanwhile: str) -> list[str]:
@@ -173,9 +162,8 @@ def _reworded(order: str, kinds: Sequence[str]) -> list[str]:
     for pattern, rule in _RULES:
         ways = [way for kind in kinds for way in rule[kind]]
         for found in pattern.finditer(order):
-            if all(
-                found.end() <= m.start() or m.end() <= found.start() for m, _ in spans
-            ):
+            begin, end = found.span()
+            if all(end <= m.start() or m.end() <= begin for m, _ in spans):
                 spans.append((found, ways))
     spans.sort(key=lambda span: span[0].start())
     reworded = []
@@ -215,8 +203,8 @@ def _joined(act: str, gesture: str, joins: Sequence[str]) -> list[str]:
     parts |= {"doing": inflected(gesture, doing), "acting": inflected(act, doing)}
     found = [join.format(**parts) for join in joins]
     if joins is _JOINS["training"]:
-        found += [f"{act} {state}" for state in _MANNERS.get(gesture, ())]
-        thing, moved = _THING.fullmatch(gesture), _MOVED.fullmatch(act)
+        found += [f"{act} {state}" for state in WORDS["manners"].get(gesture, ())]
+        thing, moved = PATTERNS.thing.fullmatch(gesture), PATTERNS.moved.fullmatch(act)
         if thing:
             found.append(f"{act} carrying {thing[1]}")
         if thing and moved:
@@ -231,13 +219,11 @@ def _framed(
     found = []
     for frame, order in zip(_shuffled(list(frames), seed), cycle(orders), strict=False):
         whose = frames[frame]
-        own = re.sub(r"\byour\b", whose, order.replace("yourself", _SELF[whose]))
-        forms = {
-            "do": own,
-            "doing": inflected(own, doing),
-            "does": inflected(own, does),
-        }
-        found.append(frame.format(**forms))
+        own = re.sub(
+            r"\byour\b", whose, order.replace("yourself", WORDS["self"][whose])
+        )
+        forms = {"doing": inflected(own, doing), "does": inflected(own, does)}
+        found.append(frame.format(do=own, **forms))
     return found
 
 
@@ -249,8 +235,6 @@ def _shuffled(ways: Sequence[str], seed: Sequence[str]) -> list[str]:
 
 
 # Verbs and their forms.
-
-_DOUBLED = set(WORDS["verbs"]["doubled"].split())
 
 
 def doing(verb: str) -> str:
@@ -275,14 +259,13 @@ PLAIN_VERBS = {
     for form in (verb, doing(verb), does(verb))
 }
 """Maps every form of a verb to its plain form."""
-_VERBS = re.compile(r"(^(?:just )?|, then |,? and then |,? and )([\w-]+)")
 
 
 def as_order(clause: str) -> str | None:
     """`walking forward and waving` as `walk forward and wave`; None without a verb."""
     if clause.split(" ")[0] not in PLAIN_VERBS:
         return None
-    return _VERBS.sub(lambda m: m[1] + PLAIN_VERBS.get(m[2], m[2]), clause)
+    return PATTERNS.verbs.sub(lambda m: m[1] + PLAIN_VERBS.get(m[2], m[2]), clause)
 
 
 def inflected(clause: str, form: Callable[[str], str]) -> str:
@@ -293,4 +276,4 @@ def inflected(clause: str, form: Callable[[str], str]) -> str:
         is_plain = PLAIN_VERBS.get(m[2]) == m[2]
         return m[1] + (form(m[2]) if leads or is_plain else m[2])
 
-    return _VERBS.sub(change, clause)
+    return PATTERNS.verbs.sub(change, clause)

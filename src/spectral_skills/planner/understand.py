@@ -16,7 +16,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from spectral_skills.planner.phrases import PLAIN_VERBS, WORDS, as_order, parse, plain
+from spectral_skills.planner.phrases import (
+    PATTERNS,
+    PLAIN_VERBS,
+    WORDS,
+    as_order,
+    parse,
+    plain,
+)
 from spectral_skills.planner.text import TextEncoder, pooled
 from spectral_skills.spectral import catalogue
 from spectral_skills.spectral.catalogue import Choice
@@ -38,36 +45,12 @@ wish is smaller by no more than this."""
 _AS_WHOLE = 0.1
 """A clause becomes one motion rather than several if its cosine is larger by this."""
 
-_THEN = re.compile(
-    r"[,;.]? *\b(?:and )?(?:then|after that|afterwards|next|finally)\b,? *"
-    r"|; *|[.!?]+ +"
-)
-_WRAPPED = re.compile(
-    r"^(?:(?:please|robot|hey|ok|okay|now|kindly|first|and|just)\b[ ,]*"
-    r"|(?:can|could|would|will) you (?:please )?"
-    r"|(?:i (?:would like|want|need)|i'd like) (?:you|the robot|the humanoid) to "
-    r"|(?:the|a) (?:robot|humanoid|person)(?: should| must)? (?:is )?"
-    r"|let me see you |you should )+"
-)
-_POLITE = re.compile(r"[ ,]*\b(?:please|now|for me|thanks|thank you)$")
 _NUMBERS = WORDS["numbers"]
 _SECONDS = re.compile(
     rf"[ ,]*(?:\bfor )?(?:about )?(\d+(?:\.\d+)?|\b(?:{'|'.join(_NUMBERS)}))"
     r"[ -]?(s|secs?|seconds?|min|minutes?)\b"
 )
-_JOIN = re.compile(r",? while |,? and (?:also |meanwhile )?| as (?:you|it) ")
-_STATE = re.compile(r",? with (?=.*\b(?:raised|lifted|spread|stretched|up|out|down)$)")
 _WORD = re.compile(r"[\w-]+")
-_PACES = re.compile(
-    r"\bwithout (?:any )?hurry\b|\b\w+ speed\b|\bspeed up\b|\bat speed\b"
-)
-_STOP = re.compile(
-    r"(?:stop|halt|freeze|wait|hold on|hold it|pause|stand by"
-    r"|(?:don['’]?t|do not) move)\b"
-)
-NEGATED = re.compile(r"\b(?:don['’]?t|do not|not|never|no longer)\b")
-"""Finds out whether a sentence says what not to do."""
-_STILL = re.compile(r"\b(?:still|without moving|motionless|stay standing)\b")
 _BODY, _OTHER = (set(WORDS["verbs"][kind].split()) for kind in ("body", "other"))
 _WISHES = [(s, wish) for wish in WORDS["wishes"] for s in wish["sentences"]]
 _TRAITS = {
@@ -106,7 +89,9 @@ class KnownSentences:
         self._traits = [traits(sentence) for sentence in self.sentences]
         self.single = torch.tensor([len(parts(s)) == 1 for s in self.sentences])
         """(m,) sentences of a single act."""
-        self.still = torch.tensor([bool(_STILL.search(s)) for s in self.sentences])
+        self.still = torch.tensor(
+            [bool(PATTERNS.still.search(s)) for s in self.sentences]
+        )
         """(m,) sentences that ask to be still."""
         self._words = {w for s in self.sentences for w in _WORD.findall(s)}
 
@@ -158,14 +143,14 @@ def _costs(sentence: str, others: Sequence[Traits]) -> Tensor:
 def parts(clause: str) -> list[str]:
     """What is to be done at once: `walk while waving` is `walk` and `wave`."""
     found, at = [], 0
-    for join in _JOIN.finditer(clause):
+    for join in PATTERNS.join.finditer(clause):
         follows = _WORD.match(clause, join.end())
         if follows and follows[0] in PLAIN_VERBS:
             found.append(clause[at : join.start()])
             at = join.end()
     found.append(clause[at:])
     if len(found) == 1:
-        found = _STATE.split(clause, maxsplit=1)
+        found = PATTERNS.state.split(clause, maxsplit=1)
     return [as_order(one.strip()) or one.strip() for one in found if one.strip()]
 
 
@@ -173,7 +158,7 @@ def traits(sentence: str) -> dict[str, frozenset[str]]:
     """The opposites that a sentence names."""
     sentence = sentence.lower()
     # `at a low speed` says nothing of heights, `without hurry` is not in a hurry.
-    bare = _PACES.sub(" ", sentence)
+    bare = PATTERNS.paces.sub(" ", sentence)
     slow = _TRAITS["pace"]["slow"].search(sentence)
     found = {}
     for trait, values in _TRAITS.items():
@@ -264,11 +249,13 @@ class Interpreter:
 
     def _understood(self, clause: str, before: Instruction | None) -> list[Instruction]:
         known = self.known
-        if _STOP.match(clause) and known.still.any():
+        if PATTERNS.stop.match(clause) and known.still.any():
             still = known.nearest(clause, known.still)
             return [_accepted(still.sentence, still)]
         match = known.nearest(clause)
-        if NEGATED.search(clause) and not _STILL.search(match.sentence):
+        if PATTERNS.negated.search(clause) and not PATTERNS.still.search(
+            match.sentence
+        ):
             why = "it says what not to do: say what to do instead"
             raise _Refusal(match, why)
         if len(several := parts(clause)) > 1:
@@ -361,14 +348,16 @@ def _clauses(text: str) -> Iterator[tuple[str, float | None]]:
             clause = clause[: found.start()] + clause[found.end() :]
             number = _NUMBERS.get(found[1]) or float(found[1])
             seconds = number * (60.0 if found[2].startswith("m") else 1.0)
-        bare = _POLITE.sub("", _WRAPPED.sub("", clause.strip(" ,.!?"))).strip(" ,.!?")
+        bare = PATTERNS.polite.sub(
+            "", PATTERNS.wrapped.sub("", clause.strip(" ,.!?"))
+        ).strip(" ,.!?")
         if bare or seconds:
             yield bare, seconds
 
 
 def _listed(text: str) -> Iterator[str]:
     """A text split at every `then`, and at every comma that an order follows."""
-    for clause in _THEN.split(text):
+    for clause in PATTERNS.then.split(text):
         first, *others = re.split(r", (?=([\w-]+))", clause)
         for word, more in zip(others[::2], others[1::2], strict=True):
             if PLAIN_VERBS.get(word) == word:
