@@ -226,25 +226,3 @@ def test_very_short_clips(walk, frames):
     rows = walk[:frames]
     found = InverseKinematics().solve(standing_at(rows), targets_of(rows))
     assert errors_of(found.qpos, targets_of(rows))[0].max() < 1e-3
-
-
-def test_clear_errors(walk):
-    """Names that do not exist, shapes that do not fit, nothing to do."""
-    solver = InverseKinematics()
-    with pytest.raises(ValueError, match="no joint 'tail'"):
-        InverseKinematics(("tail",))
-    with pytest.raises(ValueError, match="twice"):
-        InverseKinematics(("left_knee", "left_knee"))
-    with pytest.raises(ValueError, match="no link 'head'"):
-        solver.solve(walk, [LinkTarget("head", walk[:, :3])])
-    with pytest.raises(ValueError, match="start is"):
-        solver.solve(walk[:, :35], targets_of(walk))
-    with pytest.raises(ValueError, match="position of pelvis"):
-        solver.solve(walk, [LinkTarget("pelvis", walk[:50, :3])])
-    with pytest.raises(ValueError, match="weight of the mass"):
-        weight = torch.ones(len(walk))
-        solver.solve(walk, [], MassTarget(walk[:, :3], weight))
-    with pytest.raises(ValueError, match="negative"):
-        solver.solve(walk, targets_of(walk, position_weight=-1.0))
-    with pytest.raises(ValueError, match="no target"):
-        solver.solve(walk, [LinkTarget("pelvis")])

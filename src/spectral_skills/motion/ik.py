@@ -104,13 +104,6 @@ class Jacobians:
     def __init__(
         self, free_joints: Sequence[str] = g1.JOINTS, device: torch.device | str = "cpu"
     ):
-        unknown = sorted(set(free_joints) - set(g1.JOINTS))
-        if unknown:
-            raise ValueError(
-                f"no joint {unknown[0]!r}; there are {', '.join(g1.JOINTS)}"
-            )
-        if len(set(free_joints)) < len(free_joints):
-            raise ValueError("a free joint is named twice")
         model = build_model(meshes=False, floor=False)
         joints = np.array([g1.joint_index(name) for name in free_joints], dtype=int)
         # carries[i, j]: link i moves with link j.
@@ -197,51 +190,26 @@ class Targets:
         self._jacobians, self._mass = jacobians, mass is not None
         like = jacobians.carried
 
-        def stacked(values: Iterable[tuple[float | Tensor | None, str]], size: int):
-            fit = [like.new_zeros(shape.numel(), 0, size)]
-            for value, what in values:
-                tensor = torch.as_tensor(value, dtype=like.dtype, device=like.device)
-                try:
-                    row = tensor.broadcast_to(*shape, size).reshape(-1, 1, size)
-                except RuntimeError:
-                    raise ValueError(
-                        f"{what} is {tuple(tensor.shape)}, "
-                        f"must fit {(*shape, size)}: frames and components"
-                    ) from None
-                fit.append(row)
-            return torch.cat(fit, dim=1)
+        def stacked(values: Iterable[float | Tensor | None], size: int) -> Tensor:
+            kind = {"dtype": like.dtype, "device": like.device}
+            tensors = (torch.as_tensor(value, **kind) for value in values)
+            rows = [x.broadcast_to(*shape, size).reshape(-1, 1, size) for x in tensors]
+            return torch.cat((like.new_zeros(shape.numel(), 0, size), *rows), dim=1)
 
         def links(some: list[LinkTarget]) -> Tensor:
-            for target in some:
-                if target.link not in g1.LINKS:
-                    known = ", ".join(g1.LINKS)
-                    raise ValueError(f"no link {target.link!r}; there are {known}")
             found = [g1.LINKS.index(target.link) for target in some]
             return torch.tensor(found, dtype=torch.long, device=like.device)
 
         placed = [t for t in targets if t.position is not None]
         turned = [t for t in targets if t.quaternion is not None]
-        if not (placed or turned or mass):
-            raise ValueError("no target has a position or an orientation")
+        centre = [] if mass is None else [mass]
         self._placed, self._turned = links(placed), links(turned)
-        places = [(t.position, f"position of {t.link}") for t in placed]
-        turns = [(t.quaternion, f"quaternion of {t.link}") for t in turned]
-        weights = [
-            *((t.position_weight, f"weight of position of {t.link}") for t in placed),
-            *(
-                (t.orientation_weight, f"weight of quaternion of {t.link}")
-                for t in turned
-            ),
-        ]
-        if mass is not None:
-            places.append((mass.position, "position of the mass"))
-            weights.append((mass.weight, "weight of the mass"))
-        self._positions = stacked(places, 3)
-        self._quaternions = rotation.normalize(stacked(turns, 4))
-        squared = stacked(weights, 3)
-        if bool((squared < 0).any()):
-            raise ValueError("weights of targets must not be negative")
-        self._weights = squared.sqrt()
+        self._positions = stacked((t.position for t in (*placed, *centre)), 3)
+        turns = stacked((t.quaternion for t in turned), 4)
+        self._quaternions = rotation.normalize(turns)
+        weights = [t.position_weight for t in placed]
+        weights += [t.orientation_weight for t in turned]
+        self._weights = stacked((*weights, *(m.weight for m in centre)), 3).sqrt()
         clips = torch.Size(shape[:-1]).numel()
         self.largest_weight = self._weights.reshape(clips, -1).amax(dim=1) ** 2
         """(clips,) largest weight of any target."""
@@ -381,10 +349,6 @@ class InverseKinematics:
 
         Where targets leave a choice, joints stay near those of the start.
         """
-        if start.ndim < 2 or start.shape[-1] != g1.QPOS_SIZE or not start.numel():
-            raise ValueError(
-                f"start is {tuple(start.shape)}, must be (..., T, {g1.QPOS_SIZE})"
-            )
         jacobians = self.jacobians
         rows = start.to(jacobians.carried).reshape(-1, *start.shape[-2:])
         goals = Targets(targets, mass, start.shape[:-1], jacobians)
