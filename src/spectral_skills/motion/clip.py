@@ -7,6 +7,7 @@ is reported once, here, with the frame where it happens.
 import copy
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -145,52 +146,56 @@ def _check_shapes(clip: Clip) -> None:
         raise ClipError("empty", f"{frames} frames; a motion needs {MIN_FRAMES}")
 
 
+def _refuse_first(wrong: np.ndarray, kind: str, reason: Callable, later: int = 0):
+    """Refuse the first frame, and joint, where something is wrong."""
+    if wrong.any():
+        where = np.argwhere(wrong)[0].tolist()
+        raise ClipError(kind, reason(*where), where[0] + later)
+
+
 def _check_values(clip: Clip) -> None:
     position, quaternion, joints = clip.root_position, clip.root_quaternion, clip.joints
-    bad = ~np.isfinite(np.concatenate((position, quaternion, joints), axis=1))
-    if bad.any():
-        frame, column = np.argwhere(bad)[0]
-        where = ("x", "y", "z", "qw", "qx", "qy", "qz", *g1.JOINTS)[column]
-        raise ClipError("not finite", f"{where} is not a number", int(frame))
-
-    def refuse_first(wrong: np.ndarray, kind: str, reason) -> None:
-        if wrong.any():
-            frame = int(wrong.argmax())
-            raise ClipError(kind, reason(frame), frame)
-
+    finite = np.isfinite(np.concatenate((position, quaternion, joints), axis=1))
+    columns = ("x", "y", "z", "qw", "qx", "qy", "qz", *g1.JOINTS)
+    _refuse_first(
+        ~finite, "not finite", lambda _, column: f"{columns[column]} is not a number"
+    )
     length, height = np.linalg.norm(quaternion, axis=1), position[:, 2]
-    refuse_first(
+    _refuse_first(
         np.abs(length - 1.0) > 0.01,
         "quaternion",
         lambda i: f"root quaternion has length {length[i]:.3g}",
     )
-    refuse_first(
+    _refuse_first(
         height < 0.0, "under floor", lambda i: f"pelvis at height {height[i]:.3f} m"
     )
     far = (np.abs(position) > MAX_DISTANCE_M).any(axis=1) | (height > MAX_HEIGHT_M)
     places = "pelvis at ({:.4g}, {:.4g}, {:.4g}); are these centimetres?"
-    refuse_first(far, "units", lambda i: places.format(*position[i]))
-    wide = np.abs(joints) > 2 * np.pi
-    if wide.any():
-        frame, joint = map(int, np.argwhere(wide)[0])
-        angle = f"{g1.JOINTS[joint]} is {joints[frame, joint]:.4g}"
-        raise ClipError("units", f"{angle}; are these degrees?", frame)
+    _refuse_first(far, "units", lambda i: places.format(*position[i]))
+    angle = "{} is {:.4g}; are these degrees?"
+    _refuse_first(
+        np.abs(joints) > 2 * np.pi,
+        "units",
+        lambda i, joint: angle.format(g1.JOINTS[joint], joints[i, joint]),
+    )
 
 
 def _check_steps(clip: Clip) -> None:
     """Refuse what no robot can do between two frames; note what no motor can."""
     step = np.linalg.norm(np.diff(clip.root_position, axis=0), axis=1)
-    _refuse_jump("pelvis moves at {:.3g} m/s", step * clip.fps, MAX_ROOT_SPEED_M_S)
     dot = np.abs((clip.root_quaternion[1:] * clip.root_quaternion[:-1]).sum(axis=1))
     turn = 2 * np.arccos(np.clip(dot, 0.0, 1.0))
-    _refuse_jump("pelvis turns at {:.3g} rad/s", turn * clip.fps, MAX_ROOT_TURN_RAD_S)
     joint_step = np.abs(np.diff(clip.joints, axis=0))
+    largest = joint_step.max(axis=1)
     limit = min(MAX_JOINT_STEP_RAD, MAX_JOINT_SPEED_RAD_S / clip.fps)
-    over = joint_step > limit
-    if over.any():
-        joint = g1.JOINTS[joint_step[over.any(axis=1).argmax()].argmax()]
-        message = f"{joint} moves {{:.3g}} rad in one frame"
-        _refuse_jump(message, joint_step.max(axis=1), limit)
+    joint = g1.JOINTS[joint_step[(largest > limit).argmax()].argmax()]
+    for what, value, most in (
+        ("pelvis moves at {:.3g} m/s", step * clip.fps, MAX_ROOT_SPEED_M_S),
+        ("pelvis turns at {:.3g} rad/s", turn * clip.fps, MAX_ROOT_TURN_RAD_S),
+        (f"{joint} moves {{:.3g}} rad in one frame", largest, limit),
+    ):
+        message = f"{what}; no robot can"
+        _refuse_first(value > most, "jump", lambda i: message.format(value[i]), 1)  # noqa: B023
 
     speed = joint_step * clip.fps
     frame, joint, excess = _worst(speed / g1.VELOCITY_LIMIT)
@@ -217,14 +222,6 @@ def _note(clip: Clip, note: str, about: str) -> None:
         object.__setattr__(clip, "notes", (*clip.notes, note))
 
 
-def _refuse_jump(message: str, value: np.ndarray, limit: float) -> None:
-    over = value > limit
-    if over.any():
-        step = int(over.argmax())
-        reason = f"{message.format(value[step])}; no robot can"
-        raise ClipError("jump", reason, step + 1)
-
-
 def _smooth(q: np.ndarray) -> np.ndarray:
     """Unit quaternions whose signs do not flip from frame to frame."""
     flips = np.where((q[1:] * q[:-1]).sum(axis=1) < 0, -1.0, 1.0)
@@ -240,7 +237,6 @@ def mirror_rows(rows: Rows) -> Rows:
 
 
 def mirror_name(name: str) -> str:
-    """Name of a clip's mirror image."""
     return f"{name}_mirror"
 
 
