@@ -28,14 +28,6 @@ class LinkPoses:
     quaternion: Tensor  # (..., links, 4), wxyz
 
 
-@dataclass(frozen=True)
-class LinkVelocities:
-    """World velocities of links over time."""
-
-    linear: Tensor  # (..., T, links, 3), m/s
-    angular: Tensor  # (..., T, links, 3), rad/s
-
-
 class LinkStates(NamedTuple):
     """World poses and velocities of links, in the order they were asked for."""
 
@@ -196,8 +188,8 @@ def sole_heights(feet: LinkPoses) -> Tensor:
     return height - g1.SOLE_RADIUS
 
 
-def link_velocities(poses: LinkPoses, fps: float) -> LinkVelocities:
-    """Velocities over time (..., T, links), smoothed as SONIC's motion library does.
+def link_velocities(poses: LinkPoses, fps: float) -> LinkStates:
+    """Poses and velocities over time (..., T, links), smoothed as SONIC's library does.
 
     Linear: central differences (one-sided at the ends). Angular: forward
     differences of orientation, zero at the last frame. Both then pass a Gaussian
@@ -207,14 +199,14 @@ def link_velocities(poses: LinkPoses, fps: float) -> LinkVelocities:
     frames = position.shape[-3]
     if frames < 2:
         zero = torch.zeros_like(position)
-        return LinkVelocities(zero, zero)
+        return LinkStates(position, quaternion, zero, zero)
     linear = torch.gradient(position, spacing=1.0 / fps, dim=-3)[0]
     before = quaternion.narrow(-3, 0, frames - 1)
     after = quaternion.narrow(-3, 1, frames - 1)
     turn = rotation.multiply(after, rotation.conjugate(before))
     angular = rotation.log(turn) * fps
     angular = torch.cat((angular, torch.zeros_like(angular[..., :1, :, :])), dim=-3)
-    return LinkVelocities(smooth(linear), smooth(angular))
+    return LinkStates(position, quaternion, smooth(linear), smooth(angular))
 
 
 def joint_velocities(joints: Tensor, fps: float) -> Tensor:

@@ -8,6 +8,7 @@ ankle flies from one roll to the next, position and speed continuous.
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -27,6 +28,11 @@ _SIDE_HURRY, _TURN_HURRY = 3.8, 0.75
 _OUTWARD_M = 0.012
 _ROUNDING_M = 0.015
 _TOUCHING_M, _BESIDE_M = 0.005, 0.016
+
+
+def _turned(yaw: float, ahead: float, left: float) -> np.ndarray:
+    c, s = np.cos(yaw), np.sin(yaw)
+    return np.array((c * ahead - s * left, s * ahead + c * left))
 
 
 def headings(yaw) -> np.ndarray:
@@ -75,8 +81,46 @@ class Footprint:
 
     def point(self, ahead: float, left: float = 0.0) -> np.ndarray:
         """(2,) a place on the floor seen from the ankle."""
-        c, s = np.cos(self.yaw), np.sin(self.yaw)
-        return self.position + np.array((c * ahead - s * left, s * ahead + c * left))
+        return self.position + _turned(self.yaw, ahead, left)
+
+    @cached_property
+    def _roll(self) -> tuple[float, float, float, float]:
+        """Pitch at touchdown (heel first is negative), time at which the whole sole is
+        down, pitch at lift (on the toes), and time at which the heel starts to rise."""
+        landing = np.clip(self.speed / 1.2, -1.0, 1.1)
+        leaving = np.clip(self.lift_speed / 1.2, -1.0, 1.1)
+        heel_first = -0.27 * (1 - 0.8 * self.flight)
+        strike = heel_first * landing if landing > 0 else -0.28 * landing
+        if landing < 0:
+            strike += 1.5 * max(self.drop, 0.0)
+        # High steps are lifted rather than pushed.
+        high = 1.0 / (1.0 + max(0.0, self.clearance - 0.06) / 0.08)
+        on_toes = (0.72 - 0.25 * self.flight) * (0.5 + 0.5 * high)
+        push = on_toes * leaving**0.7 if leaving > 0 else 0.12 * leaving
+        # Behind a bent knee the heel rises early, or the ankle could not follow.
+        low = max(self.drop, 0.0) if leaving > 0 else 0.0
+        push += 1.5 * low
+        flat = 0.05 + 0.02 * abs(strike) / 0.27 if landing >= 0 else 0.06 + 0.3 * strike
+        rise = 0.24 - 0.09 * self.flight + 1.2 * low if push > 0 else 0.12
+        rise = min(rise, 0.55 * (self.lift_s - self.touchdown_s))
+        times = (self.touchdown_s + flat, self.lift_s - rise)
+        return float(strike), times[0], float(push), times[1]
+
+    @property
+    def strike(self) -> float:
+        return self._roll[0]
+
+    def pitch(self, t: np.ndarray) -> np.ndarray:
+        """Pitch of the sole while it is on the floor."""
+        strike, flat_s, push, push_off_s = self._roll
+        pitch = np.zeros_like(t)
+        if self.touchdown_s >= 0:  # else it stood there from the start
+            flattening = flat_s - self.touchdown_s
+            pitch = strike * (1 - ease((t - self.touchdown_s) / flattening))
+        if np.isfinite(self.lift_s):
+            rising = self.lift_s - push_off_s
+            pitch = pitch + push * np.clip((t - push_off_s) / rising, 0.0, None) ** 2.3
+        return pitch
 
 
 @dataclass(frozen=True)
@@ -138,12 +182,10 @@ def _place(
 ) -> Footprint:
     position, yaw = path.at(middle)
     frame = _frame(score, touchdown)
-    ahead, left = -SOLE_CENTRE_M, SIDE_SIGN[side] * score.width[frame] / 2
-    c, s = np.cos(yaw), np.sin(yaw)
-    offset = np.array((c * ahead - s * left, s * ahead + c * left))
+    left = SIDE_SIGN[side] * score.width[frame] / 2
     return Footprint(
         side=side,
-        position=position + offset,
+        position=position + _turned(yaw, -SOLE_CENTRE_M, left),
         yaw=yaw + SIDE_SIGN[side] * score.toe_out,
         touchdown_s=touchdown,
         lift_s=lift,
@@ -197,49 +239,6 @@ class FootMotion:
     roll: np.ndarray  # roll, rad; left edge up is positive
 
 
-@dataclass(frozen=True)
-class _Roll:
-    """What one print does on the floor: pitch angles and their times."""
-
-    strike: float  # pitch at touchdown: heel first is negative
-    flat_s: float  # time at which the whole sole is down
-    push: float  # pitch at lift: on the toes is positive
-    push_off_s: float  # time at which the heel starts to rise
-
-    @classmethod
-    def of(cls, foot: Footprint) -> "_Roll":
-        landing = np.clip(foot.speed / 1.2, -1.0, 1.1)
-        leaving = np.clip(foot.lift_speed / 1.2, -1.0, 1.1)
-        heel_first = -0.27 * (1 - 0.8 * foot.flight)
-        strike = heel_first * landing if landing > 0 else -0.28 * landing
-        if landing < 0:
-            strike += 1.5 * max(foot.drop, 0.0)
-        # High steps are lifted rather than pushed.
-        high = 1.0 / (1.0 + max(0.0, foot.clearance - 0.06) / 0.08)
-        on_toes = (0.72 - 0.25 * foot.flight) * (0.5 + 0.5 * high)
-        push = on_toes * leaving**0.7 if leaving > 0 else 0.12 * leaving
-        # Behind a bent knee the heel rises early, or the ankle could not follow.
-        low = max(foot.drop, 0.0) if leaving > 0 else 0.0
-        push += 1.5 * low
-        flat = 0.05 + 0.02 * abs(strike) / 0.27 if landing >= 0 else 0.06 + 0.3 * strike
-        rise = 0.24 - 0.09 * foot.flight + 1.2 * low if push > 0 else 0.12
-        rise = min(rise, 0.55 * (foot.lift_s - foot.touchdown_s))
-        times = (foot.touchdown_s + flat, foot.lift_s - rise)
-        return cls(float(strike), times[0], float(push), times[1])
-
-    def pitch(self, t: np.ndarray, foot: Footprint) -> np.ndarray:
-        """Pitch of the sole while it is on the floor."""
-        strike = np.zeros_like(t)
-        if foot.touchdown_s >= 0:  # else it stood there from the start
-            flattening = self.flat_s - foot.touchdown_s
-            strike = self.strike * (1 - ease((t - foot.touchdown_s) / flattening))
-        push = np.zeros_like(t)
-        if np.isfinite(foot.lift_s):
-            rising = foot.lift_s - self.push_off_s
-            push = self.push * np.clip((t - self.push_off_s) / rising, 0.0, None) ** 2.3
-        return strike + push
-
-
 def move(steps: Footsteps, side: int, frames: int) -> FootMotion:
     """The motion of one foot through its prints."""
     t, prints = np.arange(frames) / FPS, steps.of(side)
@@ -247,7 +246,7 @@ def move(steps: Footsteps, side: int, frames: int) -> FootMotion:
     motion = FootMotion(np.zeros((frames, 3)), zeros, zeros.copy(), zeros.copy())
     for index, foot in enumerate(prints):
         on_floor = (t >= foot.touchdown_s) & (t <= foot.lift_s)
-        pitch = _Roll.of(foot).pitch(t[on_floor], foot)
+        pitch = foot.pitch(t[on_floor])
         motion.pitch[on_floor], motion.yaw[on_floor] = pitch, foot.yaw
         motion.position[on_floor] = _world(foot, *_rolled(pitch))
         if index + 1 < len(prints):
@@ -260,13 +259,12 @@ def _swing(t: np.ndarray, foot: Footprint, after: Footprint, motion: FootMotion)
     start, end = foot.lift_s, after.touchdown_s
     air, length = (t > start) & (t < end), end - start
     x = (t[air] - start) / length
-    before = _Roll.of(foot).pitch(np.array((start - 1e-3, start)), foot)
+    before = foot.pitch(np.array((start - 1e-3, start)))
     rate = (before[1] - before[0]) / 1e-3
-    strike = _Roll.of(after).strike
-    pitch = _flown(x, length, before[1], rate, strike)
+    pitch = _flown(x, length, before[1], rate, after.strike)
     rolled = _world(foot, *_rolled(before))
     velocity = (rolled[1] - rolled[0]) / 1e-3
-    target = _world(after, *_rolled(np.array((strike,))))[0]
+    target = _world(after, *_rolled(np.array((after.strike,))))[0]
     ahead = target[:2] - rolled[1][:2]
     flat = _flown(x[:, None], length, rolled[1][:2], velocity[:2], target[:2])
     # Still slowing down when it lands: a foot that waits must reach too far.
