@@ -185,7 +185,6 @@ def measure_corpus(
     workers: int | None = None,
     contact_height_m: float = CONTACT_HEIGHT_M,
 ) -> list[Plausibility]:
-    """Measure every clip of a corpus, in several processes."""
     job = partial(measure, contact_height_m=contact_height_m)
     clips = (np.array(corpus.qpos(i)) for i in range(len(corpus)))
     found = in_order(job, clips, workers)

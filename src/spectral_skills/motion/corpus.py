@@ -98,7 +98,6 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: Path | str) -> "Corpus":
-        """Open a corpus folder."""
         try:
             return cls._open(Path(folder))
         except FileNotFoundError:
@@ -175,7 +174,6 @@ class Corpus:
         return {name: i for i, name in enumerate(self.names)}
 
     def index(self, name: str) -> int:
-        """Position of a clip by name."""
         if name not in self._index_of_name:
             near = difflib.get_close_matches(name, self.names, n=3, cutoff=0.3)
             hint = f"; close to it: {', '.join(near)}" if near else ""
@@ -183,7 +181,6 @@ class Corpus:
         return self._index_of_name[name]
 
     def entry(self, index: int) -> Entry:
-        """Index row of a clip."""
         base = int(self.ids[index])
         start, length = self.spans[base].tolist()
         fields = {name: column[base] for name, column in self.columns.items()}
@@ -199,7 +196,6 @@ class Corpus:
         return mirror_rows(rows) if self.mirrored[index] else rows
 
     def clip(self, index: int) -> Clip:
-        """A clip with its text and provenance."""
         entry = self.entry(index)
         about = {key: getattr(entry, key) for key in ("name", "text", "source")}
         about |= {"licence": entry.licence, "fps": float(FPS)}

@@ -273,7 +273,6 @@ class Coupling:
         return velocity - velocity.clamp(-self.limit, self.limit)
 
     def cost(self, velocity: Tensor) -> Tensor:
-        """(clips,)."""
         return 0.5 * (self.stiffness * self.excess(velocity).square()).sum(dim=(1, 2))
 
     def force(self, velocity: Tensor) -> Tensor:

@@ -246,8 +246,6 @@ def _table_key(name: str) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """What an ingest took and what it refused."""
-
     files: int
     clips: int
     frames: int

@@ -112,7 +112,6 @@ def inverse_dynamics(
     fps: float = g1.CONTROL_HZ,
     contact_height_m: float = CONTACT_HEIGHT_M,
 ) -> Dynamics:
-    """Forces behind (T, 36) rows."""
     qpos = np.array(qpos, dtype=np.float64)
     qpos[:, 3:7] /= np.linalg.norm(qpos[:, 3:7], axis=1, keepdims=True)
     velocity, acceleration = derivatives(qpos, fps)

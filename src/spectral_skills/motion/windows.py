@@ -225,7 +225,6 @@ class WindowSampler:
         self._steps = steps.to(motions.device)
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Windows:
-        """A batch of random windows."""
         draws = torch.randint(
             self.total, (count,), generator=generator, device=self.motions.device
         )

@@ -22,6 +22,7 @@ from spectral_skills.motion.readers.assemble import (
     all_joints,
     build,
     from_isaaclab,
+    joint_columns,
     joint_order,
     numbers,
     printable,
@@ -130,7 +131,6 @@ def _read_array(name: str, data, member_bytes: int) -> np.ndarray:
 
 
 def read_npz(file: BinaryIO, name: str, options: ReadOptions) -> Clip:
-    """The motion of an npz file."""
     arrays = ZippedArrays(file)
     if "qpos" in arrays:
         label, qpos = "spectral", numbers(arrays["qpos"], "qpos")
@@ -139,8 +139,7 @@ def read_npz(file: BinaryIO, name: str, options: ReadOptions) -> Clip:
     else:
         qpos = numbers(arrays["joint_pos"], "joint_pos")
         if qpos.shape[1] == g1.QPOS_SIZE:
-            columns = [*range(7), *(7 + i for i in _columns_by_name(arrays))]
-            label, qpos = "holosoma", qpos[:, columns]
+            label, qpos = "holosoma", _by_joint_names(qpos, arrays.get("joint_names"))
         else:
             label, qpos = _mjlab(qpos, arrays, options)
     parts = (qpos[:, :3], qpos[:, 3:7], qpos[:, 7:])
@@ -176,17 +175,16 @@ def _mjlab(
     return label, np.concatenate(parts, axis=1, dtype=np.float64)
 
 
-def _columns_by_name(arrays: ZippedArrays) -> list[int]:
-    """Column of each joint by the file's joint_names; without them, our order."""
-    names = arrays.get("joint_names")
+def _by_joint_names(qpos: np.ndarray, names: np.ndarray | None) -> np.ndarray:
+    """Rows with joints in our order; without names they have it already."""
     if names is None:
-        return list(range(g1.NUM_JOINTS))
-    bare = [str(n).removesuffix("_joint") for n in names.reshape(-1)[: g1.QPOS_SIZE]]
-    unknown = [joint for joint in g1.JOINTS if bare.count(joint) != 1]
-    if unknown or len(bare) != g1.NUM_JOINTS:
-        what = printable(", ".join(unknown)) or f"{len(bare)} names"
-        raise ClipError("joints", f"joint_names does not name the 29 joints: {what}")
-    return [bare.index(joint) for joint in g1.JOINTS]
+        return qpos
+    stored = [str(name) for name in names.reshape(-1)[: g1.QPOS_SIZE]]
+    columns = joint_columns(stored)
+    if columns is None or not len(stored) == len(columns) == g1.NUM_JOINTS:
+        known = f"{len(stored)} names, {printable(', '.join(stored))}"
+        raise ClipError("joints", f"joint_names does not name the 29 joints: {known}")
+    return qpos[:, [*range(7), *(7 + i for i in columns)]]
 
 
 def read_pickle(

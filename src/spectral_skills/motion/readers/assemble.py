@@ -5,7 +5,8 @@ real part. Both are decided by what the robot would look like.
 """
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -84,6 +85,15 @@ def numbers(value: object, name: str, ndim: int = 2) -> np.ndarray:
     if value.ndim != ndim:
         raise ClipError("columns", f"{name} has shape {value.shape}; expected {ndim}-D")
     return value
+
+
+def joint_columns(names: Sequence[str]) -> list[int] | None:
+    """Columns of the 29 joints, or of the 23 without wrists, by name."""
+    bare = [re.sub("(?:_joint|_dof|_pos)+$", "", name) for name in names]
+    for wanted in (g1.JOINTS, [g1.JOINTS[i] for i in g1.WITHOUT_WRISTS]):
+        if all(bare.count(joint) == 1 for joint in wanted):
+            return [bare.index(joint) for joint in wanted]
+    return None
 
 
 def from_isaaclab(joints: np.ndarray) -> np.ndarray:

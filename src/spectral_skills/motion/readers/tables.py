@@ -17,6 +17,7 @@ from spectral_skills.motion.readers.assemble import (
     build,
     frame_rate,
     from_isaaclab,
+    joint_columns,
     printable,
     quaternion_is_wxyz,
     wxyz,
@@ -34,7 +35,6 @@ _BONES_ROOT = tuple(
 _ROOT = r"(?:(?:root|base|pelvis)_)?(?:joint_)?"
 _POSITION = re.compile(rf"{_ROOT}(?:(?:pos|position|trans|translation)_)?([xyz])")
 _QUATERNION = re.compile(rf"{_ROOT}(?:q|quat_|quaternion_|rot_|orientation_)([wxyz])")
-_JOINT_SUFFIX = re.compile(r"(?:_joint|_dof|_pos)+$")
 _RATE_IN_NAME = re.compile(r"(?<![\d.])(\d{1,6}(?:\.\d+)?)[ _-]?(?:hz|fps)(?![a-z])")
 
 
@@ -143,7 +143,6 @@ def _explain(
 
 
 def read_csv(data: bytes, name: str, options: ReadOptions) -> Clip:
-    """The motion in a CSV file's bytes."""
     header, values = parse(data)
     if not values.size:
         raise ClipError("empty", "the table holds no frames")
@@ -178,7 +177,7 @@ def _bones_seed(
     from spectral_skills.rotation import from_axis_angle, multiply
 
     root = values[:, [header.index(c) for c in _BONES_ROOT]]
-    columns = _joint_columns(header)
+    columns = joint_columns(header)
     if columns is None:
         raise ClipError("joints", "a joint column is missing from the header")
     radians = torch.from_numpy(np.radians(root[:, 3:])).unbind(1)
@@ -186,15 +185,6 @@ def _bones_seed(
     turn, joints = multiply(z, multiply(y, x)).numpy(), np.radians(values[:, columns])
     parts = (root[:, :3] / 100.0, turn, joints)
     return build(*parts, options, BONES_SEED_HZ, name=name, source="bones-seed csv")
-
-
-def _joint_columns(header: tuple[str, ...]) -> list[int] | None:
-    """Columns of the 29 joints, or of the 23 without wrists, by name."""
-    bare = [_JOINT_SUFFIX.sub("", column) for column in header]
-    for names in (g1.JOINTS, [g1.JOINTS[i] for i in g1.WITHOUT_WRISTS]):
-        if all(bare.count(joint) == 1 for joint in names):
-            return [bare.index(joint) for joint in names]
-    return None
 
 
 def _named_columns(header: tuple[str, ...]) -> list[int] | None:
@@ -205,7 +195,7 @@ def _named_columns(header: tuple[str, ...]) -> list[int] | None:
             position[match[1]] = column
         elif match := _QUATERNION.fullmatch(label):
             quaternion[match[1]] = column
-    joints = _joint_columns(header)
+    joints = joint_columns(header)
     if joints is None or len(position) != 3 or len(quaternion) != 4:
         return None
     root = [*(position[a] for a in "xyz"), *(quaternion[a] for a in "wxyz")]

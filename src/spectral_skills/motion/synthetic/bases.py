@@ -38,8 +38,6 @@ _MANNER = (1.1, {"forward": 0.45})
 
 @dataclass(frozen=True)
 class Base:
-    """A motion to steer."""
-
     name: str
     rows: np.ndarray  # (T + 1, 36) float32
     fall_m: float = FALL_M

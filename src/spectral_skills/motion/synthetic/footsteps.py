@@ -135,7 +135,6 @@ class Footsteps:
 
 
 def plan(score: Score, path: Path) -> Footsteps:
-    """Footprints of a score."""
     made = [_place(score, path, side, -1.0, 0.0, 0.0) for side in (LEFT, RIGHT)]
     walks = []
     mask = np.concatenate(([0], score.stepping.astype(int), [0]))

@@ -85,7 +85,6 @@ def compose(seed: int, number: int) -> Piece:
 def compose_factors(
     wanted: frozenset[str], rng: np.random.Generator, number: int = 0
 ) -> Piece:
-    """A clip with the given factors."""
     factors.check(wanted)
     sketch = Sketch(rng, wanted)
     sketch.lift = sketch.uniform(0.04, 0.06)
@@ -163,7 +162,6 @@ def _body():
 
 
 def perform(piece: Piece) -> Clip:
-    """The motion of a piece."""
     with one_torch_thread():
         rows = _body().perform(piece.score)[slice(*piece.crop)]
     about = {"text": piece.text, "source": SOURCE, "licence": LICENCE}
