@@ -17,7 +17,7 @@ from report import main
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.motion.ik import IkConfig, InverseKinematics, LinkTarget
+from spectral_skills.motion.ik import POSTURE, InverseKinematics, Target
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.results import Result
 from spectral_skills.robot import g1
@@ -113,11 +113,11 @@ def _ours(rows: Tensor, start: Tensor, device: str, row: str) -> list[Result]:
     ]
 
 
-def _problem(rows: Tensor, device: str) -> tuple[InverseKinematics, list[LinkTarget]]:
+def _problem(rows: Tensor, device: str) -> tuple[InverseKinematics, list[Target]]:
     poses = Kinematics(_LINKS, dtype=torch.float64)(rows)
     position, quaternion = poses.position.to(device), poses.quaternion.to(device)
     targets = [
-        LinkTarget(name, position[..., i, :], quaternion[..., i, :])
+        Target(name, position[..., i, :], quaternion[..., i, :])
         for i, name in enumerate(_LINKS)
     ]
     return InverseKinematics(device=device), targets
@@ -154,7 +154,7 @@ def _mink(rows: Tensor, start: Tensor) -> list[Result]:
     model = build_model(meshes=False, floor=False)
     tasks = [mink.FrameTask(name, "body", 1.0, 1.0) for name in _LINKS]
     # Costs of mink are squared, ours are not.
-    posture = mink.PostureTask(model, cost=float(np.sqrt(IkConfig().posture)))
+    posture = mink.PostureTask(model, cost=float(np.sqrt(POSTURE)))
     posture.set_target(g1.DEFAULT_QPOS)
     speeds = {
         f"{name}_joint": 0.9 * speed

@@ -8,11 +8,9 @@ from torch import Tensor
 from spectral_skills import rotation
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.ik import (
-    IkConfig,
     InverseKinematics,
     Jacobians,
-    LinkTarget,
-    MassTarget,
+    Target,
 )
 from spectral_skills.motion.ingest import ReadOptions, read
 from spectral_skills.motion.kinematics import Kinematics
@@ -46,16 +44,16 @@ def poses_of(rows: Tensor, link: str) -> tuple[Tensor, Tensor]:
     return poses.position[..., index, :], poses.quaternion[..., index, :]
 
 
-def targets_of(rows: Tensor, links=WHOLE_BODY, **weights) -> list[LinkTarget]:
+def targets_of(rows: Tensor, links=WHOLE_BODY, **weights) -> list[Target]:
     """Poses that these rows have."""
-    return [LinkTarget(name, *poses_of(rows, name), **weights) for name in links]
+    return [Target(name, *poses_of(rows, name), **weights) for name in links]
 
 
-def errors_of(qpos: Tensor, targets: list[LinkTarget]) -> tuple[Tensor, Tensor]:
+def errors_of(qpos: Tensor, targets: list[Target]) -> tuple[Tensor, Tensor]:
     """(targets, ..., T) distances in m and in rad; zero where nothing was asked."""
     far, turned = [], []
     for target in targets:
-        position, quaternion = poses_of(qpos, target.link)
+        position, quaternion = poses_of(qpos, target.link or "")
         place = position if target.position is None else target.position
         turn = quaternion if target.quaternion is None else target.quaternion
         rest = rotation.log(rotation.multiply(turn, rotation.conjugate(quaternion)))
@@ -107,11 +105,12 @@ def test_legs_follow_feet_and_centre_of_mass(walk):
     targets = [
         *feet,
         *targets_of(walk, ("pelvis",), position_weight=height),
-        LinkTarget("torso_link", quaternion=torso),
+        Target("torso_link", quaternion=torso),
     ]
-    mass = MassTarget(centre_of_mass(walk), torch.tensor([1.0, 1.0, 0.0]))
+    flat = torch.tensor([1.0, 1.0, 0.0])
+    targets.append(Target(None, centre_of_mass(walk), position_weight=flat))
     solver = InverseKinematics(LEGS_AND_WAIST)
-    found = solver.solve(start, targets, mass)
+    found = solver.solve(start, targets)
     assert found.iterations <= 10
     stray = centre_of_mass(found.qpos) - centre_of_mass(walk)
     assert stray[:, :2].norm(dim=-1).max() < 2e-5
@@ -120,7 +119,7 @@ def test_legs_follow_feet_and_centre_of_mass(walk):
     assert torch.equal(found.qpos[:, 22:], start[:, 22:])
     bends = [q[:, 7:].diff(n=4, dim=0).abs().max() for q in (found.qpos, walk)]
     assert bends[0] < bends[1] + 2e-5
-    again = solver.solve(found.qpos, targets, mass)
+    again = solver.solve(found.qpos, targets)
     assert again.iterations <= 2
 
 
@@ -134,8 +133,7 @@ def test_real_motion(motions_folder):
     rows = torch.from_numpy(clip.qpos()[1000:1300].astype(np.float64))
     rows = normalized(rows)
     rows[:, 7:] = rows[:, 7:].clamp(LOW, HIGH)
-    config = IkConfig(velocity_fraction=1.0)
-    solver = InverseKinematics(config=config)
+    solver = InverseKinematics(velocity_fraction=1.0)
     targets = targets_of(rows, g1.TRACKED_LINKS)
     found = solver.solve(standing_at(rows), targets, fps=clip.fps)
     far, turned = errors_of(found.qpos, targets)
@@ -144,19 +142,19 @@ def test_real_motion(motions_folder):
 
 def test_unreachable_targets(walk):
     """Feet in the sky, everything far away, orientations upside down: no harm."""
-    solver = InverseKinematics(config=IkConfig(iterations=15))
-    idle = InverseKinematics(config=IkConfig(iterations=0))
+    solver = InverseKinematics(iterations=15)
+    idle = InverseKinematics(iterations=0)
     start = standing_at(walk)
     poses = {link: poses_of(walk, link) for link in WHOLE_BODY}
     up = walk.new_tensor([0.0, 0.0, 2.0])
     lifted = [
         *targets_of(walk),
-        *(LinkTarget(foot, poses[foot][0] + up) for foot in g1.FEET),
+        *(Target(foot, poses[foot][0] + up) for foot in g1.FEET),
     ]
-    far = [LinkTarget(link, 10 * poses[link][0]) for link in WHOLE_BODY]
+    far = [Target(link, 10 * poses[link][0]) for link in WHOLE_BODY]
     over = rotation.exp(torch.tensor([np.pi, 0, 0]).double())
     turned = [
-        LinkTarget(link, position, rotation.multiply(over, quaternion))
+        Target(link, position, rotation.multiply(over, quaternion))
         for link, (position, quaternion) in poses.items()
     ]
     for targets in (lifted, far, turned):
@@ -205,7 +203,7 @@ def test_clips_side_by_side_do_not_mix(make_clip):
     rows = normalized(torch.from_numpy(np.stack(clips)))
     rows[..., 7:] = rows[..., 7:].clamp(LOW, HIGH)
     rows[1, 20:, 7 + g1.joint_index("right_elbow")] += 1.0
-    solver = InverseKinematics(config=IkConfig(posture=1e-4, iterations=8))
+    solver = InverseKinematics(posture=1e-4, iterations=8)
     together = solver.solve(standing_at(rows), targets_of(rows, g1.TRACKED_LINKS))
     for index, clip in enumerate(rows):
         alone = solver.solve(standing_at(clip), targets_of(clip, g1.TRACKED_LINKS))

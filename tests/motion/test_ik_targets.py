@@ -10,8 +10,7 @@ from spectral_skills import rotation
 from spectral_skills.motion.ik import (
     Coupling,
     Jacobians,
-    LinkTarget,
-    MassTarget,
+    Target,
     Targets,
     curvature,
     curvature_diagonal,
@@ -52,7 +51,7 @@ def test_jacobians_match_finite_differences(walk):
     weight = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
     poses = forward(walk[60:63])
     there = [
-        LinkTarget(
+        Target(
             name,
             poses.position[:, index],
             poses.quaternion[:, index],
@@ -60,8 +59,8 @@ def test_jacobians_match_finite_differences(walk):
         )
         for index, name in enumerate(g1.LINKS)
     ]
-    mass = MassTarget(rows[:, :3] + 0.3, weight)
-    goals = Targets(there, mass, rows.shape[:-1], jacobians)
+    there.append(Target(None, rows[:, :3] + 0.3, position_weight=weight))
+    goals = Targets(there, rows.shape[:-1], jacobians)
     analytic = goals.jacobian(goals.measure(forward(rows)))
     small = 1e-6
     for column in range(jacobians.size):

@@ -36,41 +36,21 @@ at weight 1, when about that many m or rad are left to gain."""
 _DAMPING, _FIRST_DAMPING, _LEAST_DAMPING = 1e-9, 0.1, 1e-6
 _BASE_COST = 1e-5  # so that rejected steps soon become short where targets are met
 _INNER_STEPS, _INNER_TOLERANCE = 30, 1e-3
+POSTURE = 1e-6
 
 
 @dataclass(frozen=True)
-class IkConfig:
-    """How to solve. Weights compare with those of targets, 1 per m^2."""
-
-    iterations: int = 30
-    """Largest number of Gauss-Newton steps."""
-    posture: float = 1e-6
-    """Weight of squared distance from the joints of the start, per rad^2: settles
-    what the targets leave open."""
-    velocity_fraction: float = 0.9
-    """Part of its speed limit that a joint never exceeds."""
-
-
-@dataclass(frozen=True)
-class LinkTarget:
+class Target:
     """Where a link shall be, or how turned, or both, at every frame.
 
     Weights are one number, or fit (..., T, 3) by frame and axis.
     """
 
-    link: str
+    link: str | None  # None: the centre of mass of the whole robot, which has a place
     position: Tensor | None = None  # (..., T, 3), world, m
     quaternion: Tensor | None = None  # (..., T, 4) orientation, wxyz
     position_weight: float | Tensor = 1.0  # weight of squared m
     orientation_weight: float | Tensor = 1.0  # weight of squared rad
-
-
-@dataclass(frozen=True)
-class MassTarget:
-    """Where the centre of mass of the whole robot shall be at every frame."""
-
-    position: Tensor  # (..., T, 3), m
-    weight: float | Tensor = 1.0  # as `LinkTarget.position_weight`
 
 
 class Solution(NamedTuple):
@@ -181,13 +161,8 @@ class Targets:
     """
 
     def __init__(
-        self,
-        targets: Sequence[LinkTarget],
-        mass: MassTarget | None,
-        shape: torch.Size,
-        jacobians: Jacobians,
+        self, targets: Sequence[Target], shape: torch.Size, jacobians: Jacobians
     ):
-        self._jacobians, self._mass = jacobians, mass is not None
         like = jacobians.carried
 
         def stacked(values: Iterable[float | Tensor | None], size: int) -> Tensor:
@@ -196,20 +171,22 @@ class Targets:
             rows = [x.broadcast_to(*shape, size).reshape(-1, 1, size) for x in tensors]
             return torch.cat((like.new_zeros(shape.numel(), 0, size), *rows), dim=1)
 
-        def links(some: list[LinkTarget]) -> Tensor:
-            found = [g1.LINKS.index(target.link) for target in some]
+        def links(some: list[Target]) -> Tensor:
+            found = [g1.LINKS.index(target.link or "") for target in some]
             return torch.tensor(found, dtype=torch.long, device=like.device)
 
-        placed = [t for t in targets if t.position is not None]
-        turned = [t for t in targets if t.quaternion is not None]
-        centre = [] if mass is None else [mass]
+        centre = [t for t in targets if t.link is None]
+        placed = [t for t in targets if t.link and t.position is not None]
+        turned = [t for t in targets if t.link and t.quaternion is not None]
+        self._jacobians, self._mass = jacobians, bool(centre)
         self._placed, self._turned = links(placed), links(turned)
         self._positions = stacked((t.position for t in (*placed, *centre)), 3)
         turns = stacked((t.quaternion for t in turned), 4)
         self._quaternions = rotation.normalize(turns)
         weights = [t.position_weight for t in placed]
         weights += [t.orientation_weight for t in turned]
-        self._weights = stacked((*weights, *(m.weight for m in centre)), 3).sqrt()
+        weights += [t.position_weight for t in centre]
+        self._weights = stacked(weights, 3).sqrt()
         clips = torch.Size(shape[:-1]).numel()
         self.largest_weight = self._weights.reshape(clips, -1).amax(dim=1) ** 2
         """(clips,) largest weight of any target."""
@@ -324,13 +301,17 @@ class InverseKinematics:
         self,
         free_joints: Sequence[str] = g1.JOINTS,
         device: torch.device | str = "cpu",
-        config: IkConfig | None = None,
+        iterations: int = 30,
+        posture: float = POSTURE,
+        velocity_fraction: float = 0.9,  # of its speed limit that a joint may use
     ):
-        self.config = config or IkConfig()
+        """`posture` is the weight of squared distance from the joints of the start, per
+        rad^2: it settles what the targets leave open."""
+        self.iterations, self.posture = iterations, posture
         self.jacobians = Jacobians(free_joints, device)
         self.kinematics = Kinematics(device=device, dtype=torch.float64)
         joints = self.jacobians.joints.cpu().numpy()
-        speed = self.config.velocity_fraction * g1.VELOCITY_LIMIT[joints]
+        speed = velocity_fraction * g1.VELOCITY_LIMIT[joints]
         low, high, self._speed = (
             torch.as_tensor(x).to(self.jacobians.carried)
             for x in (*g1.SOFT_LIMITS[joints].T, speed)
@@ -338,11 +319,7 @@ class InverseKinematics:
         self.limits = (low, high)  # of the free joints
 
     def solve(
-        self,
-        start: Tensor,
-        targets: Sequence[LinkTarget],
-        mass: MassTarget | None = None,
-        fps: float = 50.0,
+        self, start: Tensor, targets: Sequence[Target], fps: float = 50.0
     ) -> Solution:
         """Fit clips (..., T, 36), beginning at `start`.
 
@@ -350,7 +327,7 @@ class InverseKinematics:
         """
         jacobians = self.jacobians
         rows = start.to(jacobians.carried).reshape(-1, *start.shape[-2:])
-        goals = Targets(targets, mass, start.shape[:-1], jacobians)
+        goals = Targets(targets, start.shape[:-1], jacobians)
         limit = self._speed / fps
         coupling = Coupling(
             stiffness=10 * goals.largest_weight[:, None, None],
@@ -382,7 +359,7 @@ class _State:
         stray = (self.joints - search.rest).square().sum(dim=(1, 2))
         self.cost = (
             self.frame_cost.sum(dim=1)
-            + 0.5 * search.solver.config.posture * stray
+            + 0.5 * search.solver.posture * stray
             + search.coupling.cost(self.velocity)
         )
 
@@ -403,7 +380,7 @@ class _Search:
         factor = torch.full_like(state.cost, _FIRST_DAMPING)
         done = torch.zeros_like(state.cost, dtype=torch.bool)
         iteration = 0
-        while iteration < solver.config.iterations and not bool(done.all()):
+        while iteration < solver.iterations and not bool(done.all()):
             iteration += 1
             step, force = self._step(state, factor)
             step = step.masked_fill(done[:, None, None], 0.0)
@@ -427,7 +404,7 @@ class _Search:
     def _step(self, state: _State, factor: Tensor) -> tuple[Tensor, Tensor]:
         """A step, and the force that it balances."""
         clips, frames = state.rows.shape[:2]
-        posture = self.solver.config.posture
+        posture = self.solver.posture
         jacobian = self.goals.jacobian(state.errors)
         force = (jacobian.mT @ state.errors.weighted[..., None]).view(clips, frames, -1)
         force[..., 6:] += posture * (self.rest - state.joints)

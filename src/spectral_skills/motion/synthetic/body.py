@@ -6,12 +6,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.motion.ik import (
-    IkConfig,
-    InverseKinematics,
-    LinkTarget,
-    MassTarget,
-)
+from spectral_skills.motion.ik import InverseKinematics, Target
 from spectral_skills.motion.synthetic import factors, footsteps, pendulum
 from spectral_skills.motion.synthetic.footsteps import FootMotion, Path
 from spectral_skills.motion.synthetic.pendulum import Momentum, Support
@@ -164,7 +159,7 @@ class BodySolver:
 
     def __init__(self):
         def solver(steps: int) -> InverseKinematics:
-            return InverseKinematics(_FREE, config=IkConfig(steps, posture=1e-7))
+            return InverseKinematics(_FREE, iterations=steps, posture=1e-7)
 
         self._first, self._rough = solver(_FIRST_STEPS), solver(_ROUGH_STEPS)
         self._fine = solver(_FINE_STEPS)
@@ -240,17 +235,17 @@ def _solve(
         return tensor if whole else tensor[:, None]
 
     targets = [
-        LinkTarget(
+        Target(
             "pelvis",
             position=each(place),
             position_weight=torch.tensor((0.0, 0.0, 0.3)),
             quaternion=each(trunk.pelvis),
             orientation_weight=0.1,
         ),
-        LinkTarget("torso_link", quaternion=each(trunk.torso), orientation_weight=0.1),
+        Target("torso_link", quaternion=each(trunk.torso), orientation_weight=0.1),
     ]
     targets += [
-        LinkTarget(
+        Target(
             link,
             position=each(sole.position),
             quaternion=each(turned(sole.yaw, sole.pitch, sole.roll)),
@@ -259,8 +254,9 @@ def _solve(
         )
         for link, sole in zip(g1.FEET, soles, strict=True)
     ]
-    over_the_feet = MassTarget(each(goal), torch.tensor((1.0, 1.0, 0.0)))
-    return solver.solve(each(rows), targets, over_the_feet).qpos.view_as(rows)
+    over_the_feet = torch.tensor((1.0, 1.0, 0.0))
+    targets.append(Target(None, each(goal), position_weight=over_the_feet))
+    return solver.solve(each(rows), targets).qpos.view_as(rows)
 
 
 def _legs(pelvis: np.ndarray, turn: Tensor, soles) -> list[np.ndarray]:
