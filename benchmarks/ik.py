@@ -17,7 +17,7 @@ from report import main
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.motion.ik import POSTURE, InverseKinematics, Target
+from spectral_skills.motion.ik import POSTURE, InverseKinematics, PoseTarget
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.results import Result
 from spectral_skills.robot import g1
@@ -113,11 +113,11 @@ def _ours(rows: Tensor, start: Tensor, device: str, row: str) -> list[Result]:
     ]
 
 
-def _problem(rows: Tensor, device: str) -> tuple[InverseKinematics, list[Target]]:
+def _problem(rows: Tensor, device: str) -> tuple[InverseKinematics, list[PoseTarget]]:
     poses = Kinematics(_LINKS, dtype=torch.float64)(rows)
     position, quaternion = poses.position.to(device), poses.quaternion.to(device)
     targets = [
-        Target(name, position[..., i, :], quaternion[..., i, :])
+        PoseTarget(name, position[..., i, :], quaternion[..., i, :])
         for i, name in enumerate(_LINKS)
     ]
     return InverseKinematics(device=device), targets

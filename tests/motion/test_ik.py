@@ -10,7 +10,7 @@ from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.ik import (
     InverseKinematics,
     Jacobians,
-    Target,
+    PoseTarget,
 )
 from spectral_skills.motion.ingest import ReadOptions, read
 from spectral_skills.motion.kinematics import Kinematics
@@ -44,12 +44,12 @@ def poses_of(rows: Tensor, link: str) -> tuple[Tensor, Tensor]:
     return poses.position[..., index, :], poses.quaternion[..., index, :]
 
 
-def targets_of(rows: Tensor, links=WHOLE_BODY, **weights) -> list[Target]:
+def targets_of(rows: Tensor, links=WHOLE_BODY, **weights) -> list[PoseTarget]:
     """Poses that these rows have."""
-    return [Target(name, *poses_of(rows, name), **weights) for name in links]
+    return [PoseTarget(name, *poses_of(rows, name), **weights) for name in links]
 
 
-def errors_of(qpos: Tensor, targets: list[Target]) -> tuple[Tensor, Tensor]:
+def errors_of(qpos: Tensor, targets: list[PoseTarget]) -> tuple[Tensor, Tensor]:
     """(targets, ..., T) distances in m and in rad; zero where nothing was asked."""
     far, turned = [], []
     for target in targets:
@@ -105,10 +105,10 @@ def test_legs_follow_feet_and_centre_of_mass(walk):
     targets = [
         *feet,
         *targets_of(walk, ("pelvis",), position_weight=height),
-        Target("torso_link", quaternion=torso),
+        PoseTarget("torso_link", quaternion=torso),
     ]
     flat = torch.tensor([1.0, 1.0, 0.0])
-    targets.append(Target(None, centre_of_mass(walk), position_weight=flat))
+    targets.append(PoseTarget(None, centre_of_mass(walk), position_weight=flat))
     solver = InverseKinematics(LEGS_AND_WAIST)
     found = solver.solve(start, targets)
     assert found.iterations <= 10
@@ -149,12 +149,12 @@ def test_unreachable_targets(walk):
     up = walk.new_tensor([0.0, 0.0, 2.0])
     lifted = [
         *targets_of(walk),
-        *(Target(foot, poses[foot][0] + up) for foot in g1.FEET),
+        *(PoseTarget(foot, poses[foot][0] + up) for foot in g1.FEET),
     ]
-    far = [Target(link, 10 * poses[link][0]) for link in WHOLE_BODY]
+    far = [PoseTarget(link, 10 * poses[link][0]) for link in WHOLE_BODY]
     over = rotation.exp(torch.tensor([np.pi, 0, 0]).double())
     turned = [
-        Target(link, position, rotation.multiply(over, quaternion))
+        PoseTarget(link, position, rotation.multiply(over, quaternion))
         for link, (position, quaternion) in poses.items()
     ]
     for targets in (lifted, far, turned):

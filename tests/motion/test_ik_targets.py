@@ -10,7 +10,7 @@ from spectral_skills import rotation
 from spectral_skills.motion.ik import (
     Coupling,
     Jacobians,
-    Target,
+    PoseTarget,
     Targets,
     curvature,
     curvature_diagonal,
@@ -51,7 +51,7 @@ def test_jacobians_match_finite_differences(walk):
     weight = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
     poses = forward(walk[60:63])
     there = [
-        Target(
+        PoseTarget(
             name,
             poses.position[:, index],
             poses.quaternion[:, index],
@@ -59,7 +59,7 @@ def test_jacobians_match_finite_differences(walk):
         )
         for index, name in enumerate(g1.LINKS)
     ]
-    there.append(Target(None, rows[:, :3] + 0.3, position_weight=weight))
+    there.append(PoseTarget(None, rows[:, :3] + 0.3, position_weight=weight))
     goals = Targets(there, rows.shape[:-1], jacobians)
     analytic = goals.jacobian(goals.measure(forward(rows)))
     small = 1e-6

@@ -40,7 +40,7 @@ POSTURE = 1e-6
 
 
 @dataclass(frozen=True)
-class Target:
+class PoseTarget:
     """Where a link shall be, or how turned, or both, at every frame.
 
     Weights are one number, or fit (..., T, 3) by frame and axis.
@@ -161,7 +161,7 @@ class Targets:
     """
 
     def __init__(
-        self, targets: Sequence[Target], shape: torch.Size, jacobians: Jacobians
+        self, targets: Sequence[PoseTarget], shape: torch.Size, jacobians: Jacobians
     ):
         like = jacobians.carried
 
@@ -171,7 +171,7 @@ class Targets:
             rows = [x.broadcast_to(*shape, size).reshape(-1, 1, size) for x in tensors]
             return torch.cat((like.new_zeros(shape.numel(), 0, size), *rows), dim=1)
 
-        def links(some: list[Target]) -> Tensor:
+        def links(some: list[PoseTarget]) -> Tensor:
             found = [g1.LINKS.index(target.link or "") for target in some]
             return torch.tensor(found, dtype=torch.long, device=like.device)
 
@@ -319,7 +319,7 @@ class InverseKinematics:
         self.limits = (low, high)  # of the free joints
 
     def solve(
-        self, start: Tensor, targets: Sequence[Target], fps: float = 50.0
+        self, start: Tensor, targets: Sequence[PoseTarget], fps: float = 50.0
     ) -> Solution:
         """Fit clips (..., T, 36), beginning at `start`.
 

@@ -10,6 +10,7 @@ frame, the anchor at x_t. A pose is 38 numbers: 29 joints, pelvis position, rot6
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 import torch
@@ -97,18 +98,16 @@ class MotionTensors:
         starts = torch.from_numpy(corpus.starts.copy())
         lengths = torch.from_numpy(corpus.lengths.copy())
         spans = sorted(set(zip(starts.tolist(), lengths.tolist(), strict=True)))
-        if sum(length for _, length in spans) == len(corpus.rows):
+        total = sum(length for _, length in spans)
+        if total == len(corpus.rows):
             rows = torch.from_numpy(corpus.rows).to(device)
         else:
             # A subset: pack its spans and point the clips at the packed rows.
-            packed, total = {}, 0
-            for start, length in spans:
-                packed[start] = total
-                total += length
-            rows = torch.empty((total, g1.QPOS_SIZE), device=device)
+            rows, packed, at = torch.empty((total, g1.QPOS_SIZE), device=device), {}, 0
             for start, length in spans:
                 source = torch.from_numpy(corpus.rows[start : start + length])
-                rows[packed[start] : packed[start] + length] = source.to(device)
+                rows[at : at + length] = source.to(device)
+                packed[start], at = at, at + length
             starts = torch.tensor([packed[s] for s in starts.tolist()])
         return cls(
             rows=rows,
@@ -121,12 +120,11 @@ class MotionTensors:
     @classmethod
     def join(cls, parts: Sequence["MotionTensors"]) -> "MotionTensors":
         """The clips of several corpora, one after the other."""
-        offsets = torch.tensor([0, *(len(p.rows) for p in parts)]).cumsum(0).tolist()
+        offsets = accumulate((len(p.rows) for p in parts), initial=0)
+        starts = [p.starts + o for p, o in zip(parts, offsets, strict=False)]
         return cls(
             rows=torch.cat([p.rows for p in parts]),
-            starts=torch.cat(
-                [p.starts + o for p, o in zip(parts, offsets, strict=False)]
-            ),
+            starts=torch.cat(starts),
             lengths=torch.cat([p.lengths for p in parts]),
             mirrored=torch.cat([p.mirrored for p in parts]),
             has_mirrored=any(p.has_mirrored for p in parts),

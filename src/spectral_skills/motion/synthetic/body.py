@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.motion.ik import InverseKinematics, Target
+from spectral_skills.motion.ik import InverseKinematics, PoseTarget
 from spectral_skills.motion.synthetic import factors, footsteps, pendulum
 from spectral_skills.motion.synthetic.footsteps import FootMotion, Path
 from spectral_skills.motion.synthetic.pendulum import Momentum, Support
@@ -235,17 +235,17 @@ def _solve(
         return tensor if whole else tensor[:, None]
 
     targets = [
-        Target(
+        PoseTarget(
             "pelvis",
             position=each(place),
             position_weight=torch.tensor((0.0, 0.0, 0.3)),
             quaternion=each(trunk.pelvis),
             orientation_weight=0.1,
         ),
-        Target("torso_link", quaternion=each(trunk.torso), orientation_weight=0.1),
+        PoseTarget("torso_link", quaternion=each(trunk.torso), orientation_weight=0.1),
     ]
     targets += [
-        Target(
+        PoseTarget(
             link,
             position=each(sole.position),
             quaternion=each(turned(sole.yaw, sole.pitch, sole.roll)),
@@ -255,7 +255,7 @@ def _solve(
         for link, sole in zip(g1.FEET, soles, strict=True)
     ]
     over_the_feet = torch.tensor((1.0, 1.0, 0.0))
-    targets.append(Target(None, each(goal), position_weight=over_the_feet))
+    targets.append(PoseTarget(None, each(goal), position_weight=over_the_feet))
     return solver.solve(each(rows), targets).qpos.view_as(rows)
 
 
