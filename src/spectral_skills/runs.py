@@ -313,6 +313,7 @@ class Job(Protocol):
 
     def stopped(self) -> str:
         """Why training should end early, or an empty string."""
+        return ""
 
 
 def crossed(before: int, now: int, every: int) -> bool:

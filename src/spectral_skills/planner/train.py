@@ -121,8 +121,8 @@ class Draws(NamedTuple):
     """(n,) False where the state is hidden."""
 
 
-class PlanTrainer:
-    """Planner, optimizer, data and record of a run: a `runs.Job`."""
+class PlanTrainer(runs.Job):
+    """Planner, optimizer, data and record of a run."""
 
     run: RunFolder
     provenance: Provenance
@@ -297,9 +297,6 @@ class PlanTrainer:
         tensors = {f"{_OURS}{name}": value for name, value in weights.items()}
         tensors |= optimizer_tensors(self.optimizer)
         self.run.save_checkpoint(tensors, self.state)
-
-    def stopped(self) -> str:
-        return ""
 
     def _explain(self, update: int) -> str:
         """What the batch of a broken update says about its cause."""

@@ -111,8 +111,12 @@ def pretrain(
     """
     where = distributed.join(device)
     data_hash = "+".join(corpus.hash for corpus in corpora)
-    vary = {"may_change": ("updates",), "amounts": ("patience",)}
-    with RunFolder(out, config, data_hash, command, device, **vary) as run:
+    folder = RunFolder(
+        *(out, config, data_hash, command, device),
+        may_change=("updates",),
+        amounts=("patience",),
+    )
+    with folder as run:
         provenance = Provenance(KIND, command, config.seed, data_hash)
         job = Pretraining(config, corpora, where, run, provenance)
         if config.held_out == 0 and run.writes:
@@ -127,7 +131,7 @@ def _explain(update: int) -> str:
     return "try a lower learning rate"
 
 
-class Pretraining:
+class Pretraining(runs.Job):
     """Trainer, evaluation and record of a run."""
 
     def __init__(

@@ -285,7 +285,8 @@ class Catalogue:
             worth = {one: self._worth(*one, topic) for one in signed}
             name, sign = max(worth, key=worth.__getitem__)
             if worth[name, sign] > 0 and name not in chosen:
-                ends = (topic.less, topic.more)[::sign]
+                less, more = topic.less, topic.more
+                ends = (less, more) if sign > 0 else (more, less)
                 safe, parts = self.labels[name].safe, tuple(topic.parts)
                 chosen[name] = FaderLabel(name, topic.title, ends, safe, parts)
         return list(chosen.values()) or list(self.labels.values())[: len(TOPICS)]

@@ -68,7 +68,7 @@ def train(
     return Controller.load(run.model_folder, where)
 
 
-class TrackTraining:
+class TrackTraining(runs.Job):
     """Robots, learner and record of a run."""
 
     def __init__(
@@ -202,9 +202,6 @@ class TrackTraining:
         tensors |= {f"sampler.{k}": v for k, v in self.env.sampler.tensors().items()}
         self.run.save_checkpoint(tensors, self.state)
         self._mark = None
-
-    def stopped(self) -> str:
-        return ""
 
 
 _SHOWN = (
