@@ -9,7 +9,7 @@ import pytest
 
 from spectral_skills.control.batch import Executed, Run
 from spectral_skills.control.steering import schedule
-from spectral_skills.experiments import ladder, neighbours
+from spectral_skills.experiments import ladder
 from spectral_skills.experiments.findings import Draft, paper
 from spectral_skills.experiments.neighbours import Neighbours
 from spectral_skills.motion.corpus import FPS
@@ -143,12 +143,12 @@ def test_the_map_has_every_clip_and_the_trails(near):
     fallen = _executed()
     fallen.rows[ladder.STAGES["+ turn"].start :, 2] = 0.1
     trails = {
-        "walk": neighbours.trail(near, _executed(), ladder.STAGES),
-        "jog": neighbours.trail(near, fallen, ladder.STAGES),
+        "walk": ladder.trail(near, _executed()),
+        "jog": ladder.trail(near, fallen),
         "backward": {},
     }
     report = _report()
-    neighbours.add_maps(report, near, trails)
+    ladder.add_maps(report, near, trails)
     whole, corner = report.charts
     dots = [one for one in whole.series if one.role != "trail"]
     assert sum(len(one.x) for one in dots) == 6  # three clips and their mirror images
@@ -176,7 +176,7 @@ def test_what_is_given_moves_along_arm_and_turn(near):
     values[4, ATTRIBUTES.index("forward_speed")] += 0.5
     near = replace(near, windows=replace(near.windows, values=values))
     report = _report()
-    neighbours.add_arm_and_turn(report, "walk", near, axes, one, ladder.STAGES)
+    ladder.add_arm_and_turn(report, "walk", near, axes, one)
     (chart,) = report.charts
     like, raised, turns, both, given, done = chart.series
     assert [len(s.x) for s in (raised, turns, both)] == [1, 1, 1]

@@ -4,28 +4,31 @@ Each stage is measured over its steady steps: what the robot does, how far its m
 encoded again, is from the corpus, and how many windows of the corpus move like it.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
 
 from spectral_skills.control.batch import Executed, Runner
 from spectral_skills.control.steering import RAMP_STEPS, Knob, schedule
 from spectral_skills.experiments.effects import Steered, falls, headings, measure
-from spectral_skills.experiments.findings import Draft, Findings, Series, grid
+from spectral_skills.experiments.findings import Draft, Findings, Role, Series, grid
 from spectral_skills.experiments.neighbours import (
+    MOST_POINTS,
     Neighbours,
-    add_arm_and_turn,
-    add_maps,
-    stood,
-    trail,
+    place_on_map,
+    tsne,
 )
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.motion_sets import OTHER
 from spectral_skills.spectral.catalogue import NOTICED, strongest
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.support import (
     ATTRIBUTES,
+    TOLERANCES,
     describe_run,
     leave_one_clip_out,
     support,
@@ -60,6 +63,8 @@ def knobs(directions: Directions) -> list[Knob]:
     ]
 
 
+Trail = Mapping[str, np.ndarray]
+"""(d,) mean skill of each stage."""
 Found = dict[str, dict[str, float]]
 """Measures of the stages that a run has stood through; the support counts windows of
 the corpus that move alike, and is of the steered stages."""
@@ -68,7 +73,7 @@ the corpus that move alike, and is of the steered stages."""
 def stages(near: Neighbours, executed: Executed) -> Found:
     """Measure the stages that a run has stood through."""
     rows, found = executed.rows, {}
-    for name, steps in stood(executed, STAGES).items():
+    for name, steps in stood(executed).items():
         seen = measure(rows, steps)
         found[name] = {
             "speed": seen["speed"],
@@ -122,10 +127,10 @@ def ladder(
         pairs[name] = Steered(alone, plain)
         both.append((found, without))
         report.film(f"The ladder on the {noun}", alone.run, plain.run)
-    trails = {name: trail(near, one.executed, STAGES) for name, one in pairs.items()}
+    trails = {name: trail(near, one.executed) for name, one in pairs.items()}
     add_maps(report, near, trails)
     for name, one in pairs.items():
-        add_arm_and_turn(report, nouns[name], near, axes, one.executed, STAGES)
+        add_arm_and_turn(report, nouns[name], near, axes, one.executed)
     add_headings(report, {name: one.plain for name, one in pairs.items()})
     for name, one in pairs.items():
         add_charts(report, nouns[name], one.plain, one.executed, near)
@@ -262,3 +267,121 @@ def _marks(name: str, steps: np.ndarray, marked: bool = True) -> list[str]:
         if len(later):
             found[later[0]] = stage
     return found
+
+
+def stood(executed: Executed) -> dict[str, slice]:
+    """The stages that a run has stood through."""
+    ends = np.inf if executed.fell_at is None else executed.fell_at
+    return {name: steps for name, steps in STAGES.items() if steps.stop <= ends}
+
+
+def trail(near: Neighbours, executed: Executed) -> Trail:
+    """Mean skills of what the robot did, encoded again."""
+    return {
+        name: near.encode(executed.rows[steps]).mean(dim=0).double().cpu().numpy()
+        for name, steps in stood(executed).items()
+    }
+
+
+def add_maps(report: Draft, near: Neighbours, trails: Mapping[str, Trail]) -> None:
+    """All clips, with the trail of every base, and the part around the walk's."""
+    clips, means = near.bank.clip_means()
+    some = torch.randperm(len(clips), generator=torch.Generator().manual_seed(0))
+    some = some[:MOST_POINTS]
+    kinds = np.array([near.kinds[i] for i in clips.cpu()[some].tolist()])
+    means = means.cpu()[some].double()
+    dots = tsne(means)
+    ways = {
+        name: place_on_map(means, dots, torch.as_tensor(np.array([*one.values()])))
+        for name, one in trails.items()
+        if one
+    }
+    dots = _by_kind(dots.numpy(), kinds)
+    lines = [
+        _points(f"ladder on the {name}", way.numpy(), (name,), "trail")
+        for name, way in ways.items()
+    ]
+    drawn = "" if len(some) == len(clips) else f", drawn from {len(clips):,}"
+    report.chart("map", (*dots, *lines), some=len(some), drawn=drawn)
+    if (base := GRID.corner) in ways:
+        line = _points("ladder", ways[base].numpy(), tuple(trails[base]), "trail")
+        report.chart("corner", (*_around(dots, line), line), base=base)
+
+
+def _by_kind(places: np.ndarray, kinds: np.ndarray) -> list[Series]:
+    """Dots by kind of motion; those without a colour behind the others."""
+    counts = Counter(name for name in kinds.tolist() if name != OTHER)
+    common = [name for name, _ in counts.most_common(GRID.kinds)]
+    rest = ~np.isin(kinds, common)
+    behind = [_points(OTHER, places[rest], role="behind")] if rest.any() else []
+    return behind + [_points(name, places[kinds == name]) for name in common]
+
+
+def _around(groups: list[Series], line: Series) -> list[Series]:
+    """Points in a square around a trail; at least a third of the map's width."""
+    points = np.array((line.x, line.y))
+    low, high = points.min(axis=1), points.max(axis=1)
+    widest = max(np.ptp(np.concatenate([one.x for one in groups])), 1e-9)
+    half = max(0.75 * float((high - low).max()), widest / 6)
+    found = []
+    for one in groups:
+        places = np.array((one.x, one.y)).T
+        inside = (np.abs(places - (low + high) / 2) <= half).all(axis=1)
+        # Empty groups stay: colours are given in turn.
+        found.append(_points(one.name, places[inside], role=one.role))
+    return found
+
+
+def add_arm_and_turn(
+    report: Draft,
+    base: str,
+    near: Neighbours,
+    axes: np.ndarray,
+    steered: Executed,
+) -> None:
+    """Skills along the directions (2, d) of arm and turn: windows of the corpus that
+    move like the base, and the stages of a run."""
+    first, given = STAGES["base"], steered.run.skills
+    assert given is not None
+    zero = axes @ given[first].mean(axis=0, dtype=np.float64)
+    trails = {
+        "given to the robot": {
+            name: given[steps].mean(axis=0, dtype=np.float64)
+            for name, steps in stood(steered).items()
+        },
+        "what the robot does": trail(near, steered),
+    }
+    moves = describe_run(steered.run.base.rows, first)
+    change = dict(zip(ATTRIBUTES, (near.windows.values - moves).T, strict=True))
+    like = np.all(
+        [np.abs(change[n]) <= TOLERANCES[n] for n in ("forward_speed", "root_height")],
+        axis=0,
+    )
+    raises = change["right_shoulder_pitch"] <= -GRID.raised_rad
+    turns = change["yaw_rate"] >= np.radians(GRID.turned_deg_s)
+    places = near.window_skills() @ axes.T - zero
+    others = places[like & ~raises & ~turns]
+    dots = [_points("corpus windows like the base", others, role="behind")]
+    for name, chosen in (
+        ("with the right arm raised", raises & ~turns),
+        ("turning left", turns & ~raises),
+        ("both", raises & turns),
+    ):
+        dots.append(_points(name, places[like & chosen]))
+    ways = [
+        _points(name, np.array([*one.values()]) @ axes.T - zero, tuple(one), "trail")
+        for name, one in trails.items()
+        if one
+    ]
+    counts = {"like": int(like.sum()), "both": int((like & raises & turns).sum())}
+    limits = {"raised": GRID.raised_rad, "turned": GRID.turned_deg_s}
+    report.chart("arm_and_turn", (*dots, *ways), base=base, **counts, **limits)
+
+
+def _points(
+    name: str, places: np.ndarray, names: Sequence[str] = (), role: Role = ""
+) -> Series:
+    """Points (n, 2), the first of which have names."""
+    x, y = np.asarray(places, float).reshape(-1, 2).T
+    marks = (*names, *("",) * (len(x) - len(names))) if names else ()
+    return Series.of(name, x, y, marks, role)

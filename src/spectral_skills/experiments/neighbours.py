@@ -1,8 +1,6 @@
 """A corpus in skill space: distances to its skills, maps of them, and directions that
 need no predictor, from skills alone."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,22 +10,17 @@ from sklearn.neighbors import KNeighborsRegressor
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from spectral_skills.control.batch import Executed
-from spectral_skills.experiments.findings import Draft, Role, Series
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.motion_sets import OTHER, kind
+from spectral_skills.motion.motion_sets import kind
 from spectral_skills.motion.synthetic.generate import embedded_corpus
 from spectral_skills.motion.windows import reference_poses
 from spectral_skills.skill.encoder import SkillBank, SkillEncoder, encode_rows
 from spectral_skills.spectral.response import NAMES as ATTRIBUTE_NAMES
 from spectral_skills.spectral.response import Attributes
 from spectral_skills.spectral.support import (
-    ATTRIBUTES,
-    TOLERANCES,
     WINDOW,
     Descriptors,
     describe,
-    describe_run,
     nearest,
 )
 
@@ -37,21 +30,10 @@ MOST_POINTS = 4000
 """Largest number of points for t-SNE, which takes half a minute for them."""
 _EXAGGERATION = 12.0
 """Factor of attraction between similar points at first."""
-_KINDS = 6
-"""Number of kinds of motion that have a colour of their own on the map."""
-_CORNER = "walk"
-"""Base whose part of the map is enlarged."""
-RAISED_RAD, TURNED_DEG_S = 0.8, 20.0
-"""How much higher than the base's the right shoulder of a window must be, and how much
-faster it must turn left, to count as a raised arm and as a turn."""
 PENALTY = 1e-2
 """Penalty of the ridge, as a share of the variance of a normalised skill number."""
 _FAR = 1 << 32
 """Number of frames between clips when all are put in one row: longer than any clip."""
-Stages = Mapping[str, slice]
-"""Steady steps of the stages of a run, in the order of time."""
-Trail = Mapping[str, np.ndarray]
-"""(d,) mean skill of each stage."""
 
 
 @dataclass(frozen=True)
@@ -129,126 +111,6 @@ def place_on_map(x: Tensor, y: Tensor, more: Tensor) -> Tensor:
     nearby = KNeighborsRegressor(min(10, len(x)), weights="distance")
     places = nearby.fit(x.numpy(), y.numpy()).predict(more.numpy())
     return torch.as_tensor(places).to(y)
-
-
-def stood(executed: Executed, stages: Stages) -> dict[str, slice]:
-    """The stages that a run has stood through."""
-    ends = np.inf if executed.fell_at is None else executed.fell_at
-    return {name: steps for name, steps in stages.items() if steps.stop <= ends}
-
-
-def trail(near: Neighbours, executed: Executed, stages: Stages) -> Trail:
-    """Mean skills of what the robot did, encoded again."""
-    return {
-        name: near.encode(executed.rows[steps]).mean(dim=0).double().cpu().numpy()
-        for name, steps in stood(executed, stages).items()
-    }
-
-
-def add_maps(report: Draft, near: Neighbours, trails: Mapping[str, Trail]) -> None:
-    """All clips, with the trail of every base, and the part around the walk's."""
-    clips, means = near.bank.clip_means()
-    some = torch.randperm(len(clips), generator=torch.Generator().manual_seed(0))
-    some = some[:MOST_POINTS]
-    kinds = np.array([near.kinds[i] for i in clips.cpu()[some].tolist()])
-    means = means.cpu()[some].double()
-    dots = tsne(means)
-    ways = {
-        name: place_on_map(means, dots, torch.as_tensor(np.array([*one.values()])))
-        for name, one in trails.items()
-        if one
-    }
-    dots = _by_kind(dots.numpy(), kinds)
-    lines = [
-        _points(f"ladder on the {name}", way.numpy(), (name,), "trail")
-        for name, way in ways.items()
-    ]
-    drawn = "" if len(some) == len(clips) else f", drawn from {len(clips):,}"
-    report.chart("map", (*dots, *lines), some=len(some), drawn=drawn)
-    if _CORNER in ways:
-        names = tuple(trails[_CORNER])
-        line = _points("ladder", ways[_CORNER].numpy(), names, "trail")
-        report.chart("corner", (*_around(dots, line), line), base=_CORNER)
-
-
-def _by_kind(places: np.ndarray, kinds: np.ndarray) -> list[Series]:
-    """Dots by kind of motion; those without a colour behind the others."""
-    counts = Counter(name for name in kinds.tolist() if name != OTHER)
-    common = [name for name, _ in counts.most_common(_KINDS)]
-    rest = ~np.isin(kinds, common)
-    behind = [_points(OTHER, places[rest], role="behind")] if rest.any() else []
-    return behind + [_points(name, places[kinds == name]) for name in common]
-
-
-def _around(groups: list[Series], line: Series) -> list[Series]:
-    """Points in a square around a trail; at least a third of the map's width."""
-    points = np.array((line.x, line.y))
-    low, high = points.min(axis=1), points.max(axis=1)
-    widest = max(np.ptp(np.concatenate([one.x for one in groups])), 1e-9)
-    half = max(0.75 * float((high - low).max()), widest / 6)
-    found = []
-    for one in groups:
-        places = np.array((one.x, one.y)).T
-        inside = (np.abs(places - (low + high) / 2) <= half).all(axis=1)
-        # Empty groups stay: colours are given in turn.
-        found.append(_points(one.name, places[inside], role=one.role))
-    return found
-
-
-def add_arm_and_turn(
-    report: Draft,
-    base: str,
-    near: Neighbours,
-    axes: np.ndarray,
-    steered: Executed,
-    stages: Stages,
-) -> None:
-    """Skills along the directions (2, d) of arm and turn: windows of the corpus that
-    move like the base, and the stages of a run, the first of which is unsteered."""
-    first, given = next(iter(stages.values())), steered.run.skills
-    assert given is not None
-    zero = axes @ given[first].mean(axis=0, dtype=np.float64)
-    trails = {
-        "given to the robot": {
-            name: given[steps].mean(axis=0, dtype=np.float64)
-            for name, steps in stood(steered, stages).items()
-        },
-        "what the robot does": trail(near, steered, stages),
-    }
-    moves = describe_run(steered.run.base.rows, first)
-    change = dict(zip(ATTRIBUTES, (near.windows.values - moves).T, strict=True))
-    like = np.all(
-        [np.abs(change[n]) <= TOLERANCES[n] for n in ("forward_speed", "root_height")],
-        axis=0,
-    )
-    raises = change["right_shoulder_pitch"] <= -RAISED_RAD
-    turns = change["yaw_rate"] >= np.radians(TURNED_DEG_S)
-    places = near.window_skills() @ axes.T - zero
-    others = places[like & ~raises & ~turns]
-    dots = [_points("corpus windows like the base", others, role="behind")]
-    for name, chosen in (
-        ("with the right arm raised", raises & ~turns),
-        ("turning left", turns & ~raises),
-        ("both", raises & turns),
-    ):
-        dots.append(_points(name, places[like & chosen]))
-    ways = [
-        _points(name, np.array([*one.values()]) @ axes.T - zero, tuple(one), "trail")
-        for name, one in trails.items()
-        if one
-    ]
-    counts = {"like": int(like.sum()), "both": int((like & raises & turns).sum())}
-    limits = {"raised": RAISED_RAD, "turned": TURNED_DEG_S}
-    report.chart("arm_and_turn", (*dots, *ways), base=base, **counts, **limits)
-
-
-def _points(
-    name: str, places: np.ndarray, names: Sequence[str] = (), role: Role = ""
-) -> Series:
-    """Points (n, 2), the first of which have names."""
-    x, y = np.asarray(places, float).reshape(-1, 2).T
-    marks = (*names, *("",) * (len(x) - len(names))) if names else ()
-    return Series.of(name, x, y, marks, role)
 
 
 @dataclass(frozen=True)
