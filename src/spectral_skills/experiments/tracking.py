@@ -262,8 +262,10 @@ def outcomes(
 ) -> list[ClipOutcome]:
     found = []
     for i, kind in enumerate(kind_of):
-        values = {n: getattr(episodes, column)[i] for n, column in _COLUMNS.items()}
-        values = {n: v.item() if np.isfinite(v) else None for n, v in values.items()}
+        row = {n: getattr(episodes, column)[i] for n, column in _COLUMNS.items()}
+        values: dict[str, Any] = {
+            n: v.item() if np.isfinite(v) else None for n, v in row.items()
+        }
         cause, frames = int(episodes.cause[i]), int(episodes.frames[i]) + 1
         about = episodes.names[i], kind, int(starts[i]), frames
         failure = CAUSES[cause] if cause >= 0 else ""
