@@ -229,7 +229,8 @@ def add_charts(
         steps = begin + _EVERY * np.arange(len(far))
         lines.setdefault("distance", []).append(_line(name, steps, far))
         steps = np.arange(0, len(rows), _EVERY)
-        lines["path"].append(Series.of(name, *rows[steps, :2].T, _marks(name, steps)))
+        x, y = rows[steps, :2].T
+        lines["path"].append(Series.of(name, x, y, _marks(name, steps)))
         steps = steps[steps < len(wanted)]
         off = np.linalg.norm(rows[steps, :2] - wanted[steps, :2], axis=1)
         lines.setdefault("drift", []).append(_line(name, steps, off))

@@ -12,7 +12,7 @@ and how the first 15 s went. `LINES` holds the paper's numbers.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
