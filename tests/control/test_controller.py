@@ -10,7 +10,7 @@ import torch
 from spectral_skills.control.run import Tracker, check_match
 from spectral_skills.robot import g1
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
-from spectral_skills.tracking.randomization import RandomizationConfig, off
+from spectral_skills.tracking.randomization import RandomizationConfig, scaled
 from spectral_skills.tracking.references import CommandConfig
 
 
@@ -93,7 +93,9 @@ def test_noise_is_on_the_senses_and_not_on_the_action():
     difference = (noisy - clean).abs()
     assert (difference[..., :64].amax(dim=(0, 1)) > 0).all()
     assert torch.equal(difference[..., 64:], torch.zeros(2, HISTORY, 29))
-    assert torch.equal(_follow(2, off()).calls[1][0], clean)
+    assert torch.equal(
+        _follow(2, scaled(RandomizationConfig(), 0.0)).calls[1][0], clean
+    )
 
 
 def test_a_controller_refuses_skills_it_was_not_trained_on(encoder, make_controller):

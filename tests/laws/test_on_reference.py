@@ -66,7 +66,10 @@ def encoder():
 def build(motions, encoder, command=None, count=16, **fields) -> TrackingEnv:
     references = References.build(motions)
     physics = Teleporter(count, references)
-    config = EnvConfig(randomization=randomization.off(), **fields)
+    config = EnvConfig(
+        randomization=randomization.scaled(randomization.RandomizationConfig(), 0.0),
+        **fields,
+    )
     env = TrackingEnv(config, command or CommandConfig(), physics, references, encoder)
     physics.env = env
     return env

@@ -21,7 +21,7 @@ def standing(n=1):
 
 def test_a_robot_at_rest_senses_only_gravity():
     qpos, qvel = standing()
-    frame = BODY.proprio(qpos, qvel, torch.zeros(1, 29))[0]
+    frame = BODY.proprio(qpos, qvel, torch.zeros(1, 29), 0.0)[0]
     assert len(frame) == PROPRIO == 93
     assert frame[:3].tolist() == [0.0, 0.0, -1.0]
     assert not frame[3:].any()
@@ -30,7 +30,7 @@ def test_a_robot_at_rest_senses_only_gravity():
 def test_gravity_is_turned_into_the_pelvis():
     qpos, qvel = standing(64)
     qpos[:, 3:7] = rotation.normalize(torch.randn(64, 4))
-    frame = BODY.proprio(qpos, qvel, torch.zeros(64, 29))
+    frame = BODY.proprio(qpos, qvel, torch.zeros(64, 29), 0.0)
     down = torch.tensor([0.0, 0.0, -1.0]).expand(64, 3)
     expected = rotation.rotate_inverse(qpos[:, 3:7], down)
     torch.testing.assert_close(frame[:, :3], expected, atol=1e-6, rtol=0)

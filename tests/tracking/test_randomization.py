@@ -10,8 +10,9 @@ from spectral_skills import config as configs
 from spectral_skills import rotation
 from spectral_skills.robot import g1
 from spectral_skills.tracking import randomization
-from spectral_skills.tracking.randomization import RandomizationConfig, off, scaled
+from spectral_skills.tracking.randomization import RandomizationConfig, scaled
 
+OFF = scaled(RandomizationConfig(), 0.0)
 N = 4000
 DEPLOYMENT = RandomizationConfig(
     stiffness=(0.9, 1.1),
@@ -190,7 +191,7 @@ def test_the_anchor_jitters_along_the_floor_and_jumps_now_and_then():
 def test_off_changes_nothing_to_the_bit():
     rows, qvel = still()
     frame = torch.randn(N, 93)
-    config = off()
+    config = OFF
     drawn, offsets, delays = randomization.robots(config, N, "cpu", generator())
     assert all(getattr(drawn, field.name) is None for field in fields(drawn))
     assert torch.equal(offsets, torch.zeros(N, 29))
@@ -208,12 +209,12 @@ def test_off_changes_nothing_to_the_bit():
 def test_one_noise_can_be_on_alone():
     """The others leave their columns alone, to the bit."""
     frame = torch.randn(N, 93)
-    config = replace(off(), joint_noise_rad=0.5)
+    config = replace(OFF, joint_noise_rad=0.5)
     noise = randomization.noisy(config, frame) - frame
     fills(noise[:, 6:35], -0.5, 0.5)
     assert noise[:, :6].abs().max() == 0 and noise[:, 35:].abs().max() == 0
     rows, qvel = still()
-    config = replace(off(), start_position_m=(0.1, 0.0, 0.0))
+    config = replace(OFF, start_position_m=(0.1, 0.0, 0.0))
     begun, velocity = randomization.start(config, rows, qvel)
     fills(begun[:, 0] - rows[:, 0], -0.1, 0.1)
     assert torch.equal(begun[:, 1:], rows[:, 1:]) and torch.equal(velocity, qvel)
@@ -232,12 +233,12 @@ def test_strength():
     assert half.gravity_noise == pytest.approx(0.025)
     assert half.anchor_walk_m == pytest.approx(0.001)
     assert scaled(DEPLOYMENT, 1.0) == DEPLOYMENT
-    assert scaled(DEPLOYMENT, 0.0) == off() == scaled(off(), 0.5)
+    assert scaled(DEPLOYMENT, 0.0) == OFF == scaled(OFF, 0.5)
 
 
 def test_config_round_trip_and_bad_ranges():
     assert configs.loads(RandomizationConfig, configs.dumps(DEPLOYMENT)) == DEPLOYMENT
-    assert configs.loads(RandomizationConfig, configs.dumps(off())) == off()
+    assert configs.loads(RandomizationConfig, configs.dumps(OFF)) == OFF
     with pytest.raises(ValueError, match="friction"):
         RandomizationConfig(friction=(1.6, 0.3))
     with pytest.raises(ValueError, match="delay_substeps"):

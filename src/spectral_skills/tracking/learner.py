@@ -209,12 +209,11 @@ class Inputs:
 
 
 class ReplayBatch(NamedTuple):
-    """Rows to learn from: a state, the action taken there, and what followed."""
+    """Rows to learn from: a state as actor (inputs) and critics (states) see it, the
+    action taken there, and what followed."""
 
     inputs: Tensor
-    """(n, w) inputs of the actor."""
     states: Tensor
-    """(n, w) inputs of the critics."""
     actions: Tensor
     returns: Tensor
     """(n,) discounted rewards up to the later state."""

@@ -29,34 +29,29 @@ class Observation(NamedTuple):
     source: Tensor
     """(n, s) skill, pose or window that the command is made from."""
     phase: Tensor
-    """(n, 2)"""
     critic: Tensor
-    """(n, 286)"""
 
 
 class TrackingState(NamedTuple):
     """State after a control step, paired with the reference frame of that step."""
 
     robot: LinkStates
-    """World states of the 14 tracked links, (n, 14, .)."""
     reference: LinkStates
+    """World states of the 14 tracked links, (n, 14, .)."""
     relative_position: Tensor
-    """(n, 14, 3) reference links moved to the place and heading of the robot's pelvis;
-    heights are the reference's."""
     relative_quaternion: Tensor
-    """(n, 14, 4)"""
+    """(n, 14, .) reference links moved to the place and heading of the robot's pelvis;
+    heights are the reference's."""
     joints: Tensor
-    """(n, 29) rad."""
     reference_joints: Tensor
     joint_velocities: Tensor
     joint_accelerations: Tensor
     torque: Tensor
-    """(n, 29) Nm."""
     contact_force: Tensor
     """(n, 30) largest normal force on each link, N."""
     action: Tensor
-    """(n, 29), as the policy gave it."""
     last_action: Tensor
+    """(n, 29), as the policy gave them."""
     low: Tensor
     """(n,) bool: the reference is near the floor."""
 
@@ -65,11 +60,8 @@ def relative_reference(
     robot: LinkStates, reference: LinkStates
 ) -> tuple[Tensor, Tensor]:
     """Reference links at the robot's pelvis and heading; the pelvis is link 0."""
-    turn = rotation.heading(
-        rotation.multiply(
-            robot.quaternion[:, 0], rotation.conjugate(reference.quaternion[:, 0])
-        )
-    )[:, None]
+    back = rotation.conjugate(reference.quaternion[:, 0])
+    turn = rotation.heading(rotation.multiply(robot.quaternion[:, 0], back))[:, None]
     anchor = reference.position[:, :1]
     moved = rotation.rotate(turn, reference.position - anchor)
     base = torch.cat((robot.position[:, :1, :2], anchor[..., 2:]), dim=-1)
@@ -77,8 +69,7 @@ def relative_reference(
 
 
 class Body:
-    """Default pose and action scale on a device: turns states into proprioception, and
-    actions into joint targets."""
+    """Turns states into proprioception, and actions into joint targets."""
 
     def __init__(self, device: torch.device | str):
         self.default, self.scale = (
@@ -95,11 +86,7 @@ class Body:
         return limited((joints - self.default) / self.scale)
 
     def proprio(
-        self,
-        qpos: Tensor,
-        qvel: Tensor,
-        last_action: Tensor,
-        offset: Tensor | float = 0.0,
+        self, qpos: Tensor, qvel: Tensor, last_action: Tensor, offset: Tensor | float
     ) -> Tensor:
         """One frame (n, 93) of proprioception."""
         gravity = torch.stack(gravity_planes(qpos[:, 3:7].unbind(-1)), -1)

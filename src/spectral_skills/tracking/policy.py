@@ -208,10 +208,9 @@ class Controller(nn.Module):
         if command.kind == "joint":
             width = command.width
             self.joint = JointEncoder(command, decodes=not config.released)
+        width += self.history_width + PHASE
         # A small last layer: actions begin near zero, the default pose.
-        self.network = Network(
-            self.history_width + width + PHASE, config.hidden, config.actions, 0.01
-        )
+        self.network = Network(width, config.hidden, config.actions, 0.01)
         low, high = config.std_limits
         self._log_limits = math.log(low), math.log(high)
         log_std = torch.full((config.actions,), math.log(config.init_std))
@@ -221,12 +220,11 @@ class Controller(nn.Module):
 
     @property
     def std(self) -> Tensor:
-        """(29,) deviations of actions."""
         return self.log_std.clamp(*self._log_limits).exp()
 
     @torch.no_grad()
     def limit_std(self) -> None:
-        """Return the deviations to their limits, beyond which they cannot learn."""
+        """Return deviations to their limits, beyond which they cannot learn."""
         self.log_std.clamp_(*self._log_limits)
 
     def inputs(self, history: Tensor, source: Tensor, phase: Tensor) -> Tensor:
@@ -286,12 +284,8 @@ class Controller(nn.Module):
     def release(self, folder: Path, provenance: Provenance) -> None:
         """Write what run time needs, in bf16 shards; statistics stay exact."""
         exact = {"log_std", *(name for name, _ in self.named_buffers())}
-        weights = {
-            name: value
-            for name, value in self.state_dict().items()
-            if not name.startswith("joint.decoder.")
-        }
-        config = replace(self.config, released=True)
+        state, config = self.state_dict(), replace(self.config, released=True)
+        weights = {k: v for k, v in state.items() if "joint.decoder." not in k}
         artifact.release(folder, config, weights, exact, provenance)
 
     @classmethod

@@ -83,24 +83,20 @@ class PPOConfig:
 
 
 class Rollouts(NamedTuple):
-    """T steps of n robots."""
+    """T steps of n robots, (T, n, ...), with inputs normalised and padded with zeros.
+    The critic's inputs and values have one more row: the state after the last step."""
 
     inputs: Tensor
-    """(T, n, w) inputs of the actor, normalised and padded with zeros."""
     critic_inputs: Tensor
-    """(T + 1, n, w); the last row is the state after the last step."""
     actions: Tensor
-    """(T, n, 29) as drawn."""
     means: Tensor
     log_probs: Tensor
-    """(T, n)"""
     rewards: Tensor
     dones: Tensor
     timeouts: Tensor
     values: Tensor
-    """(T + 1, n)"""
     std: Tensor
-    """(29,)"""
+    """(29,) deviations of all actions."""
 
 
 class Transitions(NamedTuple):

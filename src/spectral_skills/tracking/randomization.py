@@ -82,11 +82,6 @@ class RandomizationConfig:
             )
 
 
-def off() -> RandomizationConfig:
-    """A configuration without randomness."""
-    return scaled(RandomizationConfig(), 0.0)
-
-
 def scaled(config: RandomizationConfig, strength: float) -> RandomizationConfig:
     """Ranges shrunk by a factor: 0 is off, 1 the same. Pushes are as frequent."""
     if strength == 1.0:

@@ -1,9 +1,8 @@
 """Reference motions on the device, and the commands that are made from them.
 
 Velocities are those of joints and root, smoothed as SONIC's motion library smooths link
-velocities; link states follow from them by forward kinematics. A robot put on a frame
-with its velocities therefore moves exactly as the reference does, which smoothed link
-velocities would not allow. A frame takes 71 numbers: the paper's 47 M take 13 GB.
+velocities; link states follow by forward kinematics, so that a robot put on a frame
+moves exactly as the reference does. A frame takes 71 numbers: the paper's 47 M 13 GB.
 """
 
 from dataclasses import dataclass
@@ -33,12 +32,10 @@ _AT_ONCE = 1 << 17
 
 
 class Reference(NamedTuple):
-    """One frame of a clip for each robot."""
+    """One frame of a clip for each robot: pose (n, 36) and velocities (n, 35)."""
 
     rows: Tensor
-    """(n, 36)"""
     qvel: Tensor
-    """(n, 35) velocities in MuJoCo's convention."""
 
 
 class References:
@@ -143,9 +140,8 @@ class CommandConfig:
 
 class CommandSource:
     """Turns the reference ahead, as robots see it, into sources (n, s) of commands.
-
-    The same in training and at run time. `skill`: frames t to t + 9, encoded; `joint`:
-    the window itself, for an encoder in the controller; `pose`: frame t + 1 alone.
+    `skill`: frames t to t + 9, encoded, with `half` in bf16 as in training on a GPU;
+    `joint`: the window itself, for an encoder in the controller; `pose`: frame t + 1.
     """
 
     def __init__(
@@ -155,7 +151,6 @@ class CommandSource:
         encoder: SkillEncoder | None,
         half: bool = False,
     ):
-        """With `half`, skills are encoded in bf16, as in training on a GPU."""
         if command.kind == "skill" and encoder is None:
             raise ValueError("a controller of skills needs a skill model's encoder")
         self.references, self.half = references, half

@@ -7,8 +7,7 @@ a penalty is 0 for a robot that does nothing wrong. Every term is a function of 
 There are three sets: `sonic`, SONIC's release except for anti-shake; `tuned`, with
 kernels narrow enough to reward precision; `final`, which adds wrists and a wide kernel
 that still attracts a robot from far away. The last two are of the paper's authors
-(github.com/fei-yang-wu/IsaacLab-Imitation): their ablations and the paper's controller
-were trained with `final`.
+(github.com/fei-yang-wu/IsaacLab-Imitation).
 """
 
 import math
@@ -284,7 +283,6 @@ class Constants(NamedTuple):
     """Numbers of the robot on a device."""
 
     soft: Tensor
-    """(2, 29) lower and upper soft limits, rad."""
     stops: Tensor
     """(2, 29) lower and upper limits, rad."""
     unwelcome: Tensor
@@ -306,10 +304,8 @@ _made: dict[torch.device, Constants] = {}
 
 
 def constants(device: torch.device) -> Constants:
-    """The constants on a device, created at the first call.
-
-    Compiled code takes them as inputs; if it had to create them it would compile twice.
-    """
+    """The constants on a device, created at the first call: compiled code takes them as
+    inputs; if it had to create them it would compile twice."""
     if device not in _made:
         made = Constants(
             *(torch.tensor(n, dtype=torch.float32, device=device) for n in _NUMBERS)

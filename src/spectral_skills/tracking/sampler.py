@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spectral_skills import config as configs
 from spectral_skills.distributed import all_reduce_sum
 
 
@@ -54,14 +55,12 @@ class SamplerConfig:
             )
         if not all(0 <= share <= 1 for _, share in self.uniform):
             raise ValueError(f"uniform = {self.uniform}: a share is not within 0 and 1")
-        if self.bin < 1 or self.lead < 0:
-            raise ValueError("bin must be 1 or more, lead 0 or more")
+        configs.at_least(self, 1, "bin", "half_life")
+        configs.at_least(self, 0, "lead")
         for name in ("rate_cap", "clip_cap"):
             cap = getattr(self, name)
             if cap is not None and cap < 1:
                 raise ValueError(f"{name} = {cap}: a cap below the mean")
-        if self.half_life is not None and self.half_life < 1:
-            raise ValueError(f"half_life = {self.half_life}: must be 1 or more")
 
 
 class AdaptiveSampler:
@@ -91,10 +90,8 @@ class AdaptiveSampler:
         self._first, self._clip = first.to(device), clip.to(device)
         self._start, self._length = start.to(device), length.to(device)
         self._active = active.to(device)
-        self._active_bins, self._active_clips = (
-            int(active.sum()),
-            int((lengths >= 2).sum()),
-        )
+        self._active_bins = int(active.sum())
+        self._active_clips = int((lengths >= 2).sum())
         self._uniform = (weight / weight.sum()).to(device)
         """(bins,) probabilities when starts are uniform."""
         # Merged counts of all ranks, and counts of this one since. Sums of integers do
@@ -161,9 +158,8 @@ class AdaptiveSampler:
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Restore a checkpoint of a run on the same clips."""
-        if not torch.equal(tensors["lengths"].cpu(), self.lengths.cpu()) or len(
-            tensors["visits"]
-        ) != len(self._visits):
+        same = torch.equal(tensors["lengths"].cpu(), self.lengths.cpu())
+        if not same or len(tensors["visits"]) != len(self._visits):
             raise ValueError("the sampler's checkpoint is of other clips or bins")
         self._failures.copy_(tensors["failures"])
         self._visits.copy_(tensors["visits"])

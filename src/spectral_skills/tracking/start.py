@@ -85,8 +85,8 @@ class TrackConfig:
     def __post_init__(self):
         counts = ("robots", "frames", "log_every", "probe_every", "checkpoint_every")
         configs.at_least(self, 1, *counts)
-        if self.minutes is not None and not self.minutes > 0:
-            raise ValueError(f"minutes is {self.minutes}, must be above 0")
+        timed = self.minutes is None or self.minutes > 0
+        configs.require(self, "minutes", timed, "above 0")
         if self.controller.released:
             raise ValueError("a released controller has no critic to train")
         if self.learner == "sac" and not self.controller.bounds:
@@ -125,16 +125,17 @@ def usable(corpora: Sequence[Corpus]) -> list[Corpus]:
 def check_shares(config: TrackConfig, processes: int) -> None:
     """Refuse robots or rows that processes cannot share equally."""
     parts = config.ppo.minibatches if config.learner == "ppo" else 1
+    what, rows = f"{config.robots:,} robots", config.sac.batch
     if config.robots % (processes * parts):
-        raise ValueError(
-            f"{config.robots:,} robots cannot be shared equally by {processes} "
-            f"processes with {parts} minibatches each"
+        sharers = f"{processes} processes with {parts} minibatches each"
+    elif config.learner == "sac" and rows % processes:
+        what, sharers = (
+            f"a batch of {rows:,} rows",
+            f"{processes} processes (--sac.batch)",
         )
-    if config.learner == "sac" and config.sac.batch % processes:
-        raise ValueError(
-            f"a batch of {config.sac.batch:,} rows cannot be shared equally by "
-            f"{processes} processes (--sac.batch)"
-        )
+    else:
+        return
+    raise ValueError(f"{what} cannot be shared equally by {sharers}")
 
 
 def commanded(
@@ -145,15 +146,15 @@ def commanded(
     if init is not None:
         config = _fitted(config, Controller.load(init).config)
     command = config.command
-    if command.kind != "skill":
-        if encoder is not None:
-            raise ValueError(
-                f"this recipe's commands are of kind {command.kind!r} and come from no "
-                "skill model; omit --skill"
-            )
-        return config
-    if encoder is None:
+    if command.kind == "skill" and encoder is None:
         raise ValueError("this recipe's commands are skills; --skill is missing")
+    if command.kind != "skill" and encoder is not None:
+        raise ValueError(
+            f"this recipe's commands are of kind {command.kind!r} and come from no "
+            "skill model; omit --skill"
+        )
+    if encoder is None:
+        return config
     name = encoder.fingerprint()
     if command.encoder and command.encoder != name:
         raise ValueError(
@@ -233,12 +234,12 @@ def load_init(
 def _fits(weights: dict[str, Tensor], critic: nn.Module) -> bool:
     """Whether old weights have a critic's shapes and the same values for its atoms,
     which depend on rewards and discounts."""
-    wanted = critic.state_dict()
-    shapes, known = ({k: v.shape for k, v in x.items()} for x in (weights, wanted))
-    if shapes != known:
-        return False
-    return not isinstance(critic, TwinCritic) or torch.allclose(
-        weights["support"].to(critic.support), critic.support
+    shapes, known = (
+        {k: v.shape for k, v in x.items()} for x in (weights, critic.state_dict())
+    )
+    return shapes == known and (
+        not isinstance(critic, TwinCritic)
+        or torch.allclose(weights["support"].to(critic.support), critic.support)
     )
 
 

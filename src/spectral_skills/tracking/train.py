@@ -46,10 +46,8 @@ def train(
     compiled: bool | None = None,
 ) -> Controller:
     """Train in the folder `out`, or continue there; returns the last controller.
-
-    `probe` measures the controller now and then, `watch` is called with the folder when
-    there is something new to draw. `init` is a controller to start a new run from.
-    """
+    `watch` is called with the folder when there is something new to draw; `init` is a
+    controller to start a new run from."""
     where = distributed.join(device)
     start.check_shares(config, distributed.world_size())
     settings = start.commanded(config.controller, encoder, init)
@@ -60,8 +58,9 @@ def train(
     parents = {"skill": settings.command.encoder} if encoder else {}
     provenance = Provenance(KIND, command, config.seed, data_hash, parents)
     with folder as run:
-        job = TrackTraining(config, where, run, provenance, probe)
-        job.build(corpora, encoder, init, compiled)
+        compiled = where.type == "cuda" if compiled is None else compiled
+        data = corpora, encoder, init, compiled
+        job = TrackTraining(config, where, run, provenance, probe, *data)
         with job.memory.advice():
             limits = config.frames, config.checkpoint_every, config.minutes
             runs.train(run, job, *limits, watch)
@@ -78,7 +77,12 @@ class TrackTraining(runs.Job):
         run: RunFolder,
         provenance: Provenance,
         probe: Probe | None,
+        corpora: Sequence[Corpus],
+        encoder: SkillEncoder | None,
+        init: Path | None,
+        compiled: bool,
     ):
+        """Build robots and learner, new or from the last checkpoint."""
         self.config, self.device, self.run = config, device, run
         self.provenance, self.probe = provenance, probe
         self.state: dict[str, Any] = {"frames": 0, "seconds": 0.0}
@@ -86,17 +90,7 @@ class TrackTraining(runs.Job):
         self._learned: dict[str, Any] = {}
         self._mark: tuple[int, float] | None = None
         """Frames and time from which the next row's rate counts."""
-
-    def build(
-        self,
-        corpora: Sequence[Corpus],
-        encoder: SkillEncoder | None,
-        init: Path | None,
-        compiled: bool | None,
-    ) -> None:
-        """Build robots and learner, new or from the last checkpoint."""
-        config, where, settings = self.config, self.device, self.config.controller
-        found = self.run.load_checkpoint()
+        where, settings, found = device, config.controller, run.load_checkpoint()
         if found is not None:
             self.state |= found[1]
         torch.manual_seed(config.seed)  # for the weights
@@ -115,7 +109,6 @@ class TrackTraining(runs.Job):
         alone = self.state.setdefault("critic_warmup", config.learning.critic_warmup)
         config = start.with_warmup(config, alone)
         robots = config.robots // distributed.world_size()
-        compiled = where.type == "cuda" if compiled is None else compiled
         self.memory = start.Memory(where, robots)
         with self.memory.advice():
             sides = [c.with_mirror() if config.mirror else c for c in corpora]
@@ -184,10 +177,9 @@ class TrackTraining(runs.Job):
         row |= self.env.statistics() | self.physics.counters()
         row |= {name: float(value) for name, value in self._learned.items()}
         if self.probe is not None and probed and distributed.rank() == 0:
-            kept = self.learner.kept.eval()
-            found = self.probe(kept)
+            found = self.probe(self.learner.kept.eval())
             row |= {k: v for k, v in found.items() if math.isfinite(v)}
-            kept.train()
+            self.learner.kept.train()
         self._mark = None
         return runs.LogEntry(row, line(row), draw=probed)
 
