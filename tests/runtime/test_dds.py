@@ -177,7 +177,6 @@ def test_two_programs_talk_on_loopback(robot_domain):
         time.sleep(0.002)
     assert echoed and torso[0]["quaternion"][0] == 1.0
     assert np.diff(ticks).min() > 0
-    assert link.send.heard and link.states.writers == 1
     assert link.states.malformed == 0
 
 

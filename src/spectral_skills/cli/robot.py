@@ -55,7 +55,7 @@ def export(
         bundles.refuse_foreign(out)
         loaded = Models.at(models)
         order = "isaaclab" if isaaclab else "mujoco"
-        differences = bundles.export(loaded, out, names, clips, order).differences
+        differences = bundles.export(loaded, out, names, clips, order)
     for path in sorted(out.iterdir()):
         note = ""
         if path.name in differences:

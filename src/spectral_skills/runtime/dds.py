@@ -126,11 +126,6 @@ class _Sender:
         data = _HEADER + unitree.pack(message)
         self._writer.write(self._kind.deserialize(data))
 
-    @property
-    def heard(self) -> bool:
-        """Whether anybody reads the topic."""
-        return bool(self._writer.get_matched_subscriptions())
-
 
 class _Receiver:
     def __init__(self, participant: DomainParticipant, dtype: np.dtype):
@@ -152,11 +147,6 @@ class _Receiver:
             except ValueError:
                 self.malformed += 1
         return found
-
-    @property
-    def writers(self) -> int:
-        """Number of programs that write the topic."""
-        return len(self._reader.get_matched_publications())
 
 
 def _message(data: bytes, dtype: np.dtype) -> np.ndarray:

@@ -9,7 +9,6 @@ what simulated robots observe that execute two of its bases.
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -85,13 +84,6 @@ _PROPRIO = (
 )
 
 
-class Exported(NamedTuple):
-    """The manifest that was written, and how far each graph is from its model."""
-
-    manifest: Manifest
-    differences: dict[str, float]
-
-
 def export(
     models: Models,
     out: Path,
@@ -99,8 +91,9 @@ def export(
     corpus: Corpus | None = None,
     joint_order: JointOrder = "mujoco",
     words: TextEncoder | None = None,
-) -> Exported:
-    """Write a bundle to a folder, replacing a bundle that is there.
+) -> dict[str, float]:
+    """Write a bundle to a folder, replacing a bundle that is there; return how far each
+    graph is from its model.
 
     `corpus` supplies clips that are not generated bases, and the skills that distances
     are measured to; it is the embedded one by default. `words` encodes the planner's
@@ -129,7 +122,7 @@ def export(
         manifest = _manifest(models, folder, played, support, joint_order)
         atomic.write_file(folder / bundle.MANIFEST, configs.dumps(manifest))
         bundle.Bundle.open(folder)  # a bundle that cannot be read is not put in place
-    return Exported(manifest, differences)
+    return differences
 
 
 def refuse_foreign(folder: Path) -> None:
