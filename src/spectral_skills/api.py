@@ -14,9 +14,9 @@ from spectral_skills.models import Models
 if TYPE_CHECKING:
     from spectral_skills.control.rollout import Rollout
     from spectral_skills.experiments.chaining import ChainRun
-    from spectral_skills.experiments.spoken import Spoken
     from spectral_skills.experiments.steer import Composed
     from spectral_skills.motion.corpus import Corpus
+    from spectral_skills.planner.listener import Spoken
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.direction_file import Directions
     from spectral_skills.tracking.policy import Controller
@@ -282,10 +282,10 @@ def say(models: Models, text: str, **options: Any) -> "Spoken":
     """Let a standing robot do what a sentence says.
 
     The models run as a bundle does on a robot; it is made when they are first used.
-    Options are those of `experiments.spoken.speak`: every, seconds, seed.
+    Options are those of `planner.listener.speak`: every, seconds, seed.
     """
     from spectral_skills.control.bundle import Bundle
-    from spectral_skills.experiments.spoken import speak
+    from spectral_skills.planner.listener import speak
     from spectral_skills.planner.model import check_text
     from spectral_skills.planner.text import MiniLM
     from spectral_skills.runtime.released import bundle_of

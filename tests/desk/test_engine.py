@@ -178,8 +178,8 @@ class Slow(Engine):
         time.sleep(self.takes_s)
         self.steps += 1
 
-    def do_posted(self):
-        return False
+    def rest(self):
+        pass
 
 
 def test_real_time_is_kept_paused_and_slowed_down():
@@ -225,7 +225,7 @@ def test_a_clock_that_is_late_does_not_chase():
 def test_a_meter_of_a_corpus_whose_skills_are_all_alike():
     """Nothing there is any way apart; a skill beside them is far."""
     support = SkillSupport(np.zeros((2, 4), np.float32), typical=0.0, far=0.0)
-    frame = SimpleNamespace(distance=0.25, measures=Readings(0, 0, 0, 0, 0, 0.7))
+    frame = SimpleNamespace(distance=0.25, measures=Readings(0, 0, 0, 0, 0))
     bundle = SimpleNamespace(support=support)
     engine: Any = SimpleNamespace(bundle=bundle, frame=frame)
     shown = render("readouts", **readouts(engine))

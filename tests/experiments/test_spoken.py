@@ -14,10 +14,15 @@ from spectral_skills.control.bundle import SENTENCES, Bundle
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.session import replay
 from spectral_skills.control.steering import RAMP_STEPS
-from spectral_skills.experiments.spoken import Spoken, SpokenStep, speak, spoken_steps
 from spectral_skills.models import Models
 from spectral_skills.planner import text as language
-from spectral_skills.planner.listener import Listener
+from spectral_skills.planner.listener import (
+    Listener,
+    Spoken,
+    SpokenStep,
+    speak,
+    spoken_steps,
+)
 from spectral_skills.plots import runs
 from spectral_skills.runtime import released
 

@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.experiments.spoken import Spoken, SpokenStep
+from spectral_skills.planner.listener import Spoken, SpokenStep
 from spectral_skills.plots import charts, film, runs
 from spectral_skills.robot import g1
 from spectral_skills.spectral.catalogue import Choice

@@ -84,34 +84,30 @@ class Readings:
     left_arm: float
     """Angle by which the upper arm is raised to the front, deg."""
     right_arm: float
-    height: float
-    """Height of the pelvis, m."""
 
 
 class Meter:
     """Measures a moving robot."""
 
     def __init__(self):
-        self._places: deque[np.ndarray] = deque(maxlen=_SPEED_STEPS + 1)
-        self._headings: deque[float] = deque(maxlen=_SPEED_STEPS + 1)
+        self._past: deque[tuple[np.ndarray, float]] = deque(maxlen=_SPEED_STEPS + 1)
+        """Places and headings."""
 
     def read(self, row: np.ndarray) -> Readings:
         """Return the measures after one more control step."""
         angle = heading(row[3:7])
-        if self._headings:  # angles must not jump by a turn
-            before = self._headings[-1]
+        if self._past:  # angles must not jump by a turn
+            before = self._past[-1][1]
             angle = before + math.remainder(angle - before, math.tau)
-        self._places.append(row[:2].copy())
-        self._headings.append(angle)
-        seconds = max(len(self._places) - 1, 1) / g1.CONTROL_HZ
-        away = float(np.linalg.norm(self._places[-1] - self._places[0]))
+        self._past.append((row[:2].copy(), angle))
+        seconds = max(len(self._past) - 1, 1) / g1.CONTROL_HZ
+        place, turned = self._past[0]
         return Readings(
-            speed=away / seconds,
-            turning=math.degrees(angle - self._headings[0]) / seconds,
+            speed=float(np.linalg.norm(row[:2] - place)) / seconds,
+            turning=math.degrees(angle - turned) / seconds,
             heading=math.degrees(angle),
             left_arm=-math.degrees(row[7 + _LEFT]),
             right_arm=-math.degrees(row[7 + _RIGHT]),
-            height=float(row[2]),
         )
 
 
@@ -189,19 +185,22 @@ class Engine(Session):
         """
         self._posted.put((action, refused))
 
-    def do_posted(self) -> bool:
-        """Do what was posted; return whether there was anything."""
-        any_done = False
+    def do_posted(self) -> None:
+        """Do what was posted."""
         while not self._posted.empty():
             action, refused = self._posted.get()
-            any_done = True
             try:
                 action(self)
             except (ValueError, OSError) as error:
                 if refused is None:
                     raise
                 refused(str(error))
-        return any_done
+
+    def rest(self) -> None:
+        """Do what was posted without a step."""
+        if not self._posted.empty():
+            self.do_posted()
+            self.frame = self._look()
 
     def step(self, skill: np.ndarray | None = None) -> None:
         """One control step; `frame` shows it."""
@@ -211,13 +210,9 @@ class Engine(Session):
         if self.robot.broken:
             self.broken += 1
             self.reset()
-        self.refresh()
+        self.frame = self._look()
         if self.auto_reset and self._fall.steps > _LIE:
             self.post(lambda engine: engine.reset())
-
-    def refresh(self) -> None:
-        """Renew the frame without a step, after something was done to the robot."""
-        self.frame = self._look()
 
     def reset(self) -> None:
         super().reset()
@@ -342,8 +337,7 @@ class Live:
 
     def _tick(self) -> None:
         if self.paused and not self._single:
-            if self.engine.do_posted():
-                self.engine.refresh()
+            self.engine.rest()
             self._done.clear()
             return
         self._single = max(self._single - 1, 0)

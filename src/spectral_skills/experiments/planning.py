@@ -53,6 +53,7 @@ from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.physics.base import Physics, simulate
 from spectral_skills.planner.collect import described
+from spectral_skills.planner.listener import FALLEN_M
 from spectral_skills.planner.model import check_text
 from spectral_skills.planner.routes import PlannedSource, Route, longest
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates
@@ -66,8 +67,6 @@ from spectral_skills.tracking.references import References
 EPISODES, STEPS = 20, 2000
 EVERY = (1, 10, 21, 30)
 """Numbers of steps between plans; tables of language have the last."""
-FALLEN_M = 0.35
-"""Height of the pelvis below which a robot has fallen: no described motion is."""
 PERIOD, SETTLED = 200, 60
 """Steps for which an instruction lasts, and after which a robot should follow it."""
 PAIR_STEPS, PAIR_EPISODES = 400, 3

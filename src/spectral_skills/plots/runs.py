@@ -12,9 +12,9 @@ from spectral_skills.control.batch import Executed
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.chaining import DURING, OUTSIDE, ChainRun
 from spectral_skills.experiments.effects import headings
-from spectral_skills.experiments.spoken import Spoken, SpokenStep
 from spectral_skills.experiments.steer import Composed
 from spectral_skills.motion.corpus import FPS
+from spectral_skills.planner.listener import Spoken, SpokenStep
 from spectral_skills.plots import film
 from spectral_skills.plots.charts import COLOURS, MUTED
 from spectral_skills.skill.encoder import save_stream
