@@ -3,12 +3,12 @@
 Generated clips are grouped by their factors, others by their kind.
 """
 
-import tomllib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
+from spectral_skills.experiments.findings import grid
 from spectral_skills.motion.checks import Plausibility, Stride, measure_corpus, strides
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.motion_sets import LAFAN1_CLIPS, kind
@@ -26,11 +26,10 @@ ALL = "all"
 STRIDES = "strides"
 Summary = dict[str, dict[str, float]]
 """Numbers of each group of clips, and of all together."""
-_DATA = tomllib.loads(Path(__file__).with_name("corpus_check.toml").read_text())
-_ALONE, _SEVERAL = _DATA["alone"], _DATA["several"]
-RECORDED = _DATA["recorded"]
+_GRID = grid("corpus_check")
+_ALONE, _SEVERAL, RECORDED = _GRID.alone, _GRID.several, _GRID.recorded
 """Name, unit, factor and decimals of the measurements among the results."""
-SPEEDS, GAIT = _DATA["speeds"], _DATA["gait"]
+SPEEDS, GAIT = _GRID.speeds, _GRID.gait
 """Ranges of speed; unit, attribute, factor and decimals of measurements of strides."""
 ORDER = (
     "stand",

@@ -315,13 +315,11 @@ def spread_clips(corpus: Corpus, count: int) -> np.ndarray:
     return np.sort(order[drawn])
 
 
-def spread_windows(
-    corpus: Corpus, count: int, frames: int = WINDOW_FRAMES
-) -> np.ndarray:
+def spread_windows(corpus: Corpus, count: int) -> np.ndarray:
     """(count, 2) clips and first frames, evenly over all that is long enough."""
     order = name_order(corpus)
-    order = order[corpus.lengths[order] >= frames]
-    room = corpus.lengths[order] - frames + 1
+    order = order[corpus.lengths[order] >= WINDOW_FRAMES]
+    room = corpus.lengths[order] - WINDOW_FRAMES + 1
     ends = np.cumsum(room)
     places = ((np.arange(count) + 0.5) / count * ends[-1]).astype(np.int64)
     which = np.searchsorted(ends, places, side="right")
