@@ -14,13 +14,12 @@ from typing import Literal
 
 import numpy as np
 import onnxruntime
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
 from spectral_skills.robot import g1
-from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.spectral.direction_file import Directions, read_arrays
 
 VERSION = 1
 MANIFEST, CONTROLLER, ENCODER = "bundle.json", "controller.onnx", "encoder.onnx"
@@ -148,7 +147,7 @@ class SkillSupport:
 
     @classmethod
     def load(cls, path: Path) -> "SkillSupport":
-        arrays, about = _read(path)
+        arrays, about = read_arrays(path)
         try:
             typical, far = float(about["typical"]), float(about["far"])
             bank = arrays["bank"].astype(np.float32)
@@ -206,7 +205,7 @@ class OnnxPlanner:
 
     def __init__(self, folder: Path, sentences: tuple[tuple[str, str], ...]):
         self._graph, self.sentences = Graph(folder / PLANNER), sentences
-        arrays, _ = _read(folder / SENTENCES)
+        arrays, _ = read_arrays(folder / SENTENCES)
         self._states, self._mask = arrays["states"], arrays["mask"].astype(bool)
         self.noise_shape = tuple(self._graph.session.get_inputs()[3].shape[1:])
 
@@ -250,7 +249,7 @@ class Bundle:
         if DIRECTIONS in manifest.files:
             directions = Directions.load(folder / DIRECTIONS)
             directions.check(manifest.encoder)
-        arrays, _ = _read(folder / BASES)
+        arrays, _ = read_arrays(folder / BASES)
         bases = {
             facts.name: PlayedBase(
                 **vars(facts),
@@ -321,12 +320,3 @@ def _manifest(folder: Path) -> Manifest:
     if any("/" in name or name.startswith(".") for name in manifest.files):
         raise ValueError(f"{path}: a file outside of the bundle")
     return manifest
-
-
-def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    try:
-        with safe_open(path, framework="numpy") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
-            return arrays, file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path}: damaged or missing ({error})") from None

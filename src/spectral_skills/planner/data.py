@@ -13,10 +13,11 @@ from typing import Literal, NamedTuple
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from spectral_skills import config as configs
+from spectral_skills.artifact import write_tensors
 from spectral_skills.atomic import replacing_folder
 from spectral_skills.motion.windows import POSE_SIZE, anchor_poses
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
@@ -134,11 +135,8 @@ class Rows:
     def save(self, folder: Path) -> None:
         """Write a folder atomically."""
         with replacing_folder(folder) as temporary:
-            kept = {name: self._frames[name].cpu().contiguous() for name in FRAMES}
-            try:
-                save_file(kept, temporary / _ARRAYS)
-            except SafetensorError as error:
-                raise OSError(f"{folder}: not written ({error})") from error
+            kept = {name: self._frames[name] for name in FRAMES}
+            write_tensors(temporary / _ARRAYS, kept)
             (temporary / _ABOUT).write_text(configs.dumps(self.about))
 
     @classmethod

@@ -158,12 +158,7 @@ class Directions:
         path = RELEASED_FILE if str(path) == "base" else Path(path)
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no directions here")
-        try:
-            with safe_open(path, framework="numpy") as file:
-                metadata = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}
-        except SafetensorError as error:
-            raise ValueError(f"{path}: damaged or no directions ({error})") from None
+        arrays, metadata = read_arrays(path)
         version = metadata.get("version", "")
         if "directions" not in metadata or not version.isdecimal():
             raise ValueError(f"{path}: a safetensors file, but not of directions")
@@ -176,6 +171,16 @@ class Directions:
             raise ValueError(f"{path}: damaged, it does not hold what was written")
         header = configs.parse(text, str(path))
         return configs.from_dict(cls, header | arrays, str(path))
+
+
+def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Arrays and metadata of a safetensors file; refuses one that is damaged."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            return arrays, file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path}: damaged or missing ({error})") from None
 
 
 def position(name: str, names: Sequence[str]) -> int:
