@@ -25,6 +25,8 @@ from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
 
+SMALL = PredictorConfig(embed=4, rank=2, context_hidden=(4,), target_hidden=(4,))
+
 
 @pytest.fixture(scope="module")
 def corpus(make_clip, make_corpus, tmp_path_factory):
@@ -165,10 +167,7 @@ def test_a_table_has_a_row_for_every_model(corpus, tmp_path):
     for sees in ("chunk", "velocity", "full"):
         torch.manual_seed(0)
         encoder = EncoderConfig(width=6, hidden=(16,), sees=sees)
-        small = PredictorConfig(
-            embed=4, rank=2, context_hidden=(4,), target_hidden=(4,)
-        )
-        model = SkillModel(SkillConfig(encoder=encoder, predictor=small))
+        model = SkillModel(SkillConfig(encoder=encoder, predictor=SMALL))
         folders.append(tmp_path / sees)
         artifact.save(
             folders[-1], model.config, model.state_dict(), Provenance("skill")
@@ -186,7 +185,8 @@ def test_clips_that_stand_still_have_no_readout(make_corpus, tmp_path):
     rows = np.tile(g1.DEFAULT_QPOS, (90, 1))
     clips = [Clip.from_qpos(rows, name=f"stand{i}", fps=50.0) for i in range(6)]
     corpus = make_corpus(tmp_path / "still", clips)
-    model = SkillModel(SkillConfig(encoder=EncoderConfig(width=6, hidden=(16,))))
+    encoder = EncoderConfig(width=6, hidden=(16,))
+    model = SkillModel(SkillConfig(encoder=encoder, predictor=SMALL))
     artifact.save(
         tmp_path / "model", model.config, model.state_dict(), Provenance("skill")
     )

@@ -5,6 +5,7 @@ takes half a minute the first time.
 """
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,6 @@ import torch
 from spectral_skills.physics.base import Physics, Variation
 from spectral_skills.physics.native import NativePhysics
 from spectral_skills.physics.settings import PhysicsConfig
-from spectral_skills.physics.warp import WarpPhysics
 from spectral_skills.robot import g1
 
 COUNT = 4
@@ -21,9 +21,16 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NOTHING = {"broken": 0, "contacts": 0, "constraints": 0}
 
 
+def in_warp(*arguments: Any, **options: Any) -> Any:
+    """Not imported above: that takes seconds, in every process that collects tests."""
+    from spectral_skills.physics.warp import WarpPhysics
+
+    return WarpPhysics(*arguments, **options)
+
+
 @pytest.fixture(scope="module")
-def warp() -> WarpPhysics:
-    return WarpPhysics(COUNT, device=DEVICE)
+def warp() -> Any:
+    return in_warp(COUNT, device=DEVICE)
 
 
 @pytest.fixture
@@ -191,7 +198,7 @@ def test_broken_robots_agree(pair, field: str, value: float):
 
 def test_overflows_are_counted():
     """A standing robot wants 112 rows; here one stands and one is in the air."""
-    physics = WarpPhysics(2, PhysicsConfig(constraints=40), device=DEVICE)
+    physics = in_warp(2, PhysicsConfig(constraints=40), device=DEVICE)
     physics.qpos[:, 2] = torch.tensor([0.735, 5.0])
     for _ in range(3):
         physics.step()
@@ -212,7 +219,7 @@ def test_too_many_robots_are_refused(monkeypatch):
 
     fail("Failed to allocate 9 bytes on device 'cpu'")
     with pytest.raises(ValueError, match="2 robots do not fit .* 9 bytes"):
-        WarpPhysics(2, device="cpu")
+        in_warp(2, device="cpu")
     fail("an illegal memory access was encountered")
     with pytest.raises(RuntimeError, match="illegal"):
-        WarpPhysics(2, device="cpu")
+        in_warp(2, device="cpu")

@@ -52,7 +52,6 @@ def draw(monkeypatch, tmp_path):
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (tmp_path / "log.jsonl").write_text(text)
         draw_curves(tmp_path)
-        kept[-1].draw_without_rendering()
         return {axes.get_title("left"): axes for axes in kept[-1].axes}
 
     return drawn

@@ -156,10 +156,12 @@ def test_tint_colours_the_robot(renderer):
 def unprobed(monkeypatch):
     """Forget the backend before and after."""
     monkeypatch.delenv("SPECTRAL_GL", raising=False)
-    render.backend.cache_clear()
+    for known in (render.backend, render._works):
+        known.cache_clear()
     yield monkeypatch
     monkeypatch.undo()
-    render.backend.cache_clear()
+    for known in (render.backend, render._works):
+        known.cache_clear()
 
 
 def _hang(*_, **__):

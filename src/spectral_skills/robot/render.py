@@ -12,7 +12,7 @@ import importlib
 import os
 import subprocess
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import mujoco
 import numpy as np
@@ -52,6 +52,7 @@ _KEY_STRENGTH = 0.46
 _KEY_JITTER = 0.025 * np.array([[0.0, 1.0], [-0.9, -0.5], [0.9, -0.5]])
 
 
+@cache
 def _works(name: str) -> bool:
     """Return whether a GL platform draws, tried where a crash does no harm."""
     if ctypes.util.find_library(_LIBRARIES[name]) is None:
@@ -67,7 +68,7 @@ def _works(name: str) -> bool:
     return "drawn" in done.stdout
 
 
-@lru_cache(maxsize=1)
+@cache
 def backend() -> str:
     """Return how this process draws: by EGL or OSMesa if one works, or in software."""
     forced = os.environ.get("SPECTRAL_GL", "").lower()
