@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from spectral_skills import recipes
+from spectral_skills import artifact, recipes
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.cli.main import _counted, main
 from spectral_skills.config import from_dict
@@ -48,7 +48,8 @@ def places(make_clip, make_corpus, tmp_path_factory) -> dict[str, Path]:
         config = SkillConfig(
             encoder=EncoderConfig(width=8, hidden=(16,)), predictor=small
         )
-        SkillModel(config).save(folder / name, Provenance("skill"))
+        weights = SkillModel(config).state_dict()
+        artifact.save(folder / name, config, weights, Provenance("skill"))
     names = ("corpus", "skill", "other", "run", "small")
     places = {name: folder / name for name in names}
     assert _spectral(*_track(places, places["run"]), "--release", places["small"]) == 0
@@ -201,6 +202,7 @@ def test_resume_goes_on(places, tmp_path):
     assert [row["frames"] for row in read_log(tmp_path / "run")] == [32, 64, 96]
 
 
+@pytest.mark.usefixtures("coarse_pictures")
 def test_rollout_writes_record_film_and_picture(places, tmp_path, monkeypatch, capsys):
     """And says how well it went and how fast."""
     monkeypatch.setattr(film, "SIZE", (64, 48))

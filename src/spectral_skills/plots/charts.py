@@ -277,7 +277,9 @@ def draw_curves(run: Path) -> None:
         _panel(axes, panel, rows, x)
         if number < columns:
             _time_axis(axes, rows, x)
-    figure.draw_without_rendering()  # only now are places of labels known
+    layout = figure.get_layout_engine()
+    assert layout is not None
+    layout.execute(figure)  # only now are places of labels known
     figure.set_layout_engine("none")
     for axes in figure.axes:
         _spread_labels(axes)
