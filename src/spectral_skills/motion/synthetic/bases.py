@@ -19,21 +19,7 @@ NAMES = (*BASES, "stand", "turn-left", "turn-right")
 STEPS = 400  # control steps of a run that effects are measured in
 FALL_M = 0.40  # a root lower than this has fallen
 SQUAT_FALL_M = 0.22  # the same for motions that are low anyway
-# Seconds in which a walk gets its speed, and what it changes.
-_WALKS: dict[str, tuple[float, dict[str, float]]] = {
-    "walk": (1.4, {"forward": 0.75}),
-    "carry": (1.4, {"forward": 0.6}),
-    "backward": (1.3, {"forward": -0.5}),
-    "jog": (2.8, {"forward": 1.6, "width": 0.13 - 0.19, "lift": 0.06}),
-    "turn-left": (0.9, {"turning": 0.6, "width": 0.04}),
-    "turn-right": (0.9, {"turning": -0.6, "width": 0.04}),
-}
-_FACTORS: dict[str, tuple[float, dict[str, float]]] = {
-    "turn": (0.9, {"turning": 0.6, "width": 0.04}),
-    "arc": (1.4, {"forward": 0.6, "turning": 0.35}),
-    "sideways": (0.9, {"sideways": 0.36, "width": 0.1}),
-}
-_MANNER = (1.1, {"forward": 0.45})
+_WALKS, _OF_FACTORS = factors.TABLES["bases"], factors.TABLES["bases_of_factors"]
 
 
 @dataclass(frozen=True)
@@ -55,13 +41,13 @@ def generate(name: str, steps: int = STEPS, seed: int = 0) -> Base:
     sketch, seconds = Sketch(np.random.default_rng(seed)), steps / FPS + 1.0
     first_s = 0.5
     if name in _WALKS:
-        ramp, speeds = _WALKS[name]
-        sketch.now_s, first_s = 0.2, 0.2 + ramp
-        sketch.walk(seconds, ramp, **speeds)
+        sketch.now_s, first_s = 0.2, 0.2 + _WALKS[name]["ramp_s"]
+        sketch.walk(seconds, **_WALKS[name])
         if name == "jog":
             sketch.jogs.append(sketch.walks[-1])
         if name == "carry":
-            factors.stroke(sketch, (LEFT, RIGHT), name, (-2.0, sketch.now_s + 2.0), 1.0)
+            span = (-2.0, sketch.now_s + 2.0)
+            factors.stroke(sketch, (LEFT, RIGHT), name, span, 1.0)
     elif name == "squat":
         while sketch.now_s < seconds + 1.0:
             factors.squat(sketch)
@@ -77,10 +63,9 @@ def of_factor(factor: str, steps: int = STEPS) -> Base:
         while sketch.now_s < seconds:
             factors.bow(sketch)
         return Base(factor, _performed(sketch, 0.0, steps))
-    if factor not in _FACTORS:
+    if factor in factors.MANNER:
         factors.MANNER[factor](sketch)
-    ramp, speeds = _FACTORS.get(factor, _MANNER)
-    sketch.walk(seconds, ramp, **speeds)
+    sketch.walk(seconds, **_OF_FACTORS[factor])
     return Base(factor, _performed(sketch, 1.6, steps))
 
 
@@ -98,8 +83,7 @@ def of_clip(corpus: Corpus, name: str, steps: int | None = None) -> Base:
         raise ValueError(f"{error}; bases are {', '.join(NAMES)}") from None
     rows = np.asarray(corpus.qpos(index), np.float32)
     if steps is not None:
-        at = np.arange(steps + 1).clip(max=len(rows) - 1)
-        rows = rows[at]
+        rows = rows[np.arange(steps + 1).clip(max=len(rows) - 1)]
     if len(rows) < 2:
         raise ValueError(f"{name}: one frame; there is nothing to steer")
     return _base(name, rows)
