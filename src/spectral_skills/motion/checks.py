@@ -118,11 +118,9 @@ def measure(
 def slide_speeds(dynamics: Dynamics, fps: float) -> np.ndarray:
     """Speed along the floor of each foot that touches in two frames running, m/s.
 
-    A foot is a rigid body that moves from one frame to the next; its speed is taken
-    where the floor is, straight under each sphere that is within `SLIDE_HEIGHT_M` in
-    both frames, and the fastest of these counts. A foot that rolls over heel or toe
-    turns about a line in the floor, so it has no speed there however fast it rolls; a
-    flat foot that slides has all of it, and one that twists has that of its far end.
+    It is the speed of the foot as a rigid body where the floor is, straight under each
+    sphere that is within `SLIDE_HEIGHT_M` in both frames; the fastest counts. A foot
+    that rolls over heel or toe turns about a line in the floor: it has no speed there.
     """
     rotation, soles = dynamics.feet_rotation, dynamics.soles
     turn = np.einsum("tfij,tfkj->tfik", rotation[1:], rotation[:-1])

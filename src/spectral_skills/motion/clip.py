@@ -189,14 +189,14 @@ def _check_steps(clip: Clip) -> None:
     largest = joint_step.max(axis=1)
     limit = min(MAX_JOINT_STEP_RAD, MAX_JOINT_SPEED_RAD_S / clip.fps)
     joint = g1.JOINTS[joint_step[(largest > limit).argmax()].argmax()]
-    for what, value, most in (
-        ("pelvis moves at {:.3g} m/s", step * clip.fps, MAX_ROOT_SPEED_M_S),
-        ("pelvis turns at {:.3g} rad/s", turn * clip.fps, MAX_ROOT_TURN_RAD_S),
-        (f"{joint} moves {{:.3g}} rad in one frame", largest, limit),
-    ):
-        message = f"{what}; no robot can"
-        _refuse_first(value > most, "jump", lambda i: message.format(value[i]), 1)  # noqa: B023
 
+    def refuse_jump(what: str, value: np.ndarray, most: float) -> None:
+        message = f"{what}; no robot can"
+        _refuse_first(value > most, "jump", lambda i: message.format(value[i]), 1)
+
+    refuse_jump("pelvis moves at {:.3g} m/s", step * clip.fps, MAX_ROOT_SPEED_M_S)
+    refuse_jump("pelvis turns at {:.3g} rad/s", turn * clip.fps, MAX_ROOT_TURN_RAD_S)
+    refuse_jump(f"{joint} moves {{:.3g}} rad in one frame", largest, limit)
     speed = joint_step * clip.fps
     frame, joint, excess = _worst(speed / g1.VELOCITY_LIMIT)
     if excess > 1.5:

@@ -71,14 +71,8 @@ class Dynamics:
 @cache
 def _model() -> mujoco.MjModel:
     model = build_model(meshes=False, floor=False)
-    off = mujoco.mjtDisableBit
-    model.opt.disableflags = (
-        off.mjDSBL_CONSTRAINT
-        | off.mjDSBL_SPRING
-        | off.mjDSBL_DAMPER
-        | off.mjDSBL_ACTUATION
-        | off.mjDSBL_SENSOR
-    )
+    for what in ("CONSTRAINT", "SPRING", "DAMPER", "ACTUATION", "SENSOR"):
+        model.opt.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{what}")
     return model
 
 

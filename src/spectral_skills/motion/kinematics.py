@@ -95,12 +95,9 @@ class Kinematics:
     def __call__(self, qpos: Tensor) -> LinkPoses:
         """Link poses of (..., 36) rows: root position, root quaternion, joints."""
         rows = qpos.reshape(-1, g1.QPOS_SIZE)
-        if rows.device.type == "cpu" and len(rows) > _CPU_CHUNK:
-            parts = [self._forward(chunk) for chunk in rows.split(_CPU_CHUNK)]
-            position = torch.cat([p for p, _ in parts])
-            quaternion = torch.cat([q for _, q in parts])
-        else:
-            position, quaternion = self._forward(rows)
+        size = _CPU_CHUNK if rows.device.type == "cpu" else max(1, len(rows))
+        parts = [map(self._rows, self._walk(chunk)) for chunk in rows.split(size)]
+        position, quaternion = map(torch.cat, zip(*parts, strict=True))
         shape = (*qpos.shape[:-1], len(self.links))
         return LinkPoses(position.view(*shape, 3), quaternion.view(*shape, 4))
 
@@ -127,10 +124,6 @@ class Kinematics:
             angular.append([w + rate * a for w, a in zip(spin, axis, strict=True)])
         parts = (position, quaternion, linear, angular)
         return LinkStates(*(self._rows(part) for part in parts))
-
-    def _forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        positions, quaternions = self._walk(rows)
-        return self._rows(positions), self._rows(quaternions)
 
     def _walk(self, rows: Tensor) -> tuple[list[rotation.Planes], ...]:
         """Planes of positions and quaternions, level by level from the pelvis."""
