@@ -67,14 +67,8 @@ class RunFolder:
         self.log_path, self.model_folder = path / "log.jsonl", path / "model"
         self._writer = self._lock = None
         self._known = path / "config.json"
-        values = {
-            "config": configs.to_dict(config),
-            "data": data_hash,
-            "command": command,
-            "hardware": hardware(device),
-            "versions": artifact.installed_versions(),
-        }
-        self._text = json.dumps(values, indent=2) + "\n"
+        self.command = command
+        """Commands that made the run, in their order."""
         # Listed once: another process may be about to begin. Hidden files belong to a
         # write that is unfinished or was abandoned.
         names = os.listdir(path) if path.exists() else []
@@ -85,6 +79,14 @@ class RunFolder:
             raise ValueError(
                 f"{path}: not empty, and no training run; choose another folder"
             )
+        values = {
+            "config": configs.to_dict(config),
+            "data": data_hash,
+            "command": self.command,
+            "hardware": hardware(device),
+            "versions": artifact.installed_versions(),
+        }
+        self._text = json.dumps(values, indent=2) + "\n"
 
     def _check_same(self, data_hash: str) -> None:
         if not (self.path / "checkpoint").exists():
@@ -108,6 +110,9 @@ class RunFolder:
                 f"{self.path}: holds a run with another {', '.join(different)}; "
                 "choose another folder for this one"
             )
+        before = stored.get("command") or self.command
+        if not f"; {before}".endswith(f"; {self.command}"):
+            self.command = f"{before}; {self.command}"
 
     def __enter__(self) -> "RunFolder":
         """Lock the folder before anything is read that another process could change."""

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from spectral_skills import recipes
-from spectral_skills.artifact import Provenance
-from spectral_skills.runs import read_log
+from spectral_skills.artifact import Provenance, load_provenance
+from spectral_skills.runs import read_about, read_log
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.pretrain import pretrain, split
 
@@ -97,6 +97,15 @@ def test_a_finished_run_can_be_made_longer(shrink, corpus, tmp_path):
     longer = pretrain(replace(short, updates=4), [corpus], tmp_path / "run", "cpu")
     once = pretrain(replace(short, updates=4), [corpus], tmp_path / "once", "cpu")
     assert longer.encoder.fingerprint() == once.encoder.fingerprint()
+
+
+def test_a_continued_run_names_all_of_its_commands(shrink, corpus, tmp_path):
+    """A number of the whole run is not the work of its last command alone."""
+    for updates, command in ((2, "one"), (4, "two"), (6, "two")):
+        config = shrink("smoke", updates=updates)
+        pretrain(config, [corpus], tmp_path, "cpu", command)
+    assert read_about(tmp_path)["command"] == "one; two"
+    assert load_provenance(tmp_path / "model").command == "one; two"
 
 
 def test_another_run_in_the_same_folder_is_refused(shrink, corpus, tmp_path):

@@ -323,8 +323,8 @@ def train(
         torch.set_float32_matmul_precision("high")
     parents = {"controller": rows.about.controller, "skill": rows.about.encoder}
     parents = {role: name for role, name in parents.items() if name}
-    provenance = Provenance(KIND, command, config.seed, rows.hash, parents)
     with RunFolder(out, config, f"{rows.hash}+{encoder.name}", command, device) as run:
+        provenance = Provenance(KIND, run.command, config.seed, rows.hash, parents)
         trainer = PlanTrainer(config, rows, encoder)
         trainer.begin(run, provenance)
         every = config.checkpoint_every

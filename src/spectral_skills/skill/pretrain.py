@@ -117,7 +117,7 @@ def pretrain(
         amounts=("patience",),
     )
     with folder as run:
-        provenance = Provenance(KIND, command, config.seed, data_hash)
+        provenance = Provenance(KIND, run.command, config.seed, data_hash)
         job = Pretraining(config, corpora, where, run, provenance)
         if config.held_out == 0 and run.writes:
             print("every clip is trained on: held-out errors are of the same clips")

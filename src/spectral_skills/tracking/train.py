@@ -56,7 +56,7 @@ def train(
     data_hash = "+".join(corpus.hash for corpus in corpora)
     folder = RunFolder(out, config, data_hash, command, device, "frames", MAY_CHANGE)
     parents = {"skill": settings.command.encoder} if encoder else {}
-    provenance = Provenance(KIND, command, config.seed, data_hash, parents)
+    provenance = Provenance(KIND, folder.command, config.seed, data_hash, parents)
     with folder as run:
         compiled = where.type == "cuda" if compiled is None else compiled
         data = corpora, encoder, init, compiled
