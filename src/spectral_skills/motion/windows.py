@@ -245,3 +245,13 @@ class WindowSampler:
             chunk=poses[:, shared:end],
             future=poses[:, end:],
         )
+
+
+def every_frame(lengths: Tensor, every: int) -> tuple[Tensor, Tensor]:
+    """Clips (n,) and frames (n,): every `every`-th frame of clips of these lengths."""
+    if every < 1:
+        raise ValueError(f"every is {every}, must be at least 1")
+    counts = (lengths + every - 1) // every
+    clips = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+    first = (counts.cumsum(0) - counts)[clips]
+    return clips, (torch.arange(len(clips), device=clips.device) - first) * every

@@ -24,6 +24,7 @@ from spectral_skills.motion.windows import (
     POSE_SIZE,
     MotionTensors,
     WindowConfig,
+    every_frame,
     reference_poses,
 )
 from spectral_skills.robot import g1
@@ -216,23 +217,16 @@ class SkillBank:
         cls, encoder: SkillEncoder, corpus: Corpus, every: int = 5
     ) -> "SkillBank":
         """Encode every clip at every `every`-th time that has a complete window."""
-        if every < 1:
-            raise ValueError(f"every is {every}, must be at least 1")
         motions = corpus.to(encoder.steps.device)
         valid = (motions.lengths - (encoder.frames - 1)).clamp_min(0)
-        counts = (valid + every - 1) // every
-        total = int(counts.sum())
+        clips, times = every_frame(valid, every)
+        times, total = times - encoder.first, len(clips)
         if total == 0:
             longest = int(corpus.lengths.max()) if len(corpus) else 0
             raise ValueError(
                 f"no clip has the {encoder.frames} frames that one skill needs; "
                 f"the longest has {longest}"
             )
-        order = torch.arange(len(counts), device=motions.device)
-        clips = order.repeat_interleave(counts)
-        first = (counts.cumsum(0) - counts)[clips]
-        number = torch.arange(total, device=motions.device) - first
-        times = number * every - encoder.first
         skills = torch.empty((total, encoder.width), device=motions.device)
         # disable=None: no bar where there is no terminal.
         with tqdm(total=total, desc="encoding", unit="skill", disable=None) as bar:

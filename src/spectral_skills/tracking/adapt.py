@@ -25,6 +25,7 @@ from tqdm import tqdm
 from spectral_skills import config as configs
 from spectral_skills import rotation
 from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.windows import every_frame
 from spectral_skills.skill.encoder import SkillEncoder, mlp
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.references import CommandConfig, CommandSource, References
@@ -50,9 +51,6 @@ class AdaptConfig:
     off: float = 0.1
     """Distance of robots from their references, in metres and radians (poses)."""
     seed: int = 0
-
-    def __post_init__(self):
-        configs.at_least(self, 1, "every")
 
 
 class Adapted(NamedTuple):
@@ -112,10 +110,7 @@ def _pairs(
     (n, d) as the old network saw them, and which (n,) belong to clips held out. The
     moved controller learns the statistics of commands that have units."""
     references = References.build(corpus.to(old.steps.device))
-    counts = (references.lengths + config.every - 1) // config.every
-    clips = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
-    first = (counts.cumsum(0) - counts)[clips]
-    frames = (torch.arange(len(clips), device=clips.device) - first) * config.every
+    clips, frames = every_frame(references.lengths, config.every)
     held = _held_out(len(corpus), config).to(clips.device)[clips]
     roots = references.at(clips, frames).rows[:, :7]
     if new is None:

@@ -24,6 +24,9 @@ from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
 from spectral_skills.tracking.terminations import CAUSES, TerminationConfig
 
 _CAUSES = (*CAUSES, "broken")
+_Pair = tuple[Tensor, Tensor]
+_Moving = tuple[Tensor, Tensor, LinkStates]
+"""Positions, velocities, and the links that follow from them."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +71,6 @@ class _State(NamedTuple):
     last_action: Tensor
     history: Tensor
     source: Tensor
-
-
-class _Start(NamedTuple):
-    """A frame to start from, and the state there."""
-
-    clip: Tensor
-    frame: Tensor
-    qpos: Tensor
-    qvel: Tensor
 
 
 class _Sim(NamedTuple):
@@ -148,10 +142,11 @@ class TrackingEnv:
         )
         everyone = torch.ones(n, dtype=torch.bool, device=device)
         with torch.no_grad():
-            fresh = self._draw()
-            links = self.kinematics.states(fresh.qpos, fresh.qvel)
+            drawn, fresh = self._draw()
+            links = self.kinematics.states(*fresh)
+            now, begun = (physics.qpos, physics.qvel, links), (*fresh, links)
             state, observation, qpos, qvel = self._go_on(
-                state, physics.qpos, physics.qvel, links, links, fresh, everyone
+                state, now, drawn, begun, everyone
             )
         physics.qpos.copy_(qpos)
         physics.qvel.copy_(qvel)
@@ -187,10 +182,10 @@ class TrackingEnv:
         config = self.config
         frame = state.frame + 1
         reference = self.references.at(state.clip, frame)
-        fresh = self._draw()
+        drawn, fresh = self._draw()
         # Links of the robots, of their references, and of their possible new starts.
-        qpos = torch.cat((sim.qpos, reference.rows, fresh.qpos))
-        qvel = torch.cat((sim.qvel, reference.qvel, fresh.qvel))
+        qpos = torch.cat((sim.qpos, reference.rows, fresh[0]))
+        qvel = torch.cat((sim.qvel, reference.qvel, fresh[1]))
         every = self.kinematics.states(qpos, qvel)
         robot, links, begun = (
             LinkStates(*(part[i * self.count : (i + 1) * self.count] for part in every))
@@ -230,34 +225,29 @@ class TrackingEnv:
         self.sampler.book(state.clip, frame, failed)
         sums = _summed(terms, causes, done, age)
         state = state._replace(frame=frame, age=age, height=height, last_action=action)
+        now = sim.qpos, sim.qvel, robot
         state, observation, qpos, qvel = self._go_on(
-            state, sim.qpos, sim.qvel, robot, begun, fresh, done
+            state, now, drawn, (*fresh, begun), done
         )
         result = StepResult(reward, done, timeout)
         return state, observation, result, sums, qpos, qvel
 
-    def _draw(self) -> _Start:
-        """Where each robot would start if its episode were over."""
-        clip, frame = self.sampler.draw(self.count)
-        found = self.references.at(clip, frame)
+    def _draw(self) -> tuple[_Pair, _Pair]:
+        """Clip and frame where each robot would start if its episode were over, and
+        positions and velocities there."""
+        drawn = self.sampler.draw(self.count)
         random = self.config.randomization
-        return _Start(clip, frame, *randomization.start(random, *found))
+        return drawn, randomization.start(random, *self.references.at(*drawn))
 
     def _go_on(
-        self,
-        state: _State,
-        qpos: Tensor,
-        qvel: Tensor,
-        robot: LinkStates,
-        begun: LinkStates,
-        fresh: _Start,
-        done: Tensor,
+        self, state: _State, now: _Moving, drawn: _Pair, fresh: _Moving, done: Tensor
     ):
         """Restart robots that are done, push some of the others, and observe."""
-        random = self.config.randomization
-        clip = torch.where(done, fresh.clip, state.clip)
-        frame = torch.where(done, fresh.frame, state.frame)
-        qpos = torch.where(done[:, None], fresh.qpos, qpos)
+        random, (qpos, qvel, robot) = self.config.randomization, now
+        first_qpos, first_qvel, begun = fresh
+        clip = torch.where(done, drawn[0], state.clip)
+        frame = torch.where(done, drawn[1], state.frame)
+        qpos = torch.where(done[:, None], first_qpos, qpos)
         pairs = zip(begun, robot, strict=True)
         over = done[:, None, None]
         robot = LinkStates(*(torch.where(over, new, old) for new, old in pairs))
@@ -265,11 +255,10 @@ class TrackingEnv:
         pushed = push_in <= 0
         push_in = torch.where(pushed, randomization.next_push(random, push_in), push_in)
         qvel = torch.where(pushed[:, None], randomization.kick(random, qvel), qvel)
-        qvel = torch.where(done[:, None], fresh.qvel, qvel)
+        qvel = torch.where(done[:, None], first_qvel, qvel)
 
-        last_action = torch.where(
-            done[:, None], self.body.first_action(qpos[:, 7:]), state.last_action
-        )
+        first_action = self.body.first_action(qpos[:, 7:])
+        last_action = torch.where(done[:, None], first_action, state.last_action)
         sensed = self.body.proprio(qpos, qvel, last_action, self.offset)
         sensed = randomization.noisy(random, sensed)
         history = observations.push_history(state.history, sensed, done)

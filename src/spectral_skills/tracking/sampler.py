@@ -24,6 +24,7 @@ from torch import Tensor
 
 from spectral_skills import config as configs
 from spectral_skills.distributed import all_reduce_sum
+from spectral_skills.motion.windows import every_frame
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,9 @@ class AdaptiveSampler:
             raise ValueError(
                 f"none of the {len(lengths)} clips has two frames: nothing to track"
             )
-        bins = (lengths + config.bin - 1) // config.bin
-        clip = torch.arange(len(lengths)).repeat_interleave(bins)
+        clip, start = every_frame(lengths, config.bin)
+        bins = clip.bincount(minlength=len(lengths))
         first = bins.cumsum(0) - bins
-        start = (torch.arange(len(clip)) - first[clip]) * config.bin
         length = (lengths[clip] - start).clamp_max(config.bin)
         # A clip of one frame cannot be followed.
         active = lengths[clip] >= 2
@@ -85,8 +85,7 @@ class AdaptiveSampler:
         if config.per_clip:
             weight = weight / bins[clip]
 
-        self.config = config
-        self.lengths = lengths.to(device)
+        self.config, self.lengths = config, lengths.to(device)
         self._first, self._clip = first.to(device), clip.to(device)
         self._start, self._length = start.to(device), length.to(device)
         self._active = active.to(device)
@@ -109,13 +108,12 @@ class AdaptiveSampler:
     def draw(self, count: int) -> tuple[Tensor, Tensor]:
         """Clips and frames (count,); at least one frame follows each."""
         device = self._cumulative.device
-        # A million bins need more than the 24 bits that compiled code draws for any
-        # type.
+        # A million bins need more than the 24 bits that compiled code draws.
         coarse, fine, inside = torch.rand((3, count), device=device).double()
         draw = coarse + fine * 2.0**-24
-        bins = torch.searchsorted(
-            self._cumulative, draw * self._cumulative[-1], right=True
-        ).clamp_max(len(self._cumulative) - 1)
+        total = self._cumulative[-1]
+        bins = torch.searchsorted(self._cumulative, draw * total, right=True)
+        bins = bins.clamp_max(len(self._cumulative) - 1)
         clips = self._clip[bins]
         frames = self._start[bins] + (inside * self._length[bins]).long()
         lead = torch.randint(0, self.config.lead + 1, (count,), device=device)
@@ -125,8 +123,7 @@ class AdaptiveSampler:
     def book(self, clips: Tensor, frames: Tensor, failed: Tensor) -> None:
         """Count a step of robots (n,) at these frames, and their failures."""
         bins = self._first[clips] + frames // self.config.bin
-        one = torch.ones_like(bins, dtype=torch.int32)
-        self._new_steps.index_add_(0, bins, one)
+        self._new_steps.index_add_(0, bins, torch.ones_like(bins, dtype=torch.int32))
         self._new_failures.index_add_(0, bins, failed.to(torch.int32))
 
     @torch.no_grad()
