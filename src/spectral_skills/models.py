@@ -92,14 +92,18 @@ class Models:
 
         `plans` is what the planner must plan, "skill" or "pose", where that matters.
         """
+        from spectral_skills.artifact import load_provenance
+        from spectral_skills.control.run import check_match
+        from spectral_skills.skill.model import SkillModel
         from spectral_skills.tracking.policy import KIND, Controller
 
         actor = Controller.load(controller, device)
-        hashes = {"controller": _weights_hash(controller, KIND)}
-        encoder = _encoder(actor, skill, device)
-        fingerprint = "" if encoder is None else encoder.fingerprint()
-        if encoder is not None:
-            hashes["skill"] = fingerprint
+        hashes = {"controller": load_provenance(controller, KIND).weights_hash}
+        encoder, fingerprint = None, ""
+        if actor.config.command.kind == "skill":
+            encoder = SkillModel.load(skill, device).encoder
+            check_match(actor, encoder)
+            hashes["skill"] = fingerprint = encoder.fingerprint()
         known = speaker = None
         if directions is not None:
             from spectral_skills.spectral.direction_file import Directions
@@ -115,30 +119,11 @@ class Models:
             if plans not in (None, output):
                 raise ValueError(f"{planner}: plans {output}s, not {plans}s")
             planners.check_match(speaker, hashes["controller"], fingerprint)
-            hashes["planner"] = _weights_hash(planner, planners.KIND)
+            made = load_provenance(planner, planners.KIND)
+            hashes["planner"] = made.weights_hash
         return cls(actor, encoder, known, speaker, hashes)
 
     @classmethod
     def at(cls, paths: TrackerPaths, device: str = "cpu") -> "Models":
         """Read the models that a group of command-line options names."""
         return cls.load(**vars(paths), device=device)
-
-
-def _encoder(
-    controller: "Controller", skill: Path | str, device: str
-) -> "SkillEncoder | None":
-    """Load the encoder of a controller's skills, if it follows skills."""
-    from spectral_skills.control.run import check_match
-    from spectral_skills.skill.model import SkillModel
-
-    if controller.config.command.kind != "skill":
-        return None
-    encoder = SkillModel.load(skill, device).encoder
-    check_match(controller, encoder)
-    return encoder
-
-
-def _weights_hash(folder: Path | str, kind: str) -> str:
-    from spectral_skills.artifact import load_provenance
-
-    return load_provenance(folder, kind).weights_hash
