@@ -5,7 +5,7 @@ Link poses are not among them: they follow from `qpos`, which is never a substep
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import mujoco
 import torch
@@ -80,14 +80,8 @@ def simulate(
     return NativePhysics(count, config)
 
 
-class Change(NamedTuple):
-    """New values (n, ...) of a part of one field of each robot's model."""
-
-    field: str
-    index: tuple[int | slice, ...]
-    values: Tensor
-
-
+Change = tuple[str, tuple[int | slice, ...], Tensor]
+"""A field of the model, the part of it that changes, and values (n, ...) of robots."""
 VARIED = (
     *("geom_friction", "body_mass", "body_inertia", "body_ipos"),
     *("actuator_gainprm", "actuator_biasprm"),
@@ -102,17 +96,17 @@ def changes(model: mujoco.MjModel, variation: Variation) -> list[Change]:
         return torch.as_tensor(getattr(model, field)[index], device=like.device)
 
     whole, links = slice(None), slice(1, None)  # body 0 is the world, geom 0 the floor
-    found = []
+    found: list[Change] = []
     if (friction := variation.friction) is not None:
-        found.append(Change("geom_friction", (links, 0), friction[:, None]))
+        found.append(("geom_friction", (links, 0), friction[:, None]))
     if (scale := variation.mass_scale) is not None:
         for field, each in (("body_mass", scale), ("body_inertia", scale[..., None])):
             value = nominal(field, links, like=scale)
-            found.append(Change(field, (links,), value * each))
+            found.append((field, (links,), value * each))
     if (shift := variation.torso_com) is not None:
         torso = model.body("torso_link").id
         centre = nominal("body_ipos", torso, like=shift)
-        found.append(Change("body_ipos", (torso,), centre + shift))
+        found.append(("body_ipos", (torso,), centre + shift))
     for scale, field, at in (
         (variation.stiffness_scale, "actuator_gainprm", 0),
         (variation.stiffness_scale, "actuator_biasprm", 1),
@@ -120,5 +114,5 @@ def changes(model: mujoco.MjModel, variation: Variation) -> list[Change]:
     ):
         if scale is not None:
             gain = nominal(field, whole, at, like=scale)
-            found.append(Change(field, (whole, at), gain * scale))
+            found.append((field, (whole, at), gain * scale))
     return found

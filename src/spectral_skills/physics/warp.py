@@ -72,7 +72,7 @@ class WarpPhysics:
         for field, index, values in found:
             array = wp.to_torch(getattr(self.model, field))
             array[(slice(None), *index)] = values.to(self.device, torch.float32)
-        if any(change.field.startswith("body_") for change in found):
+        if any(field.startswith("body_") for field, _, _ in found):
             with self._same_stream():
                 mujoco_warp.set_const(self.model, self.data, restore=False)
 
@@ -140,11 +140,11 @@ class WarpPhysics:
         self.qpos[:] = self._default
         self.targets[:] = self._default[7:]
         self.held[:] = self._default[7:]
-        for tensor in (self.qvel, self.qacc, self.torque, self._warm_start):
+        for tensor in (
+            *(self.qvel, self.qacc, self.torque, self._warm_start, self._overflow),
+            *(self.contact_force, self.broken, self._broken_steps),
+        ):
             tensor.zero_()
-        for tensor in (self.contact_force, self.broken, self._broken_steps):
-            tensor.zero_()
-        self._overflow.zero_()
 
     def _control_step(self) -> None:
         data = self.data
