@@ -110,9 +110,10 @@ class RunFolder:
                 f"{self.path}: holds a run with another {', '.join(different)}; "
                 "choose another folder for this one"
             )
-        before = stored.get("command") or self.command
-        if not f"; {before}".endswith(f"; {self.command}"):
-            self.command = f"{before}; {self.command}"
+        commands = [word for word in stored.get("command", "").split("; ") if word]
+        if self.command not in commands[-1:]:
+            commands.append(self.command)
+        self.command = "; ".join(commands)
 
     def __enter__(self) -> "RunFolder":
         """Lock the folder before anything is read that another process could change."""
