@@ -3,7 +3,6 @@
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from spectral_skills.control.mixer import LivePlanner
 from spectral_skills.control.session import placed
 from spectral_skills.desk.controls import render
 from spectral_skills.desk.engine import Engine, Live, Readings
-from spectral_skills.desk.page import readouts
 from spectral_skills.quaternion import heading
 from spectral_skills.robot import g1
 
@@ -120,7 +118,7 @@ def test_a_broken_simulation_begins_anew(bundle):
     """Nothing that is not finite is ever shown."""
     engine = Engine(bundle)
     found = run(engine, [{"at": 0.1, "do": "push", "left": 1e8}], 0.5)
-    assert engine.broken >= 1
+    assert engine.resets >= 1
     assert np.isfinite(rows(found)).all() and not found[-1].fallen
 
 
@@ -204,7 +202,7 @@ def test_real_time_is_kept_paused_and_slowed_down():
 
 
 def test_a_clock_that_is_late_does_not_chase():
-    """Lost time is lost, and told; an engine that fails stops the clock, not the
+    """Lost time is lost; an engine that fails stops the clock, not the
     thread."""
     engine = Slow()
     live = Live(engine)
@@ -215,7 +213,7 @@ def test_a_clock_that_is_late_does_not_chase():
     time.sleep(0.3)
     before = engine.steps
     time.sleep(0.2)
-    assert engine.steps - before <= 14 and live.lost_s > 0.2
+    assert engine.steps - before <= 14
     engine.takes_s = -1.0  # time.sleep refuses it
     time.sleep(0.1)
     assert live.paused and "ValueError" in live.trouble
@@ -226,7 +224,5 @@ def test_a_meter_of_a_corpus_whose_skills_are_all_alike():
     """Nothing there is any way apart; a skill beside them is far."""
     support = SkillSupport(np.zeros((2, 4), np.float32), typical=0.0, far=0.0)
     frame = SimpleNamespace(distance=0.25, measures=Readings(0, 0, 0, 0, 0))
-    bundle = SimpleNamespace(support=support)
-    engine: Any = SimpleNamespace(bundle=bundle, frame=frame)
-    shown = render("readouts", **readouts(engine))
-    assert shown and "nan" not in shown
+    shown = render("readouts", frame=frame, support=support)
+    assert "+0°/s" in shown and "nan" not in shown

@@ -38,7 +38,7 @@ def test_the_motions_themselves_are_recognised(stage, recognise):
     """Any part of them, wherever on the floor."""
     for first in (0, 60, 150):
         rows = [
-            torch.tensor(stage.clips.qpos(m)[first : first + 60]) for m in (1, 0, 1)
+            torch.tensor(stage.clips.rows[m][first : first + 60]) for m in (1, 0, 1)
         ]
         together = torch.stack(rows, dim=1)
         together[..., :2] += 3.0
@@ -46,7 +46,7 @@ def test_the_motions_themselves_are_recognised(stage, recognise):
 
 
 def test_most_of_what_a_robot_does_decides(stage, recognise):
-    stand, walk = (torch.tensor(stage.clips.qpos(m)[:100]) for m in (0, 1))
+    stand, walk = (torch.tensor(stage.clips.rows[m][:100]) for m in (0, 1))
     for share, expected in ((0.3, 0), (0.7, 1)):
         frames = int(100 * share)
         rows = torch.cat((walk[:frames], stand[frames:]))
@@ -135,7 +135,7 @@ def test_robots_have_time_to_change_and_those_that_fell_are_not_asked(
     monkeypatch.setattr(module, "SETTLED", 28)
     place = stage.of(stage.names, 2, 80)
     asked, _ = instructions(place, [m.sentences for m in motions(stage)])
-    clips = torch.stack([torch.tensor(stage.clips.qpos(m)[:81]) for m in (0, 1)], 1)
+    clips = torch.stack([torch.tensor(stage.clips.rows[m][:81]) for m in (0, 1)], 1)
     late = torch.arange(81) % 40 >= 28
     rows = torch.empty(81, 4, 36)
     for robot in range(4):

@@ -75,7 +75,7 @@ def test_robots_get_the_sentences_of_their_motion_in_turn(stage):
 def test_robots_begin_on_the_first_frames_of_their_parts(stage):
     rows = stage.references.at(stage.motion, torch.zeros_like(stage.motion)).rows
     for robot, motion in enumerate((0, 0, 1, 1)):
-        expected = torch.tensor(stage.clips.qpos(motion)[0])
+        expected = torch.tensor(stage.clips.rows[motion][0])
         torch.testing.assert_close(rows[robot], expected)
 
 
@@ -93,7 +93,7 @@ def test_another_stage_has_motions_in_any_number(stage):
 def test_a_fall_after_the_motion_is_over_counts_as_one_alone(stage):
     """Success is of the frames that the reference has; a broken robot has fallen."""
     place = stage.of([stage.names[0]], 3, 40)
-    reference = torch.tensor(stage.clips.qpos(0)[:41])[:, None].repeat(1, 3, 1)
+    reference = torch.tensor(stage.clips.rows[0][:41])[:, None].repeat(1, 3, 1)
     robot = reference.clone()
     robot[30:, 1, 2] = FALLEN_M - 0.01
     robot[20:, 2] = torch.nan

@@ -67,7 +67,7 @@ def whole(generated):
 def test_of_a_generated_corpus_each_thing_has_one_clip(whole):
     found = described(whole)
     assert len(found) == len(set(found.names)) == 28
-    told = dict(zip(found.names, (text for (text,) in found.sentences()), strict=True))
+    told = dict(zip(found.names, (text for (text,) in found.sentences), strict=True))
     texts = sorted(told.values())
     assert len(set(texts)) == 28, "each with words of its own"
     assert not {text for _, text in UNSAID} & set(texts)
@@ -85,8 +85,8 @@ def test_the_other_side_is_the_mirror_image(whole):
         *("sideways", "turn", "arc", "raise", "wave", "forward+wave")
     }
     for name in mirrored:
-        own, other = found.sentences()[found.names.index(name)], name[: -len("_mirror")]
-        (text,) = found.sentences()[found.names.index(other)]
+        own, other = found.sentences[found.names.index(name)], name[: -len("_mirror")]
+        (text,) = found.sentences[found.names.index(other)]
         swapped = {"left": "right", "right": "left"}
         assert own == [" ".join(swapped.get(word, word) for word in text.split())]
 
@@ -118,55 +118,46 @@ def test_a_corpus_without_words_is_refused(generated):
 
 
 def test_parts_are_those_of_their_clips(whole):
-    found = described(whole)
+    found, both = described(whole), whole.with_mirror()
     for i, name in enumerate(found.names):
-        rows = whole.with_mirror().qpos(whole.with_mirror().index(name))
-        own = section(rows, 500)
-        assert found.sections[i] == own
-        assert np.array_equal(found.qpos(i), rows[own.first : own.end])
-        assert found.lengths[i] == own.end - own.first and found.loops[i] == own.loop
+        rows = both.qpos(both.index(name))
+        own = section(rows)
+        assert np.array_equal(found.rows[i], rows[own.first : own.end])
+        assert found.loops[i] == own.loop
 
 
 @pytest.fixture(scope="module")
 def cut(whole) -> Motions:
     """Three clips, the last one mirrored, with parts that are not whole."""
-    both = whole.with_mirror()
-    clips = both.select([3, 0, len(whole) + 5])
-    sections = [
-        ClipSection(2, 30, 1, 0.0),
-        ClipSection(0, 35, 4, 0.0),
-        ClipSection(7, 45, 3, 0.0),
-    ]
-    return Motions(clips, sections)
-
-
-def _rows_on_a_device(motions: Motions, index: int) -> torch.Tensor:
-    there = motions.to("cpu")
-    frames = torch.arange(int(motions.lengths[index]))[None]
-    return there.gather(torch.tensor([index]), frames)[0]
+    sections = {
+        3: ClipSection(2, 30, 1, 0.0),
+        0: ClipSection(0, 35, 4, 0.0),
+        len(whole) + 5: ClipSection(7, 45, 3, 0.0),
+    }
+    return Motions.of(whole.with_mirror(), sections)
 
 
 def test_a_device_has_the_same_rows(cut):
-    """Also of mirrored clips, though these are mirrored there."""
-    assert cut.clips.mirrored.tolist() == [False, False, True]
+    """Also of mirrored clips."""
+    assert [name.endswith("_mirror") for name in cut.names] == [False, False, True]
     there = cut.to("cpu")
     assert there.lengths.tolist() == [28, 35, 38]
     for i in range(3):
-        expected = torch.from_numpy(np.array(cut.qpos(i)))
-        torch.testing.assert_close(_rows_on_a_device(cut, i), expected)
+        frames = torch.arange(len(cut.rows[i]))[None]
+        found = there.gather(torch.tensor([i]), frames)[0]
+        assert np.array_equal(found.numpy(), cut.rows[i])
 
 
 def test_some_are_selected_by_name_in_any_order_and_twice(cut):
     a, b, c = cut.names
     some = cut.select([c, a, c, b])
     assert some.names == (c, a, c, b) and len(some) == 4
-    assert some.lengths.tolist() == [38, 28, 38, 35]
-    assert some.loops.tolist() == [3, 1, 3, 4]
+    assert some.to("cpu").lengths.tolist() == [38, 28, 38, 35]
+    assert some.loops == (3, 1, 3, 4)
     for i, own in enumerate((2, 0, 2, 1)):
-        assert np.array_equal(some.qpos(i), cut.qpos(own))
-        rows = torch.from_numpy(np.array(some.qpos(i)))
-        torch.testing.assert_close(_rows_on_a_device(some, i), rows)
-    with pytest.raises(ValueError, match="no clip named 'walk'"):
+        assert np.array_equal(some.rows[i], cut.rows[own])
+        assert some.sentences[i] == cut.sentences[own]
+    with pytest.raises(ValueError, match="no motion named 'walk'"):
         cut.select(["walk"])
 
 
@@ -175,4 +166,4 @@ def test_sentences_are_lines_without_space_around_them(
 ):
     clip = replace(make_clip("a", 50), text=" walk \n\n go ahead\n")
     found = described(make_corpus(tmp_path / "corpus", [clip]))
-    assert found.sentences() == [["walk", "go ahead"]]
+    assert found.sentences == (["walk", "go ahead"],)

@@ -243,7 +243,6 @@ class Strips:
         self._more.on_update(self._on_more)
 
     def release(self) -> None:
-        """Return all faders to zero."""
         self._controls.post(lambda engine: engine.mixer.release())
 
     def sync(self) -> None:

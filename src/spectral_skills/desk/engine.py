@@ -73,8 +73,6 @@ class Decks:
 
 @dataclass(frozen=True)
 class Readings:
-    """Readings of a robot."""
-
     speed: float
     """Speed along its path, m/s."""
     turning: float
@@ -167,8 +165,6 @@ class Engine(Session):
         self.auto_reset = False
         self.resets = 0
         """Number of times that the robot was put on its feet, which voids its trail."""
-        self.broken = 0
-        """Number of times that the simulation broke and was begun anew."""
         self._posted: queue.SimpleQueue[tuple[Action, Notify | None]]
         self._posted = queue.SimpleQueue()
         self._meter, self._fall, self._steps = Meter(), FallLamp(), 0
@@ -186,7 +182,6 @@ class Engine(Session):
         self._posted.put((action, refused))
 
     def do_posted(self) -> None:
-        """Do what was posted."""
         while not self._posted.empty():
             action, refused = self._posted.get()
             try:
@@ -208,7 +203,6 @@ class Engine(Session):
         super().step(skill)
         self._steps += 1
         if self.robot.broken:
-            self.broken += 1
             self.reset()
         self.frame = self._look()
         if self.auto_reset and self._fall.steps > _LIE:
@@ -220,7 +214,6 @@ class Engine(Session):
         self.resets += 1
 
     def cross(self, deck: Deck) -> None:
-        """Cross-fade to a deck."""
         self.mixer.play(Cue(getattr(self.decks, deck), fade=self.decks.fade))
         self.decks.live = deck
 
@@ -277,8 +270,6 @@ class Live:
         self.paused = False
         self.trouble = ""
         """Error that made it pause by itself, if any."""
-        self.lost_s = 0.0
-        """Total delay that was dropped."""
         self._speed, self._single = 1.0, 0
         self._done: deque[float] = deque(maxlen=_WINDOW)
         self._stopping = threading.Event()
@@ -317,7 +308,6 @@ class Live:
             self._thread.join(timeout=5.0)
 
     def single_step(self) -> None:
-        """Make one step of a paused robot."""
         self._single += 1
 
     def _run(self) -> None:
@@ -331,7 +321,6 @@ class Live:
             due += STEP_S / self._speed
             now = time.perf_counter()
             if now > due + _LATE_S:
-                self.lost_s += now - due
                 due = now
             self._stopping.wait(max(due - now, 0.0))
 

@@ -165,7 +165,6 @@ class Keeper:
         return tuple(sorted(path.stem for path in self._folder.glob(f"*{_PRESET}")))
 
     def file(self, typed: str, suffix: str) -> Path:
-        """The file of a typed name."""
         return self._folder / f"{safe_stem(typed)}{suffix}"
 
     def free(self, typed: str, suffix: str) -> Path:

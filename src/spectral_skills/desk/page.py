@@ -40,9 +40,6 @@ _BEHIND, _MORE, _LESS, _SLOWEST = 0.99, 1.03, 0.99, 10.0
 one picture to the next, above it shrinks by the third, up to the fourth in total."""
 _LEFT_PX, _RIGHT_PX = 320, 360
 _BRAND = (34, 94, 206)
-_GREEN, _AMBER, _RED = "#2f9e44", "#f08c00", "#e03131"
-_END = 1.6
-"""End of the distance meter, as a multiple of the 99th percentile of the corpus."""
 _CHARTED_S, _CHART_POINTS = 12.0, 60
 _WELCOME = (
     "Move a fader on the right. The grey robot is simulated; the blue one shows the "
@@ -90,13 +87,11 @@ class Page:
         self._painter = threading.Thread(target=self._paint, name="page", daemon=True)
 
     def start(self) -> None:
-        """Let the robot and the page run."""
         self.live.engine.post(lambda engine: engine.cross("a"))
         self.live.start()
         self._painter.start()
 
     def stop(self) -> None:
-        """Close the page and end all threads."""
         self._stopping.set()
         if self._painter.is_alive():
             self._painter.join(timeout=5.0)
@@ -109,13 +104,23 @@ class Page:
         """Show a message, from any thread."""
         self._newest.append(text)
 
+    def _status(self) -> dict[str, Any]:
+        engine = self.live.engine
+        planning = getattr(engine.mixer.stream, "trouble", "")
+        return {
+            "live": self.live,
+            "frame": engine.frame,
+            "recorder": engine.recorder,
+            "trouble": self.live.trouble or planning,
+        }
+
     def _messages(self) -> dict[str, Any]:
         return {"texts": list(reversed(self._newest))}
 
     def _fill(self, gui: viser.GuiApi, engine: Engine, keeper: Keeper) -> None:
         controls, play = self._controls, gui.add_panel()
         with play.add_tab("Robot", viser.Icon.ROBOT):
-            controls.html("status", lambda: status(self.live))
+            controls.html("status", self._status)
             pause, step, reset = add_transport(controls, self._push)
             with gui.add_folder("Skills"):
                 other = add_decks(controls)
@@ -135,7 +140,8 @@ class Page:
         play.set_width(_LEFT_PX)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_RIGHT_PX)
-        controls.html("readouts", lambda: readouts(engine))
+        support = engine.bundle.support
+        controls.html("readouts", lambda: {"frame": engine.frame, "support": support})
         self._strips = Strips(controls)
         keys: dict[Key, tuple[str, Callable[[], None]]] = {
             "P": ("Pause or continue", pause),
@@ -166,7 +172,6 @@ class Page:
             self._scene.show_push(velocity[:2])
 
     def _paint(self) -> None:
-        """Keep the page up to date until it is closed."""
         # Made here, so that faders appear a second before the robot's meshes.
         self._scene = SceneView(self.server)
         slower = 1.0
@@ -204,48 +209,6 @@ class Page:
             self._charts.show(frame)
             if self.pictures:
                 scene.draw_trail()
-
-
-def status(live: Live) -> dict[str, Any]:
-    """Whether the robot stands, what is playing, and whether it runs in real time."""
-    frame, recorder = live.engine.frame, live.engine.recorder
-    pace = "paused" if live.paused else "…"
-    if np.isfinite(live.factor):
-        pace = f"real time × {live.factor:.2f}"
-        if live.speed < 1.0:
-            pace = f"slow motion × {live.speed * live.factor:.2f}"
-    return {
-        "state": "FALLEN" if frame.fallen else "on its feet",
-        "fallen": frame.fallen,
-        "name": frame.mixed.name,
-        "take_s": None if recorder is None else recorder.seconds,
-        "time_s": frame.time_s,
-        "pace": pace,
-        "trouble": live.trouble or getattr(live.engine.mixer.stream, "trouble", ""),
-    }
-
-
-def readouts(engine: Engine) -> dict[str, Any]:
-    """How far the commanded skill is from the corpus, and what the robot does."""
-    support, frame, colour = engine.bundle.support, engine.frame, _GREEN
-    measures = frame.measures
-    if frame.distance > support.typical:
-        colour = _AMBER if frame.distance <= support.far else _RED
-    return {
-        "cells": {
-            "speed": f"{measures.speed:.2f} m/s",
-            "heading": f"{measures.heading:+.0f}°",
-            "turning": f"{measures.turning:+.0f}°/s",
-            "left arm": f"{measures.left_arm:+.0f}°",
-            "right arm": f"{measures.right_arm:+.0f}°",
-        },
-        "distance": frame.distance,
-        "typical": support.typical,
-        "far": support.far,
-        # If all clips share their tokens, even the farthest are at distance 0.
-        "end": max(_END * support.far, 1e-9),
-        "colour": colour,
-    }
 
 
 class Charts:

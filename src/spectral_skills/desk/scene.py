@@ -87,7 +87,6 @@ class SceneView:
         self._points.clear()
 
     def draw(self, frame: Frame, view: View) -> None:
-        """Show a frame."""
         row = frame.row
         if not np.isfinite(row).all():
             return

@@ -51,7 +51,6 @@ class Talk:
         self._texts.put(text)
 
     def close(self) -> None:
-        """End the thread and the process."""
         self._texts.put(None)
         self._kill()
         self._thread.join(timeout=5.0)

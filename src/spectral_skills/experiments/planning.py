@@ -330,7 +330,7 @@ class Recogniser:
 
     def __init__(self, models: Models, stage: Stage):
         self.encoder = models.skill_encoder
-        clips = [torch.tensor(stage.clips.qpos(i)) for i in range(len(stage.names))]
+        clips = [torch.tensor(rows) for rows in stage.clips.rows]
         self.skills = torch.cat([encode_clip(self.encoder, clip) for clip in clips])
         self.motion = torch.repeat_interleave(
             torch.arange(len(clips)), torch.tensor([len(clip) for clip in clips])
@@ -461,7 +461,7 @@ def spoken_pairs(stage: Stage, directions: Directions) -> list[SpokenPair]:
         ]
         if shown and added in SAID:
             motion = shown[0]
-            like = base_of(stage.clips.sentences()[stage.names.index(motion)][0])
+            like = base_of(stage.clips.sentences[stage.names.index(motion)][0])
             choice = choose_knob(SAID[added], directions, stage.words, like)
             found.append(SpokenPair((base, added), motion, choice))
     if not found:

@@ -13,8 +13,8 @@ disturbed in their commands; the undisturbed commands, which lead them back, are
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -69,40 +69,43 @@ class ClipSection(NamedTuple):
     """Number of frames; those in which hardly anything moves count less."""
 
 
+@dataclass(frozen=True)
 class Motions:
-    """Clips with their own descriptions, cut to the parts that a planner can plan."""
+    """Parts of described clips that a planner can plan."""
 
-    def __init__(self, clips: Corpus, sections: Sequence[ClipSection]):
-        self.clips, self.sections = clips, tuple(sections)
-        self.names = tuple(clips.names)
-        self.lengths = np.array([s.end - s.first for s in sections])
-        self.loops = np.array([s.loop for s in sections])
-        """Frames from which motions continue at their ends."""
+    names: tuple[str, ...]
+    rows: tuple[np.ndarray, ...]
+    """(T, 36) of each motion."""
+    sentences: tuple[list[str], ...]
+    """Descriptions of each motion in the corpus."""
+    loops: tuple[int, ...]
+    """Frames from which motions continue at their ends."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, sections: Mapping[int, ClipSection]) -> "Motions":
+        """Parts of some clips of a corpus, by their indices."""
+        lines = [corpus.entry(i).text.splitlines() for i in sections]
+        return cls(
+            names=tuple(corpus.names[i] for i in sections),
+            rows=tuple(corpus.qpos(i)[s.first : s.end] for i, s in sections.items()),
+            sentences=tuple([s.strip() for s in own if s.strip()] for own in lines),
+            loops=tuple(s.loop for s in sections.values()),
+        )
 
     def __len__(self) -> int:
-        return len(self.sections)
+        return len(self.names)
 
     def select(self, names: Sequence[str]) -> "Motions":
         """Some of them in the given order; a name may be repeated."""
-        chosen = [self.clips.index(name) for name in names]
-        return Motions(self.clips.select(chosen), [self.sections[i] for i in chosen])
-
-    def qpos(self, index: int) -> np.ndarray:
-        """(T, 36) rows of a motion."""
-        one = self.sections[index]
-        return self.clips.qpos(index)[one.first : one.end]
+        missing = [name for name in names if name not in self.names]
+        if missing:
+            raise ValueError(f"no motion named {missing[0]!r} among {len(self)}")
+        chosen = [self.names.index(name) for name in names]
+        return Motions(*(tuple(v[i] for i in chosen) for v in vars(self).values()))
 
     def to(self, device: torch.device | str) -> MotionTensors:
-        """All of them on a device."""
-        whole = self.clips.to(device)
-        first = torch.tensor([s.first for s in self.sections], device=device)
-        lengths = torch.from_numpy(self.lengths).to(whole.lengths)
-        return replace(whole, starts=whole.starts + first, lengths=lengths)
-
-    def sentences(self) -> list[list[str]]:
-        """Descriptions of each motion in the corpus."""
-        texts = [self.clips.entry(i).text for i in range(len(self))]
-        return [[s.strip() for s in text.splitlines() if s.strip()] for text in texts]
+        clips = [torch.from_numpy(np.array(rows)).to(device) for rows in self.rows]
+        return MotionTensors.of_clips(clips)
 
 
 def described(corpus: Corpus) -> Motions:
@@ -110,11 +113,11 @@ def described(corpus: Corpus) -> Motions:
     one clip for each of 28 things to say; from others, every described clip."""
     both = corpus.with_mirror()
     if found := _one_of_each(both):
-        return Motions(both.select(list(found)), list(found.values()))
+        return Motions.of(both, found)
     chosen = [i for i in range(len(corpus)) if corpus.entry(i).text.strip()]
     if not chosen:
         raise ValueError("no clip of this corpus is described in words")
-    return Motions(corpus.select(chosen), [section(corpus.qpos(i)) for i in chosen])
+    return Motions.of(corpus, {i: section(corpus.qpos(i)) for i in chosen})
 
 
 def _one_of_each(corpus: Corpus) -> dict[int, ClipSection]:
@@ -214,8 +217,6 @@ def _longest(conflicts: np.ndarray, worth: np.ndarray, most: int) -> tuple[int, 
 
 @dataclass(frozen=True)
 class CollectConfig:
-    """Settings for collecting rows."""
-
     robots: int = 93
     """Number of robots for each motion."""
     steps: int = STEPS
@@ -337,7 +338,7 @@ class TeachingSource:
         # A broken simulation, whose numbers are not finite, counts as failed.
         self._upright &= (high < LOST_M) & (angle < LOST_RAD)
         # A held command is that of the step at which it began.
-        if len(kept := self.frames.get("skill", ())) % self._tracker.command.hold:
+        if len(kept := self.frames.get("skill", [])) % self._tracker.command.hold:
             command = kept[-1]
         now = {
             "proprio": self._tracker.history[:, -1].half(),
@@ -371,7 +372,7 @@ def collect(
             "commands are skills of a frozen encoder, or poses"
         )
     clips = described(corpus)
-    short = int(clips.lengths.min())
+    short = min(len(rows) for rows in clips.rows)
     if config.steps <= CHUNK or short <= CHUNK:
         raise ValueError(
             f"{config.steps} steps of clips that have {short} frames or more: a row "
@@ -382,7 +383,7 @@ def collect(
     motion = torch.arange(len(clips), device=where).repeat_interleave(config.robots)
     begin = references.at(motion, torch.zeros_like(motion))
     tracker = Tracker(controller)
-    loops = torch.from_numpy(clips.loops).to(where)
+    loops = torch.tensor(clips.loops, device=where)
     source = TeachingSource(references, loops, motion, tracker, encoder, config)
     with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
         torch.manual_seed(config.seed)
@@ -395,11 +396,10 @@ def collect(
             noise=RandomizationConfig(),
             keep=(),
         )
+    texts = zip(clips.names, clips.sentences, clips.rows, strict=True)
     motions = tuple(
-        Motion(name, phrases.training(own), phrases.held_out(own), int(frames))
-        for name, own, frames in zip(
-            clips.names, clips.sentences(), clips.lengths, strict=True
-        )
+        Motion(name, phrases.training(own), phrases.held_out(own), len(rows))
+        for name, own, rows in texts
     )
     about = About(
         controller=controller_hash,

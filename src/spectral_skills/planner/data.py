@@ -32,8 +32,6 @@ _ABOUT, _ARRAYS = "rows.json", "frames.safetensors"
 
 @dataclass(frozen=True)
 class Motion:
-    """A described motion."""
-
     name: str
     sentences: tuple[str, ...]
     """Sentences to train with."""
@@ -133,7 +131,6 @@ class Rows:
         return (~held).nonzero()[:, 0], held.nonzero()[:, 0]
 
     def save(self, folder: Path) -> None:
-        """Write a folder atomically."""
         with replacing_folder(folder) as temporary:
             kept = {name: self._frames[name] for name in FRAMES}
             write_tensors(temporary / _ARRAYS, kept)

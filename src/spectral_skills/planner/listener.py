@@ -127,7 +127,6 @@ class Spoken:
 
     @property
     def understood(self) -> bool:
-        """Whether any step was understood."""
         return any(step.understood for step in self.steps)
 
 
@@ -204,7 +203,6 @@ def spoken_steps(
 
 
 def answer(listener: Listener, request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to any request."""
     number = request.get("id")
     try:
         cues, messages = listener.hear(str(request.get("text", "")))
@@ -216,7 +214,6 @@ def answer(listener: Listener, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer lines until there are no more."""
     # What libraries print must not come between the answers.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -353,7 +353,6 @@ class Planner(nn.Module):
 
 
 def check_text(planner: Planner, encoder: TextEncoder) -> None:
-    """Refuse a language model that the planner was not trained with."""
     if planner.config.text != encoder.name:
         raise ValueError(
             f"the planner was trained with the sentences of {planner.config.text}, "

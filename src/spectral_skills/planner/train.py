@@ -203,7 +203,6 @@ class PlanTrainer(runs.Job):
         return functional.mse_loss(velocity.float(), a - eps)
 
     def precision(self) -> torch.autocast:
-        """bf16 on a GPU."""
         kind = self.device.type
         return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
 
@@ -277,7 +276,6 @@ class PlanTrainer(runs.Job):
         self.state["update"] = update
 
     def report(self, before: int, ended: bool) -> runs.LogEntry | None:
-        """Losses on held-out robots, if they are due."""
         update = self.state["update"]
         if not (runs.crossed(before, update, self.config.evaluate_every) or ended):
             return None

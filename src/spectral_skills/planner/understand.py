@@ -109,7 +109,6 @@ class KnownSentences:
         return Match(self.sentences[best], self.motions[best], cosine)
 
     def of_motion(self, sentence: str, motion: str) -> Match:
-        """The nearest sentence of one motion."""
         return self.nearest(sentence, torch.tensor([m == motion for m in self.motions]))
 
     def is_near(self, sentence: str, match: Match) -> bool:
@@ -189,8 +188,6 @@ def differences(some: Traits, others: Traits) -> int:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One thing to do."""
-
     sentence: str
     """What was typed, without what was understood separately."""
     motion: str
