@@ -326,20 +326,8 @@ def robot_sim(
     raise_priority(60)  # a robot does not wait for programs
     run(sim, seconds)
     if out is not None and sim.recorded:
-        _write(out, sim.arrays())
+        sim.save(out)
     print(json.dumps(asdict(sim.tally)))
-
-
-def _write(out: Path, arrays: dict) -> None:
-    import io
-
-    import numpy as np
-
-    from spectral_skills.atomic import write_file
-
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays)
-    write_file(out, file.getvalue())
 
 
 def doctor() -> int:

@@ -370,25 +370,20 @@ class Mixer:
     def step(self, history: np.ndarray) -> Mixed:
         """The next control step of a robot that has sensed a history (10, 93)."""
         self._advance()
-        blend = self._blended(history)
+        skill, row = self._deck.next(history)
+        if self._other is not None:
+            there = self._other.next(history)
+            step, steps = self._fade
+            skill = skill + float(fade_weight(step, steps)) * (there.skill - skill)
+            row = row if there.row is None else there.row
+            self._fade = step + 1, steps
+            if step + 1 >= steps:
+                self._deck, self._other = self._other, None
         amplitudes = np.array([c.fader.step() for c in self.channels.values()])
-        skill = np.asarray(blend.skill, np.float64)
+        skill = np.asarray(skill, np.float64)
         if amplitudes.any():
             skill = skill + amplitudes @ self._vectors
-        return Mixed(skill, blend.row, amplitudes, self.playing)
-
-    def _blended(self, history: np.ndarray) -> StreamStep:
-        here = self._deck.next(history)
-        if self._other is None:
-            return here
-        there = self._other.next(history)
-        step, steps = self._fade
-        weight = float(fade_weight(step, steps))
-        skill = here.skill + weight * (there.skill - here.skill)
-        self._fade = step + 1, steps
-        if step + 1 >= steps:
-            self._deck, self._other = self._other, None
-        return StreamStep(skill, there.row if there.row is not None else here.row)
+        return Mixed(skill, row, amplitudes, self.playing)
 
     def _advance(self) -> None:
         """Start the next cue when its time has come."""
@@ -408,26 +403,25 @@ class Mixer:
             self._left = None
 
     def _start(self, cue: Cue) -> None:
-        stream = self._stream(cue)
         if self._other is not None:
             self._deck = self._other  # A cross-fade under way is cut short.
-        self._other, self._fade = stream, (0, cue.fade)
+        if cue.planned:
+            assert self._planner is not None
+            every, rest = self.bundle.manifest.plan_every, self.bundle.base(REST)
+            self._other = PlannedStream(self._planner, cue.name, every, rest)
+        else:
+            once = bool(self.queue) and cue.seconds is None
+            base = self.bundle.base(cue.name)
+            self._other = BaseStream(base, self.loop and not once)
         # Release the knobs of the last cue, then turn up those of this one.
         for name, _ in self._knobs:
             self.channel(name).position = 0.0
         for name, amplitude in cue.knobs:
             self.channel(name).position = amplitude
-        self._cue, self._knobs, seconds = cue, cue.knobs, cue.seconds
+        self._cue, self._knobs, self._fade = cue, cue.knobs, (0, cue.fade)
+        seconds = cue.seconds
         self._left = None if seconds is None else round(seconds * g1.CONTROL_HZ)
         self._send()
-
-    def _stream(self, cue: Cue) -> LiveStream:
-        if not cue.planned:
-            once = bool(self.queue) and cue.seconds is None
-            return BaseStream(self.bundle.base(cue.name), self.loop and not once)
-        assert self._planner is not None
-        every, rest = self.bundle.manifest.plan_every, self.bundle.base(REST)
-        return PlannedStream(self._planner, cue.name, every, rest)
 
     def _check(self, cue: Cue) -> None:
         """Refuse what cannot be played, before anything changes."""

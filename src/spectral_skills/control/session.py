@@ -236,7 +236,7 @@ class Recorder:
             "directions": np.array(session.mixer.names, dtype=np.str_),
             **{f"{_STATE}{name}": value for name, value in session.snapshot().items()},
         }
-        self._rows, self._references = [session.row], [session.row]
+        self._rows = [session.row]
         self._steps: list[Mixed] = []
         self._events: list[tuple[int, int]] = []
         self._values: list[np.ndarray] = []
@@ -250,8 +250,6 @@ class Recorder:
         if self.seconds < LONGEST_S:
             self._steps.append(mixed)
             self._rows.append(row)
-            reference = row if mixed.row is None else placed(mixed.row, row)
-            self._references.append(reference)
 
     def note(self, kind: int, value: np.ndarray) -> None:
         """Note that the robot was pushed or put somewhere before the next step."""
@@ -263,7 +261,10 @@ class Recorder:
         """What was recorded; None before the first step."""
         if not self._steps:
             return None
-        count = len(self._events)
+        count, rows = len(self._events), self._rows
+        bases = [None, *(mixed.row for mixed in self._steps)]
+        pairs = zip(bases, rows, strict=True)
+        references = [r if base is None else placed(base, r) for base, r in pairs]
         columns = {
             "amplitudes": np.stack([mixed.amplitudes for mixed in self._steps]),
             "playing": np.array([mixed.name for mixed in self._steps], dtype=np.str_),
@@ -272,8 +273,8 @@ class Recorder:
         }
         return Rollout.of_rows(
             self._steps[0].name,
-            np.stack(self._rows),
-            np.stack(self._references),
+            np.stack(rows),
+            np.stack(references),
             np.stack([mixed.skill for mixed in self._steps]),
             self._about | columns,
         )

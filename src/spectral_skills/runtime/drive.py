@@ -151,14 +151,11 @@ class GuardedRobot:
                 self.alive = False
                 self.process.kill()
             elif silent_s > _REPEAT_S:
-                self._repeat()
+                order = None if self.fault is not None or self._braking else self._order
+                self._send(order if order and safety.sendable(order) else None)
         while not self._closed:
             self._send(None)
             time.sleep(guard.PERIOD_S)
-
-    def _repeat(self) -> None:
-        order = None if self.fault is not None or self._braking else self._order
-        self._send(order if order is not None and safety.sendable(order) else None)
 
     def _send(self, order: Order | None) -> None:
         """Send an order past the guard; None brakes."""

@@ -67,8 +67,8 @@ class _End:
 
     def __init__(self, end: socket.socket):
         end.setblocking(False)
-        self.socket, self.open = end, True
-        self.open: bool
+        self.socket = end
+        self.open = True
         """Whether the other end still exists."""
 
     def _send(self, layout: np.dtype, values: dict[str, Any]) -> None:

@@ -5,16 +5,19 @@ would. Its motors follow the last command that arrived, even if the sender is go
 """
 
 import dataclasses
+import io
 import signal
 import time
 from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import mujoco
 import numpy as np
 
+from spectral_skills.atomic import write_file
 from spectral_skills.control import safety
 from spectral_skills.control.loop import ControlLoop, Timing, drive
 from spectral_skills.control.rollout import FALL_M, Rollout, fallen
@@ -257,14 +260,19 @@ class RobotSim:
             return "fallen"
         return "walking" if self.speed_m_s > WALKING_M_S else "standing"
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def save(self, path: Path) -> None:
+        """Write the record, one row for each step."""
         times, qpos, kinds, keys = zip(*self.recorded, strict=True)
-        return {
-            "time_s": np.array(times),
-            "qpos": np.array(qpos, np.float32),
-            "kind": np.array(kinds, np.uint8),
-            "keys": np.array(keys, np.uint16),
-        }
+        file = io.BytesIO()
+        np.savez(
+            file,
+            allow_pickle=False,
+            time_s=np.array(times),
+            qpos=np.array(qpos, np.float32),
+            kind=np.array(kinds, np.uint8),
+            keys=np.array(keys, np.uint16),
+        )
+        write_file(path, file.getvalue())
 
 
 def run(sim: RobotSim, seconds: float | None) -> None:
