@@ -10,8 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
-import torch.distributed as dist
-from torch.multiprocessing.spawn import spawn
+from two_processes import in_two
 
 from spectral_skills import distributed
 from spectral_skills.motion.corpus import Corpus
@@ -68,15 +67,10 @@ def _run(config: PretrainConfig, corpus: Path, out: Path) -> dict:
     return {"weights": model.state_dict(), "told": len(told)}
 
 
-def _process(rank: int, out: Path, corpus: Path, configs: dict) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{out}/meet", rank=rank, world_size=2
-    )
+def _all(corpus: Path, configs: dict, run: Path) -> dict:
     found = {name: _train(config, corpus) for name, config in configs.items()}
-    found["run"] = _run(configs["ablation-vq"], corpus, out / "run")
-    torch.save(found, out / f"rank{rank}.pt")
-    dist.destroy_process_group()
+    found["run"] = _run(configs["ablation-vq"], corpus, run)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -92,15 +86,12 @@ def out(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def two(configs, folder, out) -> list[dict]:
     """What each of two processes found."""
-    spawn(_process, (out, folder, configs), nprocs=2)
-    return [torch.load(out / f"rank{rank}.pt") for rank in range(2)]
+    return in_two(_all, out, folder, configs, out / "run")
 
 
 @pytest.fixture(scope="module")
 def one(configs, folder, out) -> dict:
-    found = {name: _train(config, folder) for name, config in configs.items()}
-    found["run"] = _run(configs["ablation-vq"], folder, out / "alone")
-    return found
+    return _all(folder, configs, out / "alone")
 
 
 @pytest.mark.parametrize("name", RECIPES)

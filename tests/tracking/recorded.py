@@ -1,12 +1,7 @@
 """Robots whose days were written before, and two processes that share them."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import torch
-import torch.distributed as dist
 from torch import Tensor
-from torch.multiprocessing.spawn import spawn
 
 from spectral_skills import distributed
 from spectral_skills.tracking.observations import Observation
@@ -43,18 +38,3 @@ class Recorded:
         """In the place of `randn_like`: the share of what one process would draw."""
         whole = torch.randn((ROBOTS, *like.shape[1:]), generator=self.draw)
         return distributed.share(whole)
-
-
-def in_two(function: Callable[[], dict], out: Path) -> list[dict]:
-    """What a function of a module finds in each of two processes."""
-    spawn(_process, (function, out), nprocs=2)
-    return [torch.load(out / f"rank{rank}.pt") for rank in range(2)]
-
-
-def _process(rank: int, function: Callable[[], dict], out: Path) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{out}/meet", rank=rank, world_size=2
-    )
-    torch.save(function(), out / f"rank{rank}.pt")
-    dist.destroy_process_group()

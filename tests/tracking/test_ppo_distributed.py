@@ -5,8 +5,9 @@ from unittest import mock
 
 import pytest
 import torch
-from recorded import ROBOTS, Recorded, in_two
+from recorded import ROBOTS, Recorded
 from torch import Tensor
+from two_processes import in_two
 
 from spectral_skills import distributed
 from spectral_skills.skill.bottleneck import BottleneckConfig
