@@ -167,3 +167,8 @@ def test_the_released_controller_raises_its_arm():
     up = arm.effect(2.0)
     assert up and up.changes["right_shoulder_pitch"] < -0.4
     assert up.full_name == "right arm raise"
+
+
+def test_only_the_options_of_an_experiment_can_be_changed():
+    with pytest.raises(TypeError, match="no option 'larger'; it has bases, names"):
+        catalogue.catalogue(Puppets(_rule), larger={})

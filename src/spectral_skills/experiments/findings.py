@@ -122,9 +122,10 @@ are named alike."""
 def grid(experiment: str, **changes: Any) -> Any:
     """What an experiment runs: bases, directions, amplitudes, rules, with changes."""
     known = _table("grids")[experiment]
-    if unknown := changes.keys() - known.keys():
+    options = known.get("options", ())
+    if unknown := changes.keys() - set(options):
         raise TypeError(
-            f"{experiment} has no {min(unknown)}; it has {', '.join(known)}"
+            f"{experiment} has no option {min(unknown)!r}; it has {', '.join(options)}"
         )
     return SimpleNamespace(**known | changes)
 
