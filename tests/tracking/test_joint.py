@@ -83,7 +83,7 @@ def _gradients(config: ControllerConfig) -> tuple[list, list]:
     inputs = controller.inputs(*Windows().observation[:3])
     encoded = controller.encode(inputs)
     assert encoded is not None and controller.joint is not None
-    controller.mean(inputs, encoded[1]).square().sum().backward()
+    controller.mean(inputs, encoded).square().sum().backward()
     encoder = [*controller.joint.body.parameters()]
     return [p.grad for p in encoder], [p.grad for p in controller.network.parameters()]
 

@@ -2,13 +2,12 @@
 
 Both encoders see the same windows of motion, so a small network can learn the old skill
 of a window from the new one. Placed before the controller, it lets the controller act
-on new skills as it did on old ones. Further training (`spectral track --init`) also
-trains that network.
+on new skills as it did on old ones; `spectral track --init` trains it further.
 
 The same gives a controller of explicit commands: the network learns the old skill from
-the next pose of the reference. A pose says less than a window, so this is a start for
-training. Robots then stand a little off their references: a map that has never seen a
-robot that has drifted makes it fall.
+the next pose of the reference, which says less than a window. Robots then stand a
+little off their references: a map that has never seen one that has drifted makes it
+fall.
 
 Skills are not disturbed while the network learns: a network that undoes disturbances
 also undoes steering, and directions no longer move the robot.
@@ -158,7 +157,6 @@ def _beside(roots: Tensor, config: AdaptConfig) -> Tensor:
 
 
 def _fit(before: Tensor, after: Tensor, config: AdaptConfig) -> nn.Module:
-    """Fit a network from the one to the other by least squares."""
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         network = mlp((before.shape[1], *config.hidden, after.shape[1]))

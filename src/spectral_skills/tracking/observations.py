@@ -78,7 +78,6 @@ class Body:
         )
 
     def targets(self, action: Tensor, offset: Tensor | float = 0.0) -> Tensor:
-        """Joint targets (n, 29) of actions (n, 29)."""
         return self.default + offset + self.scale * limited(action)
 
     def first_action(self, joints: Tensor) -> Tensor:

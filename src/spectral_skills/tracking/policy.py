@@ -244,19 +244,21 @@ class Controller(nn.Module):
         window = inputs[:, self.history_width : self._command_end]
         return window, self.joint(window)
 
-    def mean(self, inputs: Tensor, code: Code | None) -> Tensor:
-        """Mean actions (n, 29) of inputs whose window has that code."""
-        action = self.unlimited(inputs, code)
+    def mean(self, inputs: Tensor, encoded: tuple[Tensor, Code] | None) -> Tensor:
+        """Mean actions (n, 29) of inputs and what `encode` returned for them."""
+        action = self.unlimited(inputs, encoded)
         if self.bounds is None:
             return action
         return self.bounds * torch.tanh(action / self.bounds)
 
-    def unlimited(self, inputs: Tensor, code: Code | None = None) -> Tensor:
+    def unlimited(
+        self, inputs: Tensor, encoded: tuple[Tensor, Code] | None = None
+    ) -> Tensor:
         """Mean actions (n, 29) before bounds are applied."""
         start, end, skill = self.history_width, self._command_end, None
-        if code is not None:
-            gradient = self.config.command.gradient
-            skill = code.skill if gradient else code.skill.detach()
+        if encoded is not None:
+            skill = encoded[1].skill
+            skill = skill if self.config.command.gradient else skill.detach()
         elif self.adapter is not None:
             skill = self.adapter(inputs[:, start:end])
         if skill is not None:
@@ -265,8 +267,7 @@ class Controller(nn.Module):
         return self.network(inputs)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        encoded = self.encode(inputs)
-        return self.mean(inputs, None if encoded is None else encoded[1])
+        return self.mean(inputs, self.encode(inputs))
 
     @torch.no_grad()
     def act(self, history: Tensor, source: Tensor, phase: Tensor) -> Tensor:

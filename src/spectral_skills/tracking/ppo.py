@@ -293,7 +293,7 @@ class PPOLearner(ActorCritic):
     ) -> tuple[Tensor, Tensor]:
         """The loss and its parts: surrogate, share clipped, reconstruction, penalty."""
         encoded, std = self.controller.encode(inputs), self.controller.std
-        mean = self.controller.mean(inputs, None if encoded is None else encoded[1])
+        mean = self.controller.mean(inputs, encoded)
         log_ratio = log_prob(actions, mean, std) - old
         # L = -E[min(rho A, clip(rho) A)] - c H,  H = sum_j log sigma_j + constant
         clip = self.config.clip
@@ -324,18 +324,15 @@ class PPOLearner(ActorCritic):
         return total
 
     def _sample(self, rollouts: Rollouts) -> tuple[Tensor, Tensor]:
-        """Inputs and means of a sample of robots."""
+        """Inputs and means of a sample of robots, one robot after the other: the same
+        order however many processes share the robots."""
         stride = math.ceil(rollouts.rewards.numel() / _SAMPLE)
-        # Robot by robot: the same order however many processes share the robots.
-        inputs, means = (
-            values[:, ::stride].transpose(0, 1).flatten(0, 1)
-            for values in (rollouts.inputs, rollouts.means)
-        )
+        pair = (rollouts.inputs, rollouts.means)
+        inputs, means = (x[:, ::stride].transpose(0, 1).flatten(0, 1) for x in pair)
         return inputs, means
 
     @torch.no_grad()
     def _learn_codes(self, inputs: Tensor) -> None:
-        """Update a codebook with inputs."""
         with precision(self.device):
             encoded = self.controller.encode(inputs)
         joint = self.controller.joint

@@ -154,7 +154,6 @@ class AdaptiveSampler:
         }
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Restore a checkpoint of a run on the same clips."""
         same = torch.equal(tensors["lengths"].cpu(), self.lengths.cpu())
         if not same or len(tensors["visits"]) != len(self._visits):
             raise ValueError("the sampler's checkpoint is of other clips or bins")

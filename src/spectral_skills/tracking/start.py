@@ -102,7 +102,6 @@ class TrackConfig:
 
     @property
     def learning(self) -> PPOConfig | SACConfig:
-        """Settings of the learner."""
         return getattr(self, self.learner)
 
 
