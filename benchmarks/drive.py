@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import numpy as np
 from report import main
 
+from spectral_skills.api import bundle as base_bundle
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.loop import SETTLE_S, ControlLoop, Timing
 from spectral_skills.control.loop import drive as run
 from spectral_skills.control.mixer import Cue, LivePlanner, Mixer
 from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.results import Result
-from spectral_skills.runtime.released import base_bundle
 
 MINUTES = 10.0
 PACED_S = 60.0

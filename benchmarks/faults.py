@@ -18,10 +18,10 @@ import numpy as np
 from report import main
 from tqdm import tqdm
 
+from spectral_skills.api import bundle as base_bundle
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.results import Result
 from spectral_skills.runtime.guard import raise_priority
-from spectral_skills.runtime.released import base_bundle
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "rigs"))
 from faults_in_simulation import CASES, WITHIN_MS, FaultCase, Outcome, run  # noqa: E402

@@ -174,7 +174,7 @@ def kill_run():
 @pytest.fixture(scope="session")
 def bundle_folder() -> Path:
     """The bundle of the released models, made once by whichever worker needs it."""
-    from spectral_skills.runtime.released import base_bundle
+    from spectral_skills.api import bundle as base_bundle
 
     return base_bundle()
 

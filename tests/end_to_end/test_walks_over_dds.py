@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from spectral_skills.runtime.released import base_bundle
+from spectral_skills.api import bundle as base_bundle
 
 pytest.importorskip("cyclonedds", reason="speaks to robots; `pip install cyclonedds`")
 

@@ -9,6 +9,7 @@ import tyro
 from obliging import MOTIONS, Letters, directions
 from safetensors.torch import save_file
 
+from spectral_skills import api
 from spectral_skills.cli import run as speech
 from spectral_skills.control.bundle import SENTENCES, Bundle
 from spectral_skills.control.rollout import Rollout
@@ -24,7 +25,6 @@ from spectral_skills.planner.listener import (
     spoken_steps,
 )
 from spectral_skills.plots import runs
-from spectral_skills.runtime import released
 
 
 class Stander:
@@ -207,7 +207,7 @@ def say(monkeypatch, obliged, stander):
     opened = replace(obliged, stander=stander())
     monkeypatch.setattr(Models, "at", lambda _: models)
     monkeypatch.setattr(language, "MiniLM", Letters)
-    monkeypatch.setattr(released, "bundle_of", lambda _: obliged.folder)
+    monkeypatch.setattr(api, "bundle", lambda _: obliged.folder)
     monkeypatch.setattr(Bundle, "open", lambda _: opened)
 
     def exit_code(*words: str) -> int:

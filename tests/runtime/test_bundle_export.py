@@ -171,7 +171,7 @@ def test_a_skill_of_the_corpus_is_at_no_distance():
 
 def test_the_released_bundle_is_found_without_torch(bundle_folder):
     code = (
-        "import sys; from spectral_skills.runtime.released import base_bundle; "
+        "import sys; from spectral_skills.api import bundle as base_bundle; "
         "print(base_bundle(), 'torch' in sys.modules)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -115,8 +115,8 @@ def drive(
         domain: DDS domain.
         out: Folder for the record (.npz), the log and the film.
     """
+    from spectral_skills.api import bundle as base_bundle
     from spectral_skills.control.bundle import Bundle
-    from spectral_skills.runtime.released import base_bundle
 
     check_folder(out)
     opened = Bundle.open(bundle or base_bundle())

@@ -154,11 +154,11 @@ def _replay(path: Path, bundle: Path | None, out: Path, film: bool, json: bool) 
 
     import numpy as np
 
+    from spectral_skills.api import bundle as base_bundle
     from spectral_skills.control.bundle import Bundle
     from spectral_skills.control.rollout import Rollout
     from spectral_skills.control.session import replay
     from spectral_skills.plots.film import write_film, write_strip
-    from spectral_skills.runtime.released import base_bundle
 
     take = Rollout.load(path)
     rows = replay(Bundle.open(bundle or base_bundle()), take)
@@ -275,11 +275,11 @@ def desk(
     """
     import threading
 
+    from spectral_skills.api import bundle as base_bundle
     from spectral_skills.control.bundle import Bundle
     from spectral_skills.control.mixer import LivePlanner
     from spectral_skills.desk.engine import Engine
     from spectral_skills.desk.page import Page
-    from spectral_skills.runtime.released import base_bundle
 
     opened = Bundle.open(base_bundle() if bundle is None else bundle)
     engine = Engine(opened, LivePlanner.of(opened))
