@@ -76,4 +76,5 @@ def hardware(device: str) -> str:
     if info.exists():
         lines = [x for x in info.read_text().splitlines() if x.startswith("model name")]
         name = lines[0].split(":", 1)[1].strip() if lines else name
-    return f"{name}, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"{name}, {threads} thread" + "s" * (threads != 1)
