@@ -3,17 +3,19 @@
 import json
 import re
 from dataclasses import fields, replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from spectral_skills.experiments.corpus_check import (
     ORDER,
     factor_group,
-    gait_results,
     groups,
     is_generated,
     medians,
     plain_gaits,
+    results,
 )
 from spectral_skills.motion.checks import Stride
 from spectral_skills.motion.synthetic.generate import repertoire
@@ -70,7 +72,11 @@ def test_gait_table_puts_corpora_side_by_side():
     assert title.endswith("ours | theirs")
     assert re.split(r"\s{2,}", lines[0]) == ["strides", "3 | 3", "1 | -"]
     assert "no clip" in gait_table({"ours": {}})
-    rows = [r.row for r in gait_results(both, "Gait")]
+    checks: Any = [
+        SimpleNamespace(label=n, gaits=g, summary={}, corpus=SimpleNamespace(hash=""))
+        for n, g in both.items()
+    ]
+    rows = [r.row for r in results(checks)]
     assert list(dict.fromkeys(rows)) == [
         "walk 0.3 to 0.6 m/s",
         "walk 0.3 to 0.6 m/s, theirs",

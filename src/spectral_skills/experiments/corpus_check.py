@@ -3,7 +3,9 @@
 Generated clips are grouped by their factors, others by their kind.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -154,37 +156,28 @@ def medians(found: list[Stride]) -> Summary:
     return result
 
 
-def results(checks: list[Check]) -> list[Result]:
-    """Every group of the first corpus, and the walks and runs of the others."""
+def results(checks: Sequence[Check]) -> list[Result]:
+    """Every group of the first corpus, and the walks and runs of the others; rows of
+    others are marked as theirs."""
     first, *others = checks
-    command = "spectral corpus check"
-    command += "".join(f" --against {other.label.split()[0]}" for other in others)
-    rows = dict(first.summary)
+    found, rows, command = [], dict(first.summary), "spectral corpus check"
     for other in others:
+        command += f" --against {other.label.split()[0]}"
         for group in ("walk", "run"):
             if group in other.summary:
                 rows[f"{group}, {other.label}"] = other.summary[group]
-    traced: dict = {"run": first.corpus.hash, "command": command}
-    found = []
+
+    def add(table: str, n: float, *cell) -> None:
+        traced = {"n": int(n), "run": first.corpus.hash, "command": command}
+        found.append(Result(f"{first.label}: {table}", *cell, **traced))
+
     for name, row in rows.items():
         for field, (metric, unit, factor, digits) in RECORDED.items():
-            cell = name, metric, round(factor * row[field], digits), unit
-            table = f"{first.label}: plausibility"
-            found.append(Result(table, *cell, n=int(row["frames"]), **traced))
-    labelled = {check.label: check.gaits for check in checks}
-    return found + gait_results(labelled, f"{first.label}: gait", **traced)
-
-
-def gait_results(labelled: dict[str, Summary], table: str, **more) -> list[Result]:
-    """Results for gaits; rows of all corpora but the first are marked as theirs."""
-    return [
-        Result(
-            *(table, f"{row}, {label}" if place else row),
-            *(name, gaits[row][name], unit, int(gaits[row][STRIDES])),
-            **more,
-        )
-        for row in SPEEDS
-        for place, (label, gaits) in enumerate(labelled.items())
-        if row in gaits
-        for name, (unit, *_) in GAIT.items()
-    ]
+            value = round(factor * row[field], digits)
+            add("plausibility", row["frames"], name, metric, value, unit)
+    for row, check in product(SPEEDS, checks):
+        gait = check.gaits.get(row, {})
+        label = row if check is first else f"{row}, {check.label}"
+        for name, (unit, *_) in GAIT.items() if gait else ():
+            add("gait", gait[STRIDES], label, name, gait[name], unit)
+    return found
