@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -135,7 +136,17 @@ class Page:
             add_files(controls, keeper)
             controls.html("messages", self._messages)
         with play.add_tab("Options", viser.Icon.SETTINGS):
-            self._options(gui, engine)
+            engine.auto_reset = True
+            for label, owner, name, hint in (
+                ("ghost of the base", self._view, "ghost", None),
+                ("follow the robot", self._view, "follow", None),
+                ("get up automatically", engine, "auto_reset", "2 s after a fall"),
+            ):
+                controls.bind(
+                    gui.add_checkbox(label, True, hint=hint),
+                    partial(getattr, owner, name),
+                    lambda _, value, one=(owner, name): setattr(*one, value),
+                )
         play.dock_left()
         play.set_width(_LEFT_PX)
         gui.main_panel.dock_right()
@@ -153,19 +164,6 @@ class Page:
         for key, (label, action) in keys.items():
             command = gui.add_command(label, hotkey=key)
             command.on_trigger(lambda _, action=action: action())
-
-    def _options(self, gui: viser.GuiApi, engine: Engine) -> None:
-        ghost = gui.add_checkbox("ghost of the base", True)
-        follow = gui.add_checkbox("follow the robot", True)
-        up = gui.add_checkbox("get up automatically", True, hint="2 s after a fall")
-        engine.auto_reset = True
-        up.on_update(lambda _: setattr(engine, "auto_reset", up.value))
-        for name, box in (("ghost", ghost), ("follow", follow)):
-            box.on_update(lambda e, name=name: self._look(name, e.target.value))
-
-    def _look(self, name: str, value: bool) -> None:
-        setattr(self._view, name, value)
-        self._drawn = None  # draw a paused robot again too
 
     def _push(self, velocity: np.ndarray) -> None:
         if self._scene is not None:
