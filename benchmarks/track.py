@@ -29,14 +29,10 @@ from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate
 from spectral_skills.physics.settings import FAST
 from spectral_skills.results import Result
+from spectral_skills.runs import precision
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking.env import TrackingEnv
-from spectral_skills.tracking.learner import (
-    Environment,
-    ReplayBatch,
-    captured,
-    precision,
-)
+from spectral_skills.tracking.learner import Environment, ReplayBatch, captured
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner

@@ -226,6 +226,11 @@ def read_log(run: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def precision(device: torch.device) -> torch.autocast:
+    """bf16 on a GPU."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+
+
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The state of an optimizer as named tensors."""
     return {

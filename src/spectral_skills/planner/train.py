@@ -202,10 +202,6 @@ class PlanTrainer(runs.Job):
         )
         return functional.mse_loss(velocity.float(), a - eps)
 
-    def precision(self) -> torch.autocast:
-        kind = self.device.type
-        return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
-
     def update(self, number: int) -> tuple[Tensor, Tensor]:
         """One optimizer step, counted from 1; returns the loss and the norm of the
         gradient without waiting for the device."""
@@ -216,7 +212,7 @@ class PlanTrainer(runs.Job):
         # Dropout must not repeat the random numbers of the batch.
         torch.manual_seed((config.seed << 32) + (1 << 31) + number)
         text = self._blurred(text)
-        with self.precision():
+        with runs.precision(self.device):
             loss = self.loss(batch, draws, text)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, config.clip_norm)
@@ -254,7 +250,7 @@ class PlanTrainer(runs.Job):
             batch = self.rows.batch(some.rows, self.config.output)
             for name, phrases in self.phrases.items():
                 text = phrases.pick(batch.motion, some.phrase)
-                with self.precision():
+                with runs.precision(self.device):
                     losses[name].append(self._loss(batch, some, text) * len(some.rows))
         self.planner.train()
         return {k: float(torch.stack(v).sum()) / count for k, v in losses.items()}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from spectral_skills import config as configs
 from spectral_skills import distributed, runs
@@ -26,7 +26,7 @@ from spectral_skills.motion.windows import (
     Windows,
     WindowSampler,
 )
-from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors, part
+from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.model import KIND, SkillConfig, SkillModel
 
@@ -242,9 +242,10 @@ class Trainer:
         self.model.fit(typical)
         assert self.model.head is not None
         self.head = self.model.head
-        self.slow_encoder = None
+        self._changing, self.slow_encoder = nn.ModuleDict({"model": self.model}), None
         if config.model.target == "next-skill":
             self.slow_encoder = copy.deepcopy(self.model.encoder).requires_grad_(False)
+            self._changing["slow"] = self.slow_encoder
         self.parameters = list(self.model.parameters())
         groups = [
             {"params": list(self.model.encoder.parameters())},
@@ -304,7 +305,7 @@ class Trainer:
             # Outside the compiled part, which may not wait for other processes.
             self.model.fit_batch(self._windows(clips, times, offset).future)
         later = None
-        with self.precision():
+        with runs.precision(self.device):
             if self.slow_encoder is not None:
                 later = self.slow_encoder.encode_next(self.motions, clips, times)
             random = level, distributed.share(noise), draws
@@ -334,17 +335,12 @@ class Trainer:
         batch = self.model.batch(windows, later)
         return code, self.head(code.skill, batch, level, noise)
 
-    def precision(self) -> torch.autocast:
-        """bf16 on a GPU."""
-        kind = self.device.type
-        return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
-
     def update(self, number: int) -> tuple[Losses, Tensor]:
         """One optimizer step; returns the losses and the norm of the gradient."""
         losses = self.losses(number)
         losses.total.backward()
         distributed.average_gradients(self.parameters)
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if losses.latent is not None:
@@ -359,17 +355,12 @@ class Trainer:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that changes during training."""
-        tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
-        if self.slow_encoder is not None:
-            slow = self.slow_encoder.state_dict()
-            tensors |= {f"slow.{k}": v for k, v in slow.items()}
-        return tensors | optimizer_tensors(self.optimizer)
+        return self._changing.state_dict() | optimizer_tensors(self.optimizer)
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Restore what `tensors` returned."""
-        self.model.load_state_dict(part(tensors, "model."))
-        if self.slow_encoder is not None:
-            self.slow_encoder.load_state_dict(part(tensors, "slow."))
+        own = {k: v for k, v in tensors.items() if not k.startswith("optimizer.")}
+        self._changing.load_state_dict(own)
         load_optimizer(self.optimizer, tensors)
 
 
@@ -462,7 +453,7 @@ class Evaluator:
     @torch.no_grad()
     def __call__(self, trainer: "Trainer") -> dict[str, Any]:
         encoder = trainer.model.encoder
-        with trainer.precision():
+        with runs.precision(trainer.device):
             skill = encoder.encode_at(self.held_out.motions, *self.windows)
             known = encoder.encode_at(self.trained_on.motions, *self.other_windows)
             errors = self._errors(trainer, skill)

@@ -28,11 +28,6 @@ class Environment(Protocol):
         ...
 
 
-def precision(device: torch.device) -> torch.autocast:
-    """bf16 on a GPU."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
-
-
 class ActorCritic(ABC):
     """Lets robots act, learns from it, and can be saved and restored."""
 

@@ -27,13 +27,13 @@ from torch.nn import functional
 
 from spectral_skills import config as configs
 from spectral_skills import distributed
+from spectral_skills.runs import precision
 from spectral_skills.tracking.learner import (
     ActorCritic,
     Environment,
     Launcher,
     Replay,
     ReplayBatch,
-    precision,
 )
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, TwinCritic, project
