@@ -56,6 +56,12 @@ def places(make_clip, make_corpus, tmp_path_factory) -> dict[str, Path]:
     return places
 
 
+@pytest.fixture(autouse=True)
+def _no_curves(places, monkeypatch):
+    """Only the first run draws its log: pictures take longer than the training."""
+    monkeypatch.setattr("spectral_skills.plots.charts.draw_curves", lambda run: None)
+
+
 def _track(places: dict[str, Path], out: Path) -> list:
     words = ["track", "smoke", "--corpus", places["corpus"], "--skill", places["skill"]]
     return [*words, "--out", out, "--device", "cpu", "--robots", "4"]

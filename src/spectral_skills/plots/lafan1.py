@@ -1,7 +1,6 @@
 """The results on LAFAN1 as a page: numbers beside the paper, and where robots fail."""
 
 import tomllib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -63,7 +62,7 @@ def write(
         parts += [f"## {row.capitalize()}\n", markdown([_HEADS, *lines]), ""]
     parts += ["## By kind of motion\n", markdown(causes(results)), ""]
     for name, figure, title in (
-        ("kinds", kinds_picture(results, outcomes), "Outcomes by kind of motion"),
+        ("kinds", kinds_picture(results), "Outcomes by kind of motion"),
         ("clips", clips_picture(outcomes), "Where along the clips robots fail"),
     ):
         path = out.with_name(f"{out.stem}_{name}.png")
@@ -134,33 +133,30 @@ def _sheet(height_px: int, title: str, subtitle: str) -> Figure:
 
 
 @charts.styled
-def kinds_picture(results: Sequence[Result], outcomes: Sequence[ClipOutcome]) -> Figure:
+def kinds_picture(results: Sequence[Result]) -> Figure:
     """Our shares beside the paper's, and how episodes of every kind ended."""
-    settings = {s: [o for o in outcomes if o.setting == s] for s in (WINDOWS, WHOLE)}
-    settings = {setting: own for setting, own in settings.items() if own}
-    counts = [
-        f"{sum(o.success for o in own)} of {len(own)} {setting} complete"
-        for setting, own in settings.items()
-    ]
+    settings: dict[str, list[list[str]]] = {}
+    for row, *numbers in causes(results)[1:]:
+        setting, kind = row.split(", ")
+        settings.setdefault(setting, []).append([kind, *numbers])
+    totals = {
+        s: np.array(own)[:, 1:3].astype(int).sum(0) for s, own in settings.items()
+    }
+    counts = [f"{done} of {n} {s} complete" for s, (n, done) in totals.items()]
     figure = _sheet(560, "LAFAN1: how episodes end", "; ".join(counts))
     first, *others = figure.subplots(1, 1 + len(settings))
     _beside(first, results)
     for axes, (setting, own) in zip(others, settings.items(), strict=True):
-        total, ends = (
-            Counter(o.kind for o in own),
-            Counter((o.kind, _end(o)) for o in own),
-        )
-        order = sorted(total, key=lambda kind: -ends[kind, ""] / total[kind])
-        left = np.zeros(len(order))
-        for end, (_, colour) in _ENDS.items():
-            share = np.array([100 * ends[kind, end] / total[kind] for kind in order])
-            bars = axes.barh(range(len(order)), share, 0.72, left, color=colour)
-            labels = [
-                ends[order[i], end] if share[i] >= 7 else "" for i in range(len(order))
-            ]
+        own.sort(key=lambda line: -int(line[2]) / int(line[1]))
+        counts = np.array(own)[:, [2, 4, 5, 6, 7]].astype(int)
+        shares = 100 * counts / counts.sum(axis=1, keepdims=True)
+        lefts = shares.cumsum(axis=1) - shares
+        for end, (_, colour) in enumerate(_ENDS.values()):
+            share, left = shares[:, end], lefts[:, end]
+            bars = axes.barh(range(len(own)), share, 0.72, left, color=colour)
+            labels = np.where(share >= 7, counts[:, end].astype(str), "")
             axes.bar_label(bars, labels, label_type="center", color="white", size=9.5)
-            left += share
-        names = [f"{kind} ({total[kind]})" for kind in order]
+        names = [f"{kind} ({n})" for kind, n, *_ in own]
         _percentages(axes, f"{setting} (%)", names)
     return figure
 
