@@ -315,8 +315,10 @@ def film(run: Any, path: Folder, caption: str = "") -> list[Path]:
     from spectral_skills.control.rollout import Rollout
     from spectral_skills.plots.film import write_film
 
-    record = getattr(run, "rollout", run)
-    if hasattr(run, "steered"):
+    record = run
+    if hasattr(run, "rollout"):  # what was planned has no reference
+        record = replace(run.rollout, reference=None)
+    elif hasattr(run, "steered"):
         record = Rollout.of_rows(run.title, run.steered.rows, run.plain.rows)
         caption = caption or "blue: the same without steering"
     elif hasattr(run, "executed"):

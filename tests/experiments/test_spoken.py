@@ -9,6 +9,7 @@ import tyro
 from obliging import MOTIONS, Letters, directions
 from safetensors.torch import save_file
 
+import spectral_skills as ss
 from spectral_skills import api
 from spectral_skills.cli import run as speech
 from spectral_skills.control.bundle import SENTENCES, Bundle
@@ -171,6 +172,17 @@ def test_a_run_can_be_repeated(run, obliged, tmp_path):
     record.save(tmp_path / "run.npz")
     again = replay(obliged, Rollout.load(tmp_path / "run.npz"))
     assert np.array_equal(again, record.robot[:, 0])
+
+
+def test_a_film_shows_the_robot_alone(run, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "spectral_skills.plots.film.write_film", lambda *given, **_: drawn.append(given)
+    )
+    ss.film(found := run("walk forward for 0.2 s"), tmp_path / "said")
+    ((record, path),) = drawn
+    assert record.reference is None and path == tmp_path / "said"
+    assert np.array_equal(record.robot, found.rollout.robot)
 
 
 def test_knobs_are_up_in_their_own_step_alone(run, obliged):
