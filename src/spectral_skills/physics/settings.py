@@ -1,26 +1,8 @@
 """The simulated G1: every choice that trades accuracy for speed, in one place.
 
 The solver is Newton with pyramidal friction cones and implicit damping at 5 ms; both
-simulators run the model built here. `benchmarks/physics.py` measures the cost of each
-choice (table Physics), and docs/findings/tracking.md has the times. The distances
-below, of joints (rms) and root, are means over a second of robots swaying on both feet,
-to the same second with 100 / 50 iterations; in C of eight robots. Starts a microradian
-apart diverge to 0.1 mrad and 0.03 mm in C, 1.0 and 0.4 in Warp.
-
-* `iterations`, `line_search`: 10 / 20 is within that. Fewer cost little accuracy in
-  Warp only: 6 / 12 gives 0.9 mrad and 0.2 mm there, 5 / 10 1.9 and 0.7, 3 / 6 3.0 and
-  1.2, 2 / 4 4.6 and 1.9. In C 5 / 10 gives 3.2 and 1.6, 3 / 6 44 and 64, 2 / 4 broken
-  robots.
-* `feet`: a flat foot of seven capsules touches the ground with 14 contacts, 56 rows.
-  "light" keeps five (10 contacts, 40 rows): 2.8 mrad and 1.2 mm in C. Its corners
-  lose at most 3.1 mm, and its support polygon 1.4 % of its area.
-* `self_collision`: 469 pairs of geoms (365 with light feet) besides those with the
-  floor. Without them (4.5 mrad and 1.5 mm in C) arms pass through the trunk, and only
-  contacts with the floor have forces.
-* `contacts`, `constraints`: the size of each robot's share. 120 rows and 35 contacts
-  overflowed for 71 % of the robots of a training run from scratch, 160 and 60 for
-  6.7 %, and for none of 16,384 robots in 300 M frames of the embedded corpus. What does
-  not fit is dropped, and counted by `Physics.counters`.
+simulators run the model built here. `benchmarks/physics.py` measures what each choice
+costs in accuracy and time; docs/findings/tracking.md has the numbers.
 """
 
 from dataclasses import dataclass
