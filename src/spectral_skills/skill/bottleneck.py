@@ -83,7 +83,6 @@ class FSQ(Continuous):
         return Code(skill, features, features.square().sum(-1))
 
     def snapped(self, skill: Tensor) -> Tensor:
-        """The nearest levels."""
         half = (self.levels - 1) / 2
         # Counted from -1, so that an even number of levels is symmetric too.
         return torch.round((skill.clamp(-1, 1) + 1) * half) / half - 1
@@ -107,10 +106,8 @@ class Categorical(Continuous):
         self.register_buffer("grid", grid, persistent=False)
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor | None:
-        """Gumbel noise for every class."""
-        uniform = torch.rand(
-            (count, *self.shape), generator=generator, device=generator.device
-        )
+        size, device = (count, *self.shape), generator.device
+        uniform = torch.rand(size, generator=generator, device=device)
         return -torch.log(-torch.log(uniform.clamp(1e-10, 1 - 1e-7)))
 
     def forward(self, features: Tensor, draws: Tensor | None = None) -> Code:
@@ -121,15 +118,13 @@ class Categorical(Continuous):
             log_p = (p + self.uniform_share / self.shape[1]).log()
         p = log_p.exp()
         noisy = log_p if draws is None else log_p + draws
-        soft = self._soft(p, noisy)
-        skill = soft @ self.grid
+        skill = self._soft(p, noisy) @ self.grid
         chosen = self.grid[noisy.argmax(dim=-1)]
         divergence = (p * log_p).sum(-1) + math.log(self.shape[1])
         skill = skill + (chosen - skill).detach()
         return Code(skill, None, divergence.sum(-1))
 
     def snapped(self, skill: Tensor) -> Tensor:
-        """The nearest values of the grid."""
         last = self.shape[1] - 1
         return self.grid[((skill.clamp(-1, 1) + 1) * last / 2).round().long()]
 
@@ -177,7 +172,6 @@ class VQ(Continuous):
         return Code(skill, features, (features - chosen).square().sum(-1))
 
     def snapped(self, skill: Tensor) -> Tensor:
-        """The nearest code."""
         return self.codebook[self.nearest(skill)]
 
     @torch.no_grad()
@@ -203,9 +197,8 @@ class VQ(Continuous):
     def _fresh(self, latent: Tensor, generator: torch.Generator) -> Tensor:
         """A feature of the whole batch for every code, the same on every rank."""
         size, codes = len(latent), len(self.codebook)
-        pick = torch.randint(
-            size * world_size(), (codes,), generator=generator, device=generator.device
-        )
+        whole, device = size * world_size(), generator.device
+        pick = torch.randint(whole, (codes,), generator=generator, device=device)
         local = pick - rank() * size
         mine = (local >= 0) & (local < size)
         return all_reduce_sum(latent[local.clamp(0, size - 1)] * mine[:, None])
@@ -221,5 +214,4 @@ _KINDS = {
 
 
 def build(config: BottleneckConfig, width: int) -> Continuous:
-    """The bottleneck of a configuration."""
     return _KINDS[config.kind](config, width)

@@ -109,11 +109,9 @@ class SkillModel(nn.Module):
         return torch.cat((windows.context[:, :-1], windows.chunk), dim=1)
 
     def normalize_context(self, context: Tensor) -> Tensor:
-        """Flat context, as the predictor sees it."""
         return (context.flatten(1) - self.context_mean) / self.context_std
 
     def normalize_future(self, future: Tensor) -> Tensor:
-        """Flat future, as the predictor sees it."""
         return (future.flatten(1) - self.future_mean) / self.future_std
 
     def batch(

@@ -295,7 +295,6 @@ def build_head(
     skill: int,
     seen: int,
 ) -> NoiseHead | PlainHead:
-    """The head of a prediction target."""
     if target == "chunk" or target == "endpoint":
         return NoiseHead(config, windows, skill, target)
     if target == "endpoint-det":

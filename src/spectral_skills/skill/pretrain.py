@@ -358,7 +358,6 @@ class Trainer:
         return self._changing.state_dict() | optimizer_tensors(self.optimizer)
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `tensors` returned."""
         own = {k: v for k, v in tensors.items() if not k.startswith("optimizer.")}
         self._changing.load_state_dict(own)
         load_optimizer(self.optimizer, tensors)

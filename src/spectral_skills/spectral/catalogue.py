@@ -139,10 +139,9 @@ def choose(
     preferred where its effect is noticeable, else the strongest that was tried.
     """
     here = {one["direction"]: one for one in directions.measured if one["base"] == base}
+    usual = [one for one in directions.measured if one["base"] == USUAL_BASE]
     best: tuple | None = None
-    for one in directions.measured:
-        if one["base"] != USUAL_BASE:
-            continue
+    for one in usual:
         own = here.get(one["direction"], one)
         (low, high), (lower, higher) = one["safe"], own["safe"]
         safe = max(low, lower), min(high, higher)
@@ -265,7 +264,6 @@ class Catalogue:
         return name if any(base == name for _, base in self._entries) else USUAL_BASE
 
     def _entries_of(self, name: str) -> list[Mapping[str, Any]]:
-        """What was measured of a direction, on every base."""
         short = _short(name)
         return [e for (direction, _), e in self._entries.items() if direction == short]
 

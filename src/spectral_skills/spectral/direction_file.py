@@ -94,7 +94,6 @@ class Directions:
         return len(self.names)
 
     def index(self, name: str) -> int:
-        """Position of a direction, found as `position` does."""
         return position(name, self.names)
 
     def select(self, chosen: np.ndarray) -> "Directions":
@@ -132,7 +131,6 @@ class Directions:
         return eigenvalues[1:] / np.maximum(eigenvalues[:-1], 1e-300)
 
     def fingerprint(self) -> str:
-        """A short hash of the vectors."""
         return hashlib.blake2b(self.vectors.tobytes(), digest_size=8).hexdigest()
 
     def check(self, encoder_fingerprint: str) -> None:
