@@ -272,6 +272,7 @@ def _traced(results: list[Result], run: Path, command: str = "") -> list[Result]
 
 
 def tracking_results(run: Path, label: str) -> list[Result]:
+    """A row for every probe of a training of a controller."""
     probed = [row for row in read_log(run) if "mpjpe_local_mm" in row]
     n = read_about(run)["config"]["probe_clips"]
     if not probed:
@@ -317,6 +318,7 @@ def skill_space_results(
 
 
 def _is_round(update: int) -> bool:
+    """Whether an update is 500, 1,000, 2,000, 5,000 and so on."""
     return update >= 500 and str(update).rstrip("0") in ("1", "2", "5")
 
 
