@@ -27,25 +27,15 @@ MAX_ROBOTS = 64
 _LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}
 _PROBE_TIMEOUT_S = 20.0
 _PROBE = """
-import sys
 import mujoco, numpy as np
-from importlib import import_module
-context = import_module("mujoco." + sys.argv[1]).GLContext(32, 32)
-context.make_current()
 model = mujoco.MjModel.from_xml_string(
     "<mujoco><worldbody><light pos='0 0 3'/><geom size='.3' rgba='1 0 0 1'/>"
     "</worldbody></mujoco>")
 data = mujoco.MjData(model)
 mujoco.mj_forward(model, data)
-scene, camera = mujoco.MjvScene(model, 10), mujoco.MjvCamera()
-camera.distance = 2.0
-mujoco.mjv_updateScene(model, data, mujoco.MjvOption(), None, camera, 7, scene)
-mjr = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
-mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, mjr)
-rect, rgb = mujoco.MjrRect(0, 0, 32, 32), np.zeros((32, 32, 3), np.uint8)
-mujoco.mjr_render(rect, scene, mjr)
-mujoco.mjr_readPixels(rgb, None, rect, mjr)
-print("drawn" if np.ptp(rgb) > 20 else "blank", flush=True)
+renderer = mujoco.Renderer(model, 32, 32)
+renderer.update_scene(data)
+print("drawn" if np.ptp(renderer.render()) > 20 else "blank", flush=True)
 """
 _LAMP_M, _FLOOR_M, _LARGE_PX = 4.0, 12.0, 512
 _KEY_STRENGTH = 0.46
@@ -57,11 +47,10 @@ def _works(name: str) -> bool:
     """Return whether a GL platform draws, tried where a crash does no harm."""
     if ctypes.util.find_library(_LIBRARIES[name]) is None:
         return False
-    command = [sys.executable, "-c", _PROBE, name]
+    command, platform = [sys.executable, "-c", _PROBE], os.environ | {"MUJOCO_GL": name}
+    options: dict = {"capture_output": True, "text": True, "env": platform}
     try:
-        done = subprocess.run(
-            command, capture_output=True, timeout=_PROBE_TIMEOUT_S, text=True
-        )
+        done = subprocess.run(command, timeout=_PROBE_TIMEOUT_S, **options)
     except (subprocess.TimeoutExpired, OSError):
         return False
     # The exit status does not count: some drivers fail while being torn down.
