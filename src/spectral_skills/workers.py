@@ -14,7 +14,13 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
+_FEW_CLIPS = 32
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def few_or_all(clips: int) -> int | None:
+    """Number of workers to measure clips with: starting several takes seconds."""
+    return 1 if clips <= _FEW_CLIPS else None
 
 
 def in_order(

@@ -22,7 +22,7 @@ from spectral_skills.motion.synthetic.factors import (
     factors_of,
 )
 from spectral_skills.results import Result
-from spectral_skills.workers import in_order
+from spectral_skills.workers import few_or_all, in_order
 
 ALL = "all"
 STRIDES = "strides"
@@ -65,8 +65,9 @@ class Check:
         clips = measure_corpus(corpus)
         known = set(corpus.names) <= set(LAFAN1_CLIPS)
         name = "LAFAN1 (retargeted)" if known else folder.resolve().name
-        motions = (np.array(corpus.qpos(i)) for i in plain_gaits(corpus))
-        found = [s for clip in in_order(strides, motions, None) for s in clip]
+        motions = [np.array(corpus.qpos(i)) for i in plain_gaits(corpus)]
+        workers = few_or_all(len(motions))
+        found = [s for clip in in_order(strides, motions, workers) for s in clip]
         summary = summarise(clips, groups(corpus))
         return cls(corpus, label or name, clips, summary, medians(found))
 

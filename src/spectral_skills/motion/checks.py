@@ -22,7 +22,7 @@ from spectral_skills.motion.inverse_dynamics import (
 )
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
-from spectral_skills.workers import in_order
+from spectral_skills.workers import few_or_all, in_order
 
 SLIDE_HEIGHT_M = 0.003  # a sphere of the sole below this must not move along
 LOADED_SHARE = 0.2  # of the weight; below, the zero-moment point means little
@@ -185,7 +185,7 @@ def measure_corpus(
 ) -> list[Plausibility]:
     job = partial(measure, contact_height_m=contact_height_m)
     clips = (np.array(corpus.qpos(i)) for i in range(len(corpus)))
-    found = in_order(job, clips, workers)
+    found = in_order(job, clips, workers or few_or_all(len(corpus)))
     return list(tqdm(found, total=len(corpus), unit="clip", desc="check", disable=None))
 
 

@@ -40,7 +40,7 @@ from spectral_skills.plots import charts, film
 from spectral_skills.plots.charts import COLOURS, GREY, INK, LEFT, MUTED, RIGHT, RULE
 from spectral_skills.plots.tables import publish, text
 from spectral_skills.robot import g1
-from spectral_skills.workers import in_order
+from spectral_skills.workers import few_or_all, in_order
 
 _DATA = tomllib.loads(Path(__file__).with_name("corpus.toml").read_text())
 _NAMED_JOINTS = 4
@@ -322,7 +322,7 @@ def clips_with(names: list[str]) -> Counter[frozenset[str]]:
 def draw_coverage(corpus: Corpus, path: str | Path) -> None:
     """Draw the measurements, which factors occur together, and where clips go."""
     clips = (np.array(corpus.qpos(i)) for i in range(len(corpus)))
-    found = list(in_order(measures, clips, None))
+    found = list(in_order(measures, clips, few_or_all(len(corpus))))
     subtitle = f"{len(corpus):,} clips, {corpus.hours:.2f} h. Every number is measured "
     subtitle += "from the motions; only the table of pairs goes by their names."
     figure = charts.sheet(2060, "What the corpus covers", subtitle)
