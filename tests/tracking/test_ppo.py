@@ -171,7 +171,7 @@ def _first_gradients(**settings) -> list[dict[str, list[Tensor]]]:
     learner = _learner(epochs=1, clip_norm=1e9, **settings)
     found = []
 
-    def watched(groups):
+    def watched(groups, *names):
         found.append({k: [p.grad.clone() for p in ps] for k, ps in groups.items()})
         for optimizer in learner._optimizers.values():
             optimizer.zero_grad()

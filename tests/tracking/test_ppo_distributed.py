@@ -43,8 +43,8 @@ def _learn(kind: str) -> dict:
     env, losses, gradients = Recorded(command.source_width), [], []
     descend = learner._descend
 
-    def watched(groups):
-        norms = descend(groups)
+    def watched(groups, *names):
+        norms = descend(groups, *names)
         gradients.append(torch.stack(list(norms.values())))
         return norms
 
