@@ -66,3 +66,20 @@ def test_a_session_runs_live(bundle_folder):
     rollout = session.run(seconds=1.0)
     assert rollout.robot.shape == (51, 1, 36)
     assert (rollout.robot[:, 0, 2] > 0.6).all()
+
+
+def test_a_script_needs_no_guard_to_start_workers(tmp_path):
+    """Workers do not run the caller's script again, as they would by themselves."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import spectral_skills as ss\n"
+        "print(len(ss.synth('corpus', 'smoke', clips=2, workers=2)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script.name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == ["2"], done.stderr

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -38,11 +39,27 @@ def in_order(
     with ProcessPoolExecutor(workers, context, initializer=_one_thread) as pool:
         pending: deque[Future[Answer]] = deque()
         for item in items:
-            pending.append(pool.submit(job, item))
+            with _without_script():
+                pending.append(pool.submit(job, item))
             if len(pending) >= 8 * workers:  # no more of it in memory
                 yield _result(pending.popleft())
         while pending:
             yield _result(pending.popleft())
+
+
+@contextmanager
+def _without_script() -> Iterator[None]:
+    """Keep workers, which start meanwhile, from running the caller's script again.
+
+    They would import it for the functions in it; ours are all in the package.
+    """
+    main = vars(sys.modules["__main__"])
+    before = {name: main[name] for name in ("__spec__", "__file__") if name in main}
+    main.update(dict.fromkeys(before))
+    try:
+        yield
+    finally:
+        main.update(before)
 
 
 def _start_server(context: ForkServerContext) -> None:
@@ -90,6 +107,5 @@ def _result(future: Future[Answer]) -> Answer:
     except BrokenProcessPool:
         raise ValueError(
             "a worker process was killed, perhaps because memory ran out; the same "
-            "command continues from here, and --workers 1 needs the least (a script "
-            "of your own needs `if __name__ == '__main__':`)"
+            "command continues from here, and --workers 1 needs the least"
         ) from None
