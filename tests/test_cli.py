@@ -20,7 +20,7 @@ def spectral(*arguments: str) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture
-def told(capsys):
+def message(capsys):
     """Exit code of a command in this process, and what it wrote to stderr."""
 
     def run(*arguments: str) -> tuple[int, str]:
@@ -82,27 +82,27 @@ def test_unknown_verbs_are_named(capsys):
         assert stop.value.code == 1 and said in capsys.readouterr().err
 
 
-def test_ingest_exit_codes(tmp_path, told):
+def test_ingest_exit_codes(tmp_path, message):
     """2 when nothing was usable, 1 when --strict stopped or a path is missing."""
     bad = tmp_path / "bad.npz"
     bad.write_text("a text file named npz")
     out = "--out", str(tmp_path / "c")
-    code, text = told("ingest", str(bad), *out)
+    code, text = message("ingest", str(bad), *out)
     assert code == 2
     assert len([x for x in text.splitlines() if str(bad) in x]) == 1
-    code, text = told("ingest", str(bad), *out, "--strict")
+    code, text = message("ingest", str(bad), *out, "--strict")
     assert code == 1 and "stopped by --strict" in text
-    code, text = told("ingest", str(tmp_path / "no"), *out)
+    code, text = message("ingest", str(tmp_path / "no"), *out)
     assert code == 1 and "no such file" in text
     (tmp_path / "empty").mkdir()
-    code, text = told("ingest", str(tmp_path / "empty"), *out)
+    code, text = message("ingest", str(tmp_path / "empty"), *out)
     assert code == 2 and "empty: no motion files" in text
-    code, text = told("ingest", *out)
+    code, text = message("ingest", *out)
     assert code == 1 and "name files or folders" in text
     assert "Traceback" not in text
 
 
-def test_mistakes_get_one_line(tmp_path, make_clip, told):
+def test_mistakes_get_one_line(tmp_path, make_clip, message):
     """A file for a folder, a wrong number, an empty folder: no traceback."""
     good = tmp_path / "idle.npz"
     clip = make_clip()
@@ -116,7 +116,7 @@ def test_mistakes_get_one_line(tmp_path, make_clip, told):
         ([str(good), "--out", out, "--workers", "0"], 1),
         ([str(tmp_path / "nothing"), "--out", out], 2),
     ):
-        found, text = told("ingest", *arguments)
+        found, text = message("ingest", *arguments)
         assert found == code, arguments
         assert text and "Traceback" not in text
     assert not Path(out).exists()
@@ -175,8 +175,8 @@ def test_the_embedded_corpus_is_the_default(tmp_path, monkeypatch, capsys):
     ):
         with pytest.raises(SystemExit):
             main(["corpus", *arguments])
-        told = capsys.readouterr()
-        assert expected in told.out + told.err, arguments
+        message = capsys.readouterr()
+        assert expected in message.out + message.err, arguments
     assert (
         "Embedded corpus: plausibility"
         in (tmp_path / "results" / "motions.md").read_text()

@@ -102,11 +102,11 @@ def test_a_tracker_is_given_the_next_pose_of_its_reference(monkeypatch):
     plans = [joined(tracker, ["stand", "walk"], s, 20) for s in (0, 6)]
     act = tracker.controller.act
 
-    def told(history, source, phase):
+    def message(history, source, phase):
         given.append(source)
         return act(history, source, phase)
 
-    monkeypatch.setattr(tracker.controller, "act", told)
+    monkeypatch.setattr(tracker.controller, "act", message)
     done = tracker.execute([run for run, _ in plans])
     assert [len(one.rows) for one in done] == [41, 35]
     joints = torch.stack(given)[:, :, : g1.NUM_JOINTS].numpy()

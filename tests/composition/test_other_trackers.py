@@ -34,11 +34,11 @@ def saved(tmp_path_factory) -> dict[str, Path]:
 def test_chaining_is_given_both(saved, tmp_path, monkeypatch):
     given = {}
 
-    def told(lab, seeds, **others):
+    def message(lab, seeds, **others):
         given.update(others, seeds=seeds)
         return Findings("chaining", "", ())
 
-    monkeypatch.setattr(chaining, "chaining", told)
+    monkeypatch.setattr(chaining, "chaining", message)
     fsq = saved["tokens"], saved["skill"]
     both = {"fsq": fsq, "explicit": saved["explicit"]}
     evaluate_chaining(out=tmp_path, device="cpu", seeds=[2], **both)
@@ -54,11 +54,11 @@ def test_chaining_is_given_both(saved, tmp_path, monkeypatch):
 def test_pass_rates_are_given_tokens(saved, tmp_path, monkeypatch):
     given = {}
 
-    def told(lab, **others):
+    def message(lab, **others):
         given.update(others)
         return Findings("pass_rates", "", ())
 
-    monkeypatch.setattr(pass_rates, "pass_rates", told)
+    monkeypatch.setattr(pass_rates, "pass_rates", message)
     fsq = saved["tokens"], saved["skill"]
     evaluate_composition("pass_rates", out=tmp_path, device="cpu", fsq=fsq, seeds=[1])
     assert given["tokens"].encoder.fingerprint() == tokens()[1].fingerprint()

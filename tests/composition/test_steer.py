@@ -58,11 +58,11 @@ def test_steer_from_the_command_line(
 
 
 def test_what_cannot_be_steered_is_said(tmp_path, capsys):
-    for words, told in (
+    for words, message in (
         (["--base", "swim", "--direction", "turn"], "no clip named 'swim'"),
         (["--base", "stand", "--direction", "turm"], "close to it: turn"),
     ):
         with pytest.raises(SystemExit) as stop:
             main(["steer", *words, "--amplitude", "1", "--out", str(tmp_path / "x")])
         assert stop.value.code
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err

@@ -90,7 +90,7 @@ def test_knobs_of_a_cue_go_with_it():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (Cue("fly"), "no base 'fly'"),
         (Cue("stand", fade=1), "2 to 30"),
@@ -100,12 +100,12 @@ def test_knobs_of_a_cue_go_with_it():
         (Cue("walk forward", planned=True), "without a planner"),
     ],
 )
-def test_what_cannot_be_played_changes_nothing(wrong, told):
+def test_what_cannot_be_played_changes_nothing(wrong, message):
     """It is refused with a reason, and the robot goes on."""
     mixer = Mixer(made_up.bundle(walk=100))
     mixer.play(Cue("walk", fade=2))
     played(mixer, 5)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         mixer.play(wrong)
     assert mixer.playing == "walk" and played(mixer, 1)[0] == 1.0
 

@@ -124,13 +124,15 @@ def test_a_broken_simulation_begins_anew(bundle):
 
 def test_what_cannot_be_done_is_told_and_changes_nothing(engine):
     """To who posted it; the robot goes on."""
-    told: list[str] = []
+    message: list[str] = []
     playing = engine.mixer.playing
-    engine.post(lambda e: e.load("a", "fly"), told.append)
-    engine.post(lambda e: e.fade(31), told.append)
-    engine.post(lambda e: e.push(left=float("nan")), told.append)
+    engine.post(lambda e: e.load("a", "fly"), message.append)
+    engine.post(lambda e: e.fade(31), message.append)
+    engine.post(lambda e: e.push(left=float("nan")), message.append)
     engine.step()
-    assert [part in one for part, one in zip(("fly", "31", "nan"), told, strict=True)]
+    assert [
+        part in one for part, one in zip(("fly", "31", "nan"), message, strict=True)
+    ]
     assert engine.mixer.playing == playing and engine.decks.a == "walk"
     engine.post(lambda e: e.load("a", "fly"))
     with pytest.raises(ValueError, match="no base 'fly'"):

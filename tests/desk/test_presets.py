@@ -58,7 +58,7 @@ def strip(**values):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (lambda s: s.update(encoder="other"), "made for the encoder other"),
         (lambda s: s.update(a="fly"), "no base 'fly' here; there are"),
@@ -76,7 +76,7 @@ def strip(**values):
         (strip(mute="yes"), "expected bool"),
     ],
 )
-def test_a_wrong_preset_changes_nothing(mixed, tmp_path, wrong, told):
+def test_a_wrong_preset_changes_nothing(mixed, tmp_path, wrong, message):
     """And says what is wrong, with the file's name."""
     before = Preset.of(mixed)
     path = tmp_path / "wrong.json"
@@ -87,7 +87,7 @@ def test_a_wrong_preset_changes_nothing(mixed, tmp_path, wrong, told):
     said: list[str] = []
     Keeper(mixed, tmp_path, said.append).load_preset("wrong")
     mixed.do_posted()
-    assert "wrong.json" in said[0] and told in said[0] and len(said) == 1
+    assert "wrong.json" in said[0] and message in said[0] and len(said) == 1
     assert Preset.of(mixed) == before
 
 

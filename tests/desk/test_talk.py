@@ -135,14 +135,14 @@ def test_texts_become_cues(bundle):
 
     listener = Listener(bundle, MiniLM())
     text = "walk forward for 3 seconds, then walk while raising the right arm"
-    cues, told = listener.hear(text)
-    assert [cue.planned for cue in cues] == [True, True] and len(told) == 2
+    cues, message = listener.hear(text)
+    assert [cue.planned for cue in cues] == [True, True] and len(message) == 2
     assert cues[0].seconds == 3.0 and cues[1].seconds is None
     assert cues[1].knobs[0][0].startswith("right_arm") and cues[1].knobs[0][1] > 0
     engine = Engine(bundle, LivePlanner.of(bundle, inline=True))
     engine.play(*cues)  # what is made of a text can be played
-    far, told = listener.hear("do a backflip")
-    assert not far and "not understood" in told[0]
+    far, message = listener.hear("do a backflip")
+    assert not far and "not understood" in message[0]
     mixed, _ = listener.hear("do a backflip, then walk forward")
     assert [cue.name for cue in mixed] == ["stand", "walk forward"]
     assert "no text" in answer(listener, {"id": 4, "text": ""})["error"]
@@ -163,8 +163,8 @@ def test_without_a_planner_the_nearest_base_is_found(bundle):
     listener = Listener(poor, MiniLM())
     cues, _ = listener.hear("go jogging")
     assert cues == [Cue("jog")]
-    cues, told = listener.hear("do a backflip")
-    assert len(cues) == 1 and "nearest described skill" in told[0]
+    cues, message = listener.hear("do a backflip")
+    assert len(cues) == 1 and "nearest described skill" in message[0]
     assert not listener.hear("don't walk")[0]
 
 

@@ -34,27 +34,27 @@ def attempt(domain: int, out) -> tuple[dict, str]:
         *("--out", str(out)),
     )
     try:
-        told, _ = driver.communicate(timeout=60)
+        report, _ = driver.communicate(timeout=60)
         robot.terminate()
         seen, _ = robot.communicate(timeout=30)
     finally:
         for process in (driver, robot):
             process.kill()
-    return json.loads(seen.splitlines()[-1]), told
+    return json.loads(seen.splitlines()[-1]), report
 
 
 def test_a_robot_walks_and_stops(tmp_path):
     """From the gantry to a walk, to a damped stop when the operator presses stop."""
     base_bundle()  # not while the robot hangs there
-    tally, told, number = {}, "", 0
+    tally, report, number = {}, "", 0
     for number in range(TRIES):
         domain = 100 + (os.getpid() + number) % 100
-        tally, told = attempt(domain, tmp_path / str(number))
-        if "stopped by the operator" in told and tally["walked_m"] > 0.9:
+        tally, report = attempt(domain, tmp_path / str(number))
+        if "stopped by the operator" in report and tally["walked_m"] > 0.9:
             break
     else:
-        pytest.fail(f"no walk in {TRIES} tries: {tally}\n{told}")
-    states = [word for word in ("wait", "control", "stopped") if word in told]
+        pytest.fail(f"no walk in {TRIES} tries: {tally}\n{report}")
+    states = [word for word in ("wait", "control", "stopped") if word in report]
     assert states == ["wait", "control", "stopped"]
     lines = (tmp_path / str(number) / "drive.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["message"]

@@ -91,9 +91,9 @@ def test_check_against_another_corpus(make_clip, make_corpus, tmp_path, capsys):
     make_corpus(theirs, [make_clip(n, 60) for n in ("walk1_subject1",)])
     record = tmp_path / "results.jsonl"
     print_check(ours, label="Embedded corpus", against=theirs, record=record)
-    told = capsys.readouterr().out
-    assert "Embedded corpus: 2 clips" in told and "LAFAN1 (retargeted): 1" in told
-    assert "-0.0 " not in told and "nan" not in told
+    message = capsys.readouterr().out
+    assert "Embedded corpus: 2 clips" in message and "LAFAN1 (retargeted): 1" in message
+    assert "-0.0 " not in message and "nan" not in message
     rows = {r.row for r in load(record) if r.table == "Embedded corpus: plausibility"}
     assert rows == {
         *("walk forward", "stand + gesture", "all"),

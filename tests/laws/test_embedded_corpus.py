@@ -44,50 +44,50 @@ def walks(name):
 
 
 def test_soles_stay_on_the_floor(measured):
-    told, depth = worst(measured, "sole_depth_mm")
-    assert depth < 5.0, told
+    message, depth = worst(measured, "sole_depth_mm")
+    assert depth < 5.0, message
 
 
 def test_clips_do_not_hover(measured):
     """Otherwise contacts, and with them sliding, could not be seen."""
-    told, gap = worst(measured, "sole_gap_mm", walks)
-    assert gap < 0.1, told
+    message, gap = worst(measured, "sole_gap_mm", walks)
+    assert gap < 0.1, message
 
 
 def test_stance_feet_do_not_slide(measured):
-    told, slide = worst(measured, "slide_max")
-    assert slide < 0.02, told
+    message, slide = worst(measured, "slide_max")
+    assert slide < 0.02, message
 
 
 def test_joints_keep_to_soft_limits_and_speeds(measured):
-    told, excess = worst(measured, "limit_excess")
-    assert excess < 1e-6, told
-    told, ratio = worst(measured, "speed_ratio")
-    assert ratio < 0.75, told
+    message, excess = worst(measured, "limit_excess")
+    assert excess < 1e-6, message
+    message, ratio = worst(measured, "speed_ratio")
+    assert ratio < 0.75, message
 
 
 def test_accelerations_are_bounded(measured):
-    told, pelvis = worst(measured, "pelvis_acceleration", walks)
-    assert pelvis < 10.0, told
-    told, pelvis = worst(measured, "pelvis_acceleration")
-    assert pelvis < 50.0, told
-    told, foot = worst(measured, "foot_acceleration")
-    assert foot < 50.0, told
+    message, pelvis = worst(measured, "pelvis_acceleration", walks)
+    assert pelvis < 10.0, message
+    message, pelvis = worst(measured, "pelvis_acceleration")
+    assert pelvis < 50.0, message
+    message, foot = worst(measured, "foot_acceleration")
+    assert foot < 50.0, message
 
 
 def test_the_zero_moment_point_is_inside_the_soles(measured):
     """All but the jogs; two centimetres are allowed."""
-    told, outside = worst(measured, "balance_max", walks)
-    assert outside < 0.02, told
+    message, outside = worst(measured, "balance_max", walks)
+    assert outside < 0.02, message
 
 
 def test_only_jogs_leave_the_floor(measured):
-    told, share = worst(measured, "airborne_share", walks)
-    assert share == 0.0, told
-    told, share = worst(
+    message, share = worst(measured, "airborne_share", walks)
+    assert share == 0.0, message
+    message, share = worst(
         measured, "airborne_share", lambda n: factors.factors_of(n) == {"jog"}, True
     )
-    assert share > 0.0, told
+    assert share > 0.0, message
 
 
 def test_motors_can_do_it(measured):
@@ -104,15 +104,15 @@ def test_motors_can_do_it(measured):
 
 def test_the_floor_explains_the_motion(measured):
     """Root forces and moments that no contact gives are small."""
-    told, force = worst(measured, "residual_force_95", walks)
-    assert force < 0.03, told
-    told, moment = worst(measured, "residual_moment_95", walks)
-    assert moment < 4.0, told
+    message, force = worst(measured, "residual_force_95", walks)
+    assert force < 0.03, message
+    message, moment = worst(measured, "residual_moment_95", walks)
+    assert moment < 4.0, message
     # In a jog the foot strikes with its edge; LAFAN1's runs have 0.83 and 37 Nm.
-    told, force = worst(measured, "residual_force_95")
-    assert force < 0.1, told
-    told, moment = worst(measured, "residual_moment_95")
-    assert moment < 60.0, told
+    message, force = worst(measured, "residual_force_95")
+    assert force < 0.1, message
+    message, moment = worst(measured, "residual_moment_95")
+    assert moment < 60.0, message
 
 
 def hovering(rows):

@@ -73,11 +73,11 @@ def _taught(corpus, encoder, make_controller, config, steps=120, motion=(0, 1, 0
         references, loops, torch.tensor(motion), tracker, encoder, config
     )
     now = references.at(source.motion, torch.zeros_like(source.motion)).rows
-    told = []
+    commanded = []
     for step in range(steps):
-        told.append(source.source(step, now))
+        commanded.append(source.source(step, now))
         now = source.frames["reference"][-1]
-    return source, torch.stack(told)
+    return source, torch.stack(commanded)
 
 
 def test_motions_follow_one_another_from_where_robots_are(
@@ -98,13 +98,13 @@ def test_what_is_kept_is_what_robots_should_have_been_told(
     corpus, encoder, make_controller
 ):
     calm = CollectConfig(astray=0.0, early=0.0)
-    source, told = _taught(corpus, encoder, make_controller, calm, 60)
+    source, commanded = _taught(corpus, encoder, make_controller, calm, 60)
     kept = torch.stack(source.frames["skill"]).float()
-    torch.testing.assert_close(kept, told, atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(kept, commanded, atol=2e-3, rtol=2e-3)
     wild = CollectConfig(astray=1.0, astray_std=3.0, early=0.0)
-    source, told = _taught(corpus, encoder, make_controller, wild, 60)
+    source, commanded = _taught(corpus, encoder, make_controller, wild, 60)
     kept = torch.stack(source.frames["skill"]).float()
-    off = told - kept
+    off = commanded - kept
     assert off[:50].std(dim=0).max() < 5e-3 < 0.05 < off[0].std()
     assert not torch.allclose(off[49], off[50], atol=1e-2)
 

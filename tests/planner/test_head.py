@@ -111,9 +111,9 @@ def test_waves_are_sines_then_cosines():
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [({"heads": 3}, "by 3 heads"), ({"positions": 20}, "20 positions are too few")],
 )
-def test_sizes_that_do_not_fit_are_explained(changes, told):
-    with pytest.raises(ValueError, match=told):
+def test_sizes_that_do_not_fit_are_explained(changes, message):
+    with pytest.raises(ValueError, match=message):
         replace(HEAD, **changes)

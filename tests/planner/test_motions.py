@@ -67,12 +67,12 @@ def whole(generated):
 def test_of_a_generated_corpus_each_thing_has_one_clip(whole):
     found = described(whole)
     assert len(found) == len(set(found.names)) == 28
-    told = dict(zip(found.names, (text for (text,) in found.sentences), strict=True))
-    texts = sorted(told.values())
+    words = dict(zip(found.names, (text for (text,) in found.sentences), strict=True))
+    texts = sorted(words.values())
     assert len(set(texts)) == 28, "each with words of its own"
     assert not {text for _, text in UNSAID} & set(texts)
     for name, (factors, text) in zip(whole.names, SAID, strict=False):
-        assert told.get(name, text) == text, factors
+        assert words.get(name, text) == text, factors
     assert {factors_of(name) for name in found.names} == {
         frozenset(factors.split("+")) - {"stand"} for factors, _ in SAID
     }

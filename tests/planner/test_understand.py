@@ -166,11 +166,11 @@ def test_what_not_to_do_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("", "no text"), (" \n", "no text"), ("a" * 1001, "1001")]
+    ("text", "message"), [("", "no text"), (" \n", "no text"), ("a" * 1001, "1001")]
 )
-def test_texts_without_words_or_too_long_are_refused(text, told):
+def test_texts_without_words_or_too_long_are_refused(text, message):
     """In words that help."""
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         steps(text)
 
 

@@ -86,14 +86,14 @@ def run(bundle: Bundle, case: FaultCase, seed: int) -> Outcome:
 def _outcome(rig: Rig, case: FaultCase, onset: int, wrong: str) -> Outcome:
     after = [write for write in rig.writes if write.ms >= onset]
     damped = next((w.ms - onset for w in after if w.order.damped), None)
-    told = [(ms - onset, what) for ms, what in rig.log if ms >= onset]
+    report = [(ms - onset, what) for ms, what in rig.log if ms >= onset]
     changed = [
         new.ms - onset
         for old, new in zip(after, after[1:], strict=False)
         if not np.array_equal(old.order.targets, new.order.targets)
         and not new.order.damped
     ]
-    safe = told[0][0] if told else 0
+    safe = report[0][0] if report else 0
     if case.reaction == "stop" and damped is not None:
         safe = damped
     elif case.reaction == "hold, then stop":
@@ -109,12 +109,12 @@ def _outcome(rig: Rig, case: FaultCase, onset: int, wrong: str) -> Outcome:
     if case.reaction in ("stop", "hold, then stop") and damped is None:
         wrong = wrong or "no damped stop"
     if case.reaction in ("hold", "stand", "goes on") and damped is not None:
-        wrong = wrong or f"stopped: {told[-1:]}"
-    if case.reaction != "goes on" and not told:
+        wrong = wrong or f"stopped: {report[-1:]}"
+    if case.reaction != "goes on" and not report:
         wrong = wrong or "no reason was logged"
     if safe > WITHIN_MS:
         wrong = wrong or f"safe only after {safe} ms"
-    logged, reason = told[0] if told else (None, "")
+    logged, reason = report[0] if report else (None, "")
     return Outcome(
         *(case.name, case.reaction, onset, safe, damped, logged, reason, wrong)
     )

@@ -155,8 +155,8 @@ def judged(
     """What became of an injection, by what the motors got."""
     before = [one for one in heard if one.time_s < onset]
     after = [one for one in heard if one.time_s >= onset]
-    told = [(_ms(when, onset), words) for when, words in log if when >= onset]
-    logged, reason = told[0] if told else (None, "")
+    message = [(_ms(when, onset), words) for when, words in log if when >= onset]
+    logged, reason = message[0] if message else (None, "")
     row = case.name, case.reaction
     if not before or before[-1].order.damped:
         why = f"{_EARLY}: {[words for _, words in log]}"
@@ -178,7 +178,9 @@ def judged(
     safe = max([_ms(after[0].time_s, onset), *(ms for ms in changes if ms < end)])
     if case.reaction == "stop" and damped is not None:
         safe = damped
-    wrong = _wrong(case, heard, safe, damped) or ("" if told else "nothing was logged")
+    wrong = _wrong(case, heard, safe, damped) or (
+        "" if message else "nothing was logged"
+    )
     if damped is not None and any(ms > damped for ms in changes):
         wrong = "another order after a damped stop"
     return LiveOutcome(*row, safe, damped, gap_ms, logged, reason, wrong)

@@ -270,12 +270,12 @@ def test_what_is_not_a_number_is_not_alike():
 
 
 def test_wrong_names_of_bases(small_models, clips, tmp_path):
-    for names, told in (
+    for names, message in (
         ([], "no bases"),
         (["walk0", "walk0"], "'walk0' is named twice"),
         (["wlak0"], "walk0"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             module.export(small_models, tmp_path / "bundle", names, clips)
     assert not list(tmp_path.iterdir())
 

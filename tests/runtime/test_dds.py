@@ -165,10 +165,10 @@ def test_two_programs_talk_on_loopback(robot_domain):
     """Without multicast; states come whole and in order, commands arrive."""
     link = dds.DriverLink("lo", robot_domain)
     ticks, torso, echoed, begun = [], [], False, time.monotonic()
-    told = order()
-    told.targets[0] = 0.321
+    report = order()
+    report.targets[0] = 0.321
     while time.monotonic() - begun < 10 and not (echoed and torso and len(ticks) > 50):
-        link.send(unitree.command(told, 5))
+        link.send(unitree.command(report, 5))
         torso += link.torso()
         for state in link.states():
             assert unitree.intact(state) and state["mode_machine"] == 5

@@ -55,7 +55,7 @@ def test_orders_beyond_limits_are_found_out(bundle, monkeypatch):
 def test_results_have_a_row_for_every_fault(bundle):
     """Wrong ones are counted, and times are the largest."""
     one = faults_in_simulation.run(bundle, CASES[0], seed=2)
-    told = simulated_results([one, replace(one, wrong="x", safe_ms=19)], "hash")
-    values = {r.metric: r.value for r in told}
+    message = simulated_results([one, replace(one, wrong="x", safe_ms=19)], "hash")
+    values = {r.metric: r.value for r in message}
     assert values["wrong"] == 1 and values["safe within"] == 19.0
     assert values["braking within"] == one.damped_ms

@@ -62,7 +62,7 @@ class World:
     def tick(self) -> Order | None:
         """Two milliseconds."""
         self.now += PERIOD_S
-        messages, told = [], None
+        messages, printed = [], None
         if self.now - self.last_state >= STATE_S - 1e-9:
             self.last_state = self.now
             message = self.state(self, robot_at(self.now, self.keys))
@@ -70,8 +70,8 @@ class World:
         if self.now - self.last_order >= ORDER_S - 1e-9:
             self.last_order = self.now
             order = self.order(HOLD)
-            told = None if order is None else StampedOrder(self.now, order)
-        order = self.guard.tick(self.now, messages, told, self.alive)
+            printed = None if order is None else StampedOrder(self.now, order)
+        order = self.guard.tick(self.now, messages, printed, self.alive)
         if order is not None:
             assert sendable(order)
             assert (np.clip(order.targets, *g1.JOINT_LIMITS.T) == order.targets).all()
@@ -236,9 +236,9 @@ def test_bad_orders_never_pass(what, seed):
 def test_an_old_order_is_silence():
     """Orders that waited somewhere, after a pause of the guard."""
     world = at_work(3)
-    told = StampedOrder(world.now - 0.2, HOLD)
+    printed = StampedOrder(world.now - 0.2, HOLD)
     state = unitree.state(robot_at(world.now + PERIOD_S), 5)
-    world.guard.tick(world.now + PERIOD_S, [state], told, True)
+    world.guard.tick(world.now + PERIOD_S, [state], printed, True)
     assert world.guard.fault == Fault.SILENT
 
 
@@ -319,12 +319,12 @@ def test_packets_keep_what_is_told():
     assert report is not None and report.sensed is not None
     assert (report.fault, report.mode_machine) == (Fault.TILT, 5)
     for field in dataclasses.fields(Sensed):
-        told, got = getattr(sensed, field.name), getattr(report.sensed, field.name)
-        assert np.array_equal(told, got), field.name
+        printed, got = getattr(sensed, field.name), getattr(report.sensed, field.name)
+        assert np.array_equal(printed, got), field.name
     brain.send(StampedOrder(3.0, HOLD))
-    told = guard.newest()
-    assert told is not None and told.sent_s == 3.0
-    assert np.array_equal(told.order.targets, HOLD.targets)
+    printed = guard.newest()
+    assert printed is not None and printed.sent_s == 3.0
+    assert np.array_equal(printed.order.targets, HOLD.targets)
     assert guard.newest() is None and guard.open
     brain.socket.close()
     assert guard.newest() is None and not guard.open

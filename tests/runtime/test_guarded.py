@@ -53,7 +53,7 @@ class Robot:
 
     def __init__(self):
         self.domain = free_domain()
-        self.told: list[tuple[float, bool]] = []
+        self.orders: list[tuple[float, bool]] = []
         """When, and whether to brake."""
         self.targets: list[np.ndarray] = []
         self._link, self._over = RobotLink("lo", self.domain), False
@@ -70,7 +70,7 @@ class Robot:
                 for command in self._link.commands():
                     assert unitree.intact(command) and command["mode_machine"] == 5
                     order = unitree.ordered(command)
-                    self.told.append((time.monotonic(), order.damped))
+                    self.orders.append((time.monotonic(), order.damped))
                     self.targets.append(order.targets)
 
     def await_hold(self) -> None:
@@ -81,13 +81,13 @@ class Robot:
         """How long after `begun` it is told to brake, and nothing else any more."""
         when = self.await_told(lambda when, brakes: brakes and when > begun)
         time.sleep(0.05)
-        assert all(brakes for told, brakes in self.told if told >= when)
+        assert all(brakes for orders, brakes in self.orders if orders >= when)
         return when - begun
 
     def await_told(self, condition) -> float:
         begun = time.monotonic()
         while time.monotonic() - begun < PATIENCE_S:
-            for when, brakes in list(self.told):
+            for when, brakes in list(self.orders):
                 if condition(when, brakes):
                     return when
             time.sleep(0.005)
@@ -136,7 +136,7 @@ def test_the_guard_is_killed(robot):
         assert not guarded.alive
         guarded.write(HOLD)
         time.sleep(0.05)
-        assert robot.told[-1][1], "no order passes without a guard"
+        assert robot.orders[-1][1], "no order passes without a guard"
     finally:
         end(guarded)
 
@@ -152,7 +152,7 @@ def test_the_guard_hangs(robot):
         time.sleep(0.05)
         guarded.write(OTHER)  # too late: nobody has checked it
         assert 0.3 < robot.await_braking(hung) < limits.lost_s + AT_ONCE_S
-        assert any(hung + 0.2 < when and not brakes for when, brakes in robot.told)
+        assert any(hung + 0.2 < when and not brakes for when, brakes in robot.orders)
         assert np.allclose(robot.targets, g1.DEFAULT_JOINTS, atol=1e-6)
         assert not guarded.alive
         assert guarded.process.wait(PATIENCE_S) == -signal.SIGKILL
@@ -170,10 +170,10 @@ def test_braking_at_once(robot):
         assert robot.await_braking(begun) < AT_ONCE_S
         guarded.write(HOLD)
         time.sleep(0.05)
-        assert robot.told[-1][1] and guarded.fault is None
+        assert robot.orders[-1][1] and guarded.fault is None
         guarded.process.send_signal(signal.SIGSTOP)
         time.sleep(0.05)
-        assert robot.told[-1][1], "nor is an order repeated past the guard"
+        assert robot.orders[-1][1], "nor is an order repeated past the guard"
     finally:
         end(guarded)
 
@@ -188,14 +188,14 @@ def test_the_control_loop_is_killed(robot, tmp_path):
     robot.await_hold()
     os.kill(guard, signal.SIGINT)  # Ctrl-C is for the control loop
     time.sleep(0.05)
-    assert not robot.told[-1][1]
+    assert not robot.orders[-1][1]
     killed = time.monotonic()
     brain.kill()
     assert robot.await_braking(killed) < AT_ONCE_S
     brain.wait()
     assert "the control loop is gone" in reasons(log)
     begun = time.monotonic()
-    while robot.told[-1][0] > time.monotonic() - 0.2:
+    while robot.orders[-1][0] > time.monotonic() - 0.2:
         assert time.monotonic() - begun < PATIENCE_S, "the guard goes on"
         time.sleep(0.02)
 

@@ -30,16 +30,16 @@ FAR = dataclasses.replace(A, targets=A.targets + 9.0)
 ONSET = 100.0
 
 
-def found(case: str, *told, logged_ms=5, sent_ms=(), intact=True) -> LiveOutcome:
+def found(case: str, *report, logged_ms=5, sent_ms=(), intact=True) -> LiveOutcome:
     """What is said if motors are told orders at times, ms after the onset."""
-    heard = [Heard(ONSET + ms / 1e3, what, intact) for ms, what in ((-1, A), *told)]
+    heard = [Heard(ONSET + ms / 1e3, what, intact) for ms, what in ((-1, A), *report)]
     sent = [ONSET + ms / 1e3 for ms in sent_ms]
     log = [(ONSET + logged_ms / 1e3, "a reason")]
     return judged(NAMED[case], ONSET, heard, sent, log)
 
 
 @pytest.mark.parametrize(
-    ("case", "told", "safe_ms", "damped_ms"),
+    ("case", "report", "safe_ms", "damped_ms"),
     [
         ("states lost", [(1, A), (14, B), (16, B), (62, BRAKE)], 14, 62),
         ("tilted too far", [(1, A), (6, BRAKE)], 6, 6),
@@ -47,9 +47,9 @@ def found(case: str, *told, logged_ms=5, sent_ms=(), intact=True) -> LiveOutcome
         ("states late by 20 to 45 ms", [(1, A), (39, A), (41, B)], 1, None),
     ],
 )
-def test_what_is_right(case, told, safe_ms, damped_ms):
+def test_what_is_right(case, report, safe_ms, damped_ms):
     """The last order is safe, whenever it was the last; so is a damped stop."""
-    one = found(case, *told, sent_ms=(40,))
+    one = found(case, *report, sent_ms=(40,))
     assert not one.wrong
     assert one.safe_ms == pytest.approx(safe_ms)
     assert one.damped_ms == (damped_ms and pytest.approx(damped_ms))
@@ -57,7 +57,7 @@ def test_what_is_right(case, told, safe_ms, damped_ms):
 
 
 @pytest.mark.parametrize(
-    ("case", "told", "wrong"),
+    ("case", "report", "wrong"),
     [
         ("states lost", [(1, A), (25, B), (62, BRAKE)], "safe only after 25"),
         ("states lost", [(1, A), (62, A)], "no damped stop"),
@@ -71,16 +71,16 @@ def test_what_is_right(case, told, safe_ms, damped_ms):
         ("states late by 20 to 45 ms", [(1, A), (50, BRAKE)], "stop after 50"),
     ],
 )
-def test_what_is_wrong(case, told, wrong):
+def test_what_is_wrong(case, report, wrong):
     """Each is found out by what the motors got."""
-    assert wrong in found(case, *told, sent_ms=(40,)).wrong
+    assert wrong in found(case, *report, sent_ms=(40,)).wrong
 
 
 def test_more_that_is_wrong():
     """Checksums, reasons and robots that had been stopped before."""
-    told = (1, A), (62, BRAKE)
-    assert "checksum" in found("states lost", *told, intact=False).wrong
-    assert "nothing was logged" in found("states lost", *told, logged_ms=-1).wrong
+    report = (1, A), (62, BRAKE)
+    assert "checksum" in found("states lost", *report, intact=False).wrong
+    assert "nothing was logged" in found("states lost", *report, logged_ms=-1).wrong
     brakes = [Heard(ONSET - 1.0, BRAKE, True)]
     assert "stopped before" in judged(CASES[0], ONSET, brakes, [], []).wrong
 
@@ -89,10 +89,10 @@ def test_results_count_what_the_program_did():
     """Injections while the machine stood still have a row of their own."""
     one = found("tilted too far", (1, A), (6, BRAKE))
     still = dataclasses.replace(one, wrong="x", damped_ms=90.0, stood_still=True)
-    told = {(r.row, r.metric): r for r in live_results([one, still], "hash")}
-    assert told["tilted too far: stop", "wrong"].value == 0.0
-    assert told["tilted too far: stop", "braking within"].value == pytest.approx(6)
-    assert told["the machine stood still, made again", "wrong"].value == 1.0
+    report = {(r.row, r.metric): r for r in live_results([one, still], "hash")}
+    assert report["tilted too far: stop", "wrong"].value == 0.0
+    assert report["tilted too far: stop", "braking within"].value == pytest.approx(6)
+    assert report["the machine stood still, made again", "wrong"].value == 1.0
 
 
 def test_spoiled_states_keep_a_right_checksum_on_the_wire():

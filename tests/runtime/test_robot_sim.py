@@ -25,11 +25,11 @@ class Link:
     def __init__(self):
         self.states: list[np.ndarray] = []
         self.torsos: list[np.ndarray] = []
-        self.told: np.ndarray | None = None
+        self.sent: np.ndarray | None = None
         self.send, self.send_torso = self.states.append, self.torsos.append
 
     def commands(self) -> list[np.ndarray]:
-        return [] if self.told is None else [self.told]
+        return [] if self.sent is None else [self.sent]
 
 
 def hung(**settings) -> tuple[RobotSim, Link]:
@@ -62,32 +62,32 @@ def test_it_hangs_and_tells_of_itself():
 @pytest.mark.parametrize("noise", (0.0, 1.0))
 def test_sensors_are_as_noisy_as_asked(noise):
     sim, link = hung(noise=noise, operator="none")
-    link.told = unitree.command(HOLD, 5)
+    link.sent = unitree.command(HOLD, 5)
     run(sim, 0.5)
-    told = np.array([state["motor_state"]["q"][:29] for state in link.states])
+    sent = np.array([state["motor_state"]["q"][:29] for state in link.states])
     true = np.array([qpos[7:] for _, qpos, _, _ in sim.recorded])
-    assert (told - true)[20:].std() == pytest.approx(0.003 * noise, rel=0.1, abs=1e-6)
+    assert (sent - true)[20:].std() == pytest.approx(0.003 * noise, rel=0.1, abs=1e-6)
 
 
 def test_motors_go_by_the_last_command():
     """Stiffness, damping and target; and what is broken is no command."""
     sim, link = hung(noise=0.0, operator="none")
-    link.told = unitree.command(HOLD, 5)
+    link.sent = unitree.command(HOLD, 5)
     run(sim, 0.6)
     legs = slice(0, 12)
     assert np.allclose(sim.robot.qpos[7:][legs], g1.DEFAULT_JOINTS[legs], atol=0.1)
     assert np.allclose(sim.robot.model.actuator_gainprm[:, 0], g1.STIFFNESS)
     broken = unitree.command(damped_stop(g1.DEFAULT_JOINTS), 5)
     broken["crc"] += 1
-    link.told = broken
+    link.sent = broken
     run(sim, 0.01)
     assert sim.tally.wrong_crc == 2 and sim.kind is Kind.POSE
     far = Order(HOLD.targets + 9.0, HOLD.stiffness, HOLD.damping)
-    link.told = unitree.command(far, 5)
+    link.sent = unitree.command(far, 5)
     run(sim, 0.01)
     assert sim.tally.out_of_limits == 2 and np.isfinite(sim.robot.qpos).all()
     assert (sim.robot.data.ctrl < 5.0).all()
-    link.told = unitree.command(damped_stop(g1.DEFAULT_JOINTS), 5)
+    link.sent = unitree.command(damped_stop(g1.DEFAULT_JOINTS), 5)
     run(sim, 0.01)
     assert sim.kind is Kind.DAMPED and sim.tally.braked_s is not None
     assert not sim.robot.model.actuator_gainprm[:, 0].any()
@@ -98,12 +98,12 @@ def test_the_operator_starts_lowers_and_lets_go():
     sim, link = hung(stop_after_s=1.8)
     run(sim, 0.6)
     assert sim.keys == 0, "nobody drives"
-    link.told = unitree.command(
+    link.sent = unitree.command(
         Order(HOLD.targets * 0.5, HOLD.stiffness, HOLD.damping), 5
     )
     run(sim, 0.6)
     assert sim.keys == 0, "still on its way"
-    link.told = unitree.command(HOLD, 5)
+    link.sent = unitree.command(HOLD, 5)
     run(sim, Operator.WAITED_S + 0.02)
     assert sim.keys == Key.R1 | Key.START
     run(sim, Operator.PRESSED_S)
@@ -119,7 +119,7 @@ def test_the_operator_starts_lowers_and_lets_go():
 def test_it_sinks_when_told_to_brake():
     """The gantry lets go of a robot whose motors only brake."""
     sim, link = hung(operator="none")
-    link.told = unitree.command(damped_stop(g1.DEFAULT_JOINTS), 5)
+    link.sent = unitree.command(damped_stop(g1.DEFAULT_JOINTS), 5)
     sim.gantry.height_m = None
     run(sim, 1.5)
     assert sim.tally.ended == "fallen"
@@ -129,7 +129,7 @@ def test_it_sinks_when_told_to_brake():
 def test_it_falls_under_control_and_says_so():
     """The default pose alone is no balance."""
     sim, link = hung(operator="none")
-    link.told = unitree.command(HOLD, 5)
+    link.sent = unitree.command(HOLD, 5)
     run(sim, 0.5)
     sim.gantry.height_m = None
     run(sim, 1.5)

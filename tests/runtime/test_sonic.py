@@ -92,8 +92,8 @@ def test_references_are_read_back_as_they_are(exported, small_models, clips):
         clip = read_reference(folder, ReadOptions())
         assert (clip.name, clip.fps) == (base.name, 50.0)
         np.testing.assert_allclose(clip.qpos(), base.rows, atol=1e-6)
-        told = (folder / "metadata.txt").read_text().splitlines()
-        after = told[told.index("Body part indexes:") + 1]
+        report = (folder / "metadata.txt").read_text().splitlines()
+        after = report[report.index("Body part indexes:") + 1]
         assert after == "[0 4 10 18 5 11 19 9 16 22 28 17 23 29]"
         for name, width in (("joint_vel", 29), ("body_lin_vel", 42), ("body_quat", 56)):
             table = np.loadtxt(folder / f"{name}.csv", delimiter=",", skiprows=1)

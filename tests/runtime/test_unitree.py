@@ -117,8 +117,8 @@ def test_roll_pitch_and_yaw_of_an_inertial_unit():
     for axis in range(3):
         quaternion, angle = np.zeros(4), 0.7
         quaternion[0], quaternion[1 + axis] = np.cos(angle / 2), np.sin(angle / 2)
-        told = unitree.imu(quaternion, np.zeros(3))["rpy"]
-        assert np.allclose(told, np.eye(3)[axis] * angle, atol=1e-6)
+        report = unitree.imu(quaternion, np.zeros(3))["rpy"]
+        assert np.allclose(report, np.eye(3)[axis] * angle, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", FORMATS, ids=("command", "state", "imu"))

@@ -61,10 +61,10 @@ def _train(config: PretrainConfig, corpus: Path) -> dict:
 
 def _run(config: PretrainConfig, corpus: Path, out: Path) -> dict:
     """A whole run: its weights, and how often its log was said to be new."""
-    told = []
+    calls = []
     with _quick():
-        model = pretrain(config, [Corpus.open(corpus)], out, "cpu", watch=told.append)
-    return {"weights": model.state_dict(), "told": len(told)}
+        model = pretrain(config, [Corpus.open(corpus)], out, "cpu", watch=calls.append)
+    return {"weights": model.state_dict(), "calls": len(calls)}
 
 
 def _all(corpus: Path, configs: dict, run: Path) -> dict:
@@ -147,7 +147,7 @@ def test_the_log_is_of_the_whole_batch(one, two, out):
 
 def test_only_the_first_process_draws(two):
     """Who is told of a new log would draw it, and two would write one file."""
-    assert [found["run"]["told"] for found in two] == [2, 0]
+    assert [found["run"]["calls"] for found in two] == [2, 0]
 
 
 def test_a_process_may_come_while_another_begins(shrink, tmp_path):
@@ -219,5 +219,5 @@ def test_the_verb_runs_under_torchrun(launched):
 
 def test_only_the_first_process_talks(launched):
     """One line for every evaluation."""
-    told = [line for line in launched[0].stdout.splitlines() if "held-out" in line]
-    assert len(told) == 2
+    calls = [line for line in launched[0].stdout.splitlines() if "held-out" in line]
+    assert len(calls) == 2

@@ -178,15 +178,15 @@ def test_a_model_of_another_pose_layout_is_refused(shrink, corpus, tmp_path):
 
 def test_two_processes_never_train_in_one_folder(shrink, corpus, tmp_path):
     """The second is told so, and the first goes on."""
-    told = []
+    message = []
 
     def watch(run):
         with pytest.raises(ValueError, match="another process trains here"):
             pretrain(shrink("smoke"), [corpus], tmp_path / "run", "cpu")
-        told.append(run)
+        message.append(run)
 
     pretrain(shrink("smoke"), [corpus], tmp_path / "run", "cpu", watch=watch)
-    assert len(told) == 2
+    assert len(message) == 2
 
 
 def test_patience_can_be_given_more(shrink, corpus, tmp_path, capsys):

@@ -143,15 +143,15 @@ def test_mistakes_are_named(arguments, words, folder, tmp_path, capsys):
     """Exit code 1, the word that was wrong, no trace."""
     places = {"corpus": folder, "out": tmp_path / "out"}
     code = _spectral("pretrain", *(word.format(**places) for word in arguments))
-    told = capsys.readouterr()
-    assert code == 1 and words.lower() in (told.out + told.err).lower()
+    message = capsys.readouterr()
+    assert code == 1 and words.lower() in (message.out + message.err).lower()
 
 
 def test_unknown_recipes_are_answered_with_all(capsys):
     """Every name there is."""
     assert _spectral("pretrain", "smokey") == 1
-    told = capsys.readouterr().err
-    assert all(name in told for name in recipes.PRETRAIN)
+    message = capsys.readouterr().err
+    assert all(name in message for name in recipes.PRETRAIN)
 
 
 def test_a_mistake_does_not_take_the_folder(folder, tmp_path):

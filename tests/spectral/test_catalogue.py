@@ -98,7 +98,7 @@ def test_predictions_are_proportional(catalogue):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"right_shoulder_pitch": -0.75}, "right arm up 43°"),
         ({"heading": -10 * HELD_S, "speed": 0.2}, "turns right 10°/s, 0.20 m/s faster"),
@@ -111,9 +111,9 @@ def test_predictions_are_proportional(catalogue):
         ({"speed": math.nan}, ""),
     ],
 )
-def test_changes_in_words(changes, told):
+def test_changes_in_words(changes, message):
     """The strongest first; what nobody notices is not told."""
-    assert in_words(changes, most=2).startswith(told) and bool(told) == bool(
+    assert in_words(changes, most=2).startswith(message) and bool(message) == bool(
         in_words(changes)
     )
 

@@ -85,7 +85,7 @@ def test_critic_does_not_depend_on_where_the_robot_stands():
     target = qpos + 0.05 * torch.randn(4, 36)
     target[:, 3:7] = rotation.normalize(target[:, 3:7])
 
-    def told(turn, shift):
+    def seen(turn, shift):
         def moved(rows):
             place = rotation.rotate(turn, rows[:, :3]) + shift
             facing = rotation.multiply(turn, rows[:, 3:7])
@@ -97,7 +97,7 @@ def test_critic_does_not_depend_on_where_the_robot_stands():
         zero = torch.zeros(4, 29)
         return observations.critic(robot, reference, moved(qpos), speed, zero)
 
-    here = told(torch.tensor([[1.0, 0, 0, 0]]).expand(4, 4), torch.zeros(3))
-    there = told(rotation.from_yaw(torch.full((4,), 2.0)), torch.tensor([5.0, -3, 0]))
+    here = seen(torch.tensor([[1.0, 0, 0, 0]]).expand(4, 4), torch.zeros(3))
+    there = seen(rotation.from_yaw(torch.full((4,), 2.0)), torch.tensor([5.0, -3, 0]))
     assert here.shape == (4, CRITIC)
     torch.testing.assert_close(here, there, atol=2e-5, rtol=0)

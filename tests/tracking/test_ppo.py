@@ -285,8 +285,8 @@ def test_a_critic_that_sees_the_command():
     first = env.observation
     rollouts = learner.collect(env)
     for row, seen in ((0, first), (-1, env.observation)):
-        told = rollouts.critic_inputs[row, :, 286:292]
-        assert torch.equal(told, torch.cat((seen.source, seen.phase), dim=1))
+        message = rollouts.critic_inputs[row, :, 286:292]
+        assert torch.equal(message, torch.cat((seen.source, seen.phase), dim=1))
     assert rollouts.critic_inputs.shape[-1] == 304  # a multiple of 16
     losses = learner.update(rollouts, 0.0)
     assert learner.finite() and "kl" in losses

@@ -195,8 +195,8 @@ def test_mistakes_get_one_line(places, tmp_path, capsys):
         ([*score, places["other"], "--out", out / "x.jsonl"], "trained with"),
     ):
         assert _spectral(*arguments) == 1, arguments
-        told = capsys.readouterr()
-        assert words in told.out + told.err and "Traceback" not in told.err
+        message = capsys.readouterr()
+        assert words in message.out + message.err and "Traceback" not in message.err
     assert not out.exists()
 
 
@@ -216,8 +216,8 @@ def test_rollout_writes_record_film_and_picture(places, tmp_path, monkeypatch, c
     words = ["rollout", "walk1", "--corpus", places["corpus"], "--out", tmp_path]
     words += ["--controller", places["small"], "--skill", places["skill"]]
     assert _spectral(*words, "--film-seconds", "0.2") == 0
-    told = capsys.readouterr().out
-    assert all(word in told for word in ("success", "MPJPE-L", "x real time"))
+    message = capsys.readouterr().out
+    assert all(word in message for word in ("success", "MPJPE-L", "x real time"))
     record = Rollout.load(tmp_path / "walk1.npz")
     assert record.steps == 60 and record.names == ("walk1",)
     assert {"walk1.gif", "walk1.png"} <= {path.name for path in tmp_path.iterdir()}
@@ -283,9 +283,9 @@ def test_a_controller_moves_to_another_space(places, tmp_path, capsys):
     again += ["--init", out, "--device", "cpu", "--robots", "4"]
     again += ["--out", tmp_path / "on"]
     assert _spectral(*again) == 0
-    told = [load_provenance(p).frames for p in (places["run"] / "model", out)]
-    assert told[0] == told[1] > 0, "a moved controller has learned as long"
-    assert load_provenance(tmp_path / "on" / "model").frames == 2 * told[0]
+    message = [load_provenance(p).frames for p in (places["run"] / "model", out)]
+    assert message[0] == message[1] > 0, "a moved controller has learned as long"
+    assert load_provenance(tmp_path / "on" / "model").frames == 2 * message[0]
 
 
 def test_a_controller_of_skills_becomes_one_of_poses(places, tmp_path, capsys):
@@ -295,19 +295,19 @@ def test_a_controller_of_skills_becomes_one_of_poses(places, tmp_path, capsys):
     words += ["--explicit", "--corpus", places["corpus"], "--out", out]
     assert _spectral(*words, "--updates", "20", "--device", "cpu") == 0
     assert "explained" in capsys.readouterr().out
-    told = load_provenance(out)
-    assert "--explicit" in told.command and set(told.parents) == {"controller"}
+    message = load_provenance(out)
+    assert "--explicit" in message.command and set(message.parents) == {"controller"}
     score = ["evaluate", "tracking", "--controller", out, "--corpus", places["corpus"]]
     score += ["--out", tmp_path / "scores.jsonl", "--device", "cpu"]
     assert _spectral(*score) == 0
     more = ["track", "smoke", "--corpus", places["corpus"], "--init", out]
     more += ["--out", tmp_path / "on", "--device", "cpu", "--robots", "4"]
-    for words, told in (
+    for words, message in (
         (["--controller.command.adapter", "16"], "its command.adapter is (512, 512)"),
         (["--skill", places["skill"]], "omit --skill"),
     ):
         assert _spectral(*more, *words) == 1
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert _spectral(*more) == 0
     states = (Controller.load(p).state_dict() for p in (out, tmp_path / "on"))
     first, last = (float(state["source.count"]) for state in states)
@@ -325,9 +325,9 @@ def test_the_released_controller_can_be_trained_further(places, tmp_path, capsys
     assert "its hidden is (2048, " in capsys.readouterr().err
     # All at once: both layers and history of this recipe are others.
     assert _spectral("track", "lafan1", *words[:-4], *words[-2:]) == 1
-    told = " ".join(capsys.readouterr().err.split())
-    assert "512), its history is 10, unlike this recipe's" in told
-    assert "give --controller.hidden and --controller.history, or" in told
+    message = " ".join(capsys.readouterr().err.split())
+    assert "512), its history is 10, unlike this recipe's" in message
+    assert "give --controller.hidden and --controller.history, or" in message
     for _ in range(2):  # the second has nothing left to do
         assert _spectral("track", "base", *words) == 0
     old, new = (Controller.load(place) for place in ("base", tmp_path / "run"))
