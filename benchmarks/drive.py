@@ -46,13 +46,13 @@ def drive(device: str) -> list[Result]:
     for row, timing in rows.items():
         compute, n = 1000 * np.array(timing.compute), len(timing.compute)
         goal = f"under {_GOAL_MS:g}"
-        for metric, share, goal in (
+        for metric, share, limit in (
             ("median", 0.5, ""),
             ("99.9th percentile", 0.999, goal),
             ("longest", 1.0, ""),
         ):
             value = float(np.quantile(compute, share))
-            found.append(result(row, metric, value, "ms", n, goal))
+            found.append(result(row, metric, value, "ms", n, limit))
         if any(timing.late):
             late = float(np.quantile(timing.late, 0.999))
             found.append(result(row, "late, 99.9th percentile", 1000 * late, "ms", n))
