@@ -76,7 +76,8 @@ def test_pages_name_files_that_exist(path):
         found = [path for path in tried if path.exists()]
         assert found, name
         folder = found[0].parent
-        assert inside in found[0].read_text(), f"{name}: {inside}"
+        defined = rf"^(?:def |class |){inside}\b"
+        assert re.search(defined, found[0].read_text(), re.M), f"{name}: {inside}"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

@@ -1,6 +1,7 @@
 """A robot in real time, and the program that drives it in processes of its own.
 
-What `rig.py` makes up is real here: processes, signals, sockets, DDS and the clock.
+What `simulated_rig.py` makes up is real here: processes, signals, sockets, DDS and the
+clock.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """The batched run: many robots, a controller and a source of skills, recorded.
 
 Tracking, chaining, steering and planning are all this loop with another source. A
-reference is encoded at every step, as the robot sees it. Replayed and steered skills
-are streams made by the mixer: they do not depend on where the robot is. Robots keep
-going whatever happens to them: metrics decide what counts.
+reference is encoded at every step, as the robot sees it. Replayed skills do not depend
+on where the robot is. Robots keep going whatever happens to them: metrics decide what
+counts.
 """
 
 from collections.abc import Collection, Mapping, Sequence

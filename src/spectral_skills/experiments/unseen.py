@@ -1,8 +1,9 @@
 """Pairs of factors that no clip of the embedded corpus holds, composed.
 
-The corpus leaves 58 pairs out on purpose (`motion/synthetic/sketch.py`): the composed
-motion has no example in the data, by construction and not by a search of it. One factor
-of a pair is the base, the other is added by steering. The paper has no such experiment.
+The corpus leaves 58 pairs out on purpose (`motion/synthetic/factors.toml`): the
+composed motion has no example in the data, by construction and not by a search of it.
+One factor of a pair is the base, the other is added by steering. The paper has no such
+experiment.
 Bases, amplitudes and least changes were written before the first run and kept. Five
 factors have a second choice of knobs, which was added after that run, where the first
 had moved next to nothing: results distinguish the two.

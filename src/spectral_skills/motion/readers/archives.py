@@ -1,5 +1,8 @@
-"""Motions in npz archives (our own, mjlab, BeyondMimic, holosoma) and in pickles
-(GMR, TWIST and GMT clips; ASAP, PBHC and SONIC libraries)."""
+"""Motions in npz archives and in pickles.
+
+Archives are our own or those of mjlab, BeyondMimic and holosoma; pickles are clips of
+GMR, TWIST and GMT, or libraries of ASAP, PBHC and SONIC.
+"""
 
 import math
 import re

@@ -1,5 +1,7 @@
-"""Motions in text: one CSV file (Unitree, Kimodo, BONES-SEED, named columns), or a
-SONIC reference folder with one CSV per quantity."""
+"""Motions in text: one CSV file, or a SONIC reference folder with one per quantity.
+
+Files are those of Unitree, Kimodo and BONES-SEED, or have named columns.
+"""
 
 import re
 from collections import Counter

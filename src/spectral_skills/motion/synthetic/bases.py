@@ -1,4 +1,4 @@
-"""The motions that are steered: the paper's five bases and a stance, of any length.
+"""The motions that are steered: the paper's five bases, a stance and two turns.
 
 They are generated, as the embedded corpus is, but belong to no corpus: nothing was
 trained on them. Any clip of a corpus serves as well.
