@@ -110,10 +110,10 @@ class RunFolder:
                 f"{self.path}: holds a run with another {', '.join(different)}; "
                 "choose another folder for this one"
             )
-        commands = [word for word in stored.get("command", "").split("; ") if word]
-        if self.command not in commands[-1:]:
-            commands.append(self.command)
-        self.command = "; ".join(commands)
+        before = stored.get("command", "")
+        again = f"; {before}".endswith(f"; {self.command}")
+        commands = (before, "" if again else self.command)
+        self.command = "; ".join(filter(None, commands))
 
     def __enter__(self) -> "RunFolder":
         """Lock the folder before anything is read that another process could change."""

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -106,6 +107,10 @@ def test_a_continued_run_names_all_of_its_commands(shrink, corpus, tmp_path):
         pretrain(config, [corpus], tmp_path, "cpu", command)
     assert read_about(tmp_path)["command"] == "one; two"
     assert load_provenance(tmp_path / "model").command == "one; two"
+    for updates in (8, 10):
+        config = shrink("smoke", updates=updates)
+        pretrain(config, [corpus], tmp_path, "cpu", "three 'a; b'")
+    assert read_about(tmp_path)["command"] == "one; two; three 'a; b'"
 
 
 def test_another_run_in_the_same_folder_is_refused(shrink, corpus, tmp_path):
@@ -131,12 +136,19 @@ def test_a_loss_that_is_not_finite_stops_the_run(shrink, corpus, tmp_path, monke
         return replace(found, total=found.total * (float("nan") if update == 5 else 1))
 
     monkeypatch.setattr(Trainer, "losses", losses)
-    with pytest.raises(ValueError, match="update 5 is not finite"):
+    with pytest.raises(ValueError, match="update 5 is not finite; its .* are finite"):
         pretrain(config, [corpus], tmp_path / "run", "cpu")
     state = json.loads((tmp_path / "run" / "checkpoint" / "state.json").read_text())
     assert state["update"] == 4
     model = SkillModel.load(tmp_path / "run")
     assert all(p.isfinite().all() for p in model.parameters())
+
+
+def test_a_damaged_corpus_is_not_blamed_on_the_rate(shrink, corpus, tmp_path):
+    """Bytes on a disk rot: the message leads to the clip."""
+    rotten = replace(corpus, rows=np.full_like(corpus.rows, np.nan))
+    with pytest.raises(ValueError, match=r"clip \d+ is not finite near frame \d+"):
+        pretrain(shrink("smoke", updates=2), [rotten], tmp_path / "run", "cpu")
 
 
 def test_the_best_weights_are_kept_and_the_run_stops(shrink, corpus, tmp_path):

@@ -126,11 +126,6 @@ def pretrain(
     return job.result()
 
 
-def _explain(update: int) -> str:
-    """Every clip of a corpus is finite, so it is not the data."""
-    return "try a lower learning rate"
-
-
 class Pretraining(runs.Job):
     """Trainer, evaluation and record of a run."""
 
@@ -173,7 +168,7 @@ class Pretraining(runs.Job):
         config, state, update = self.config, self.state, self.state["update"]
         if not (runs.crossed(before, update, config.evaluate_every) or ended):
             return None
-        self.means.check(self.run.path, _explain)
+        self.means.check(self.run.path, self._explain)
         found = self.evaluate(self.trainer)
         state["since_best"] += 1
         if found["held_out"] < state["best"]:
@@ -191,7 +186,7 @@ class Pretraining(runs.Job):
 
     def save(self) -> None:
         """Model first: a checkpoint promises that everything before it is there."""
-        self.means.check(self.run.path, _explain)
+        self.means.check(self.run.path, self._explain)
         weights = self.model.state_dict() if self.kept is None else self.kept
         self.run.save_model(self.config.model, weights, self.provenance)
         self.state |= self.means.state()
@@ -202,6 +197,16 @@ class Pretraining(runs.Job):
         if patience is None or self.state["since_best"] < patience:
             return ""
         return f"no better for {patience} evaluations: stopped"
+
+    def _explain(self, update: int) -> str:
+        """What the batch of a broken update says about its cause."""
+        clips, times = self.trainer.window_numbers(update)
+        windows = vars(self.trainer.sampler.at(clips, times)).values()
+        finite = torch.stack([part.flatten(1).isfinite().all(1) for part in windows])
+        if bool((found := finite.all(0)).all()):
+            return f"its {len(clips):,} windows are finite: try a lower learning rate"
+        first = int((~found).nonzero()[0])
+        return f"clip {int(clips[first])} is not finite near frame {int(times[first])}"
 
     def result(self) -> SkillModel:
         if self.kept is not None:
