@@ -234,6 +234,16 @@ def test_arrays_survive(protocol: int, tmp_path: Path):
             np.testing.assert_array_equal(got, expected)
 
 
+def test_a_name_cannot_be_taken_apart(tmp_path: Path):
+    """What stands for a name is no pair of the name and a function."""
+    dtype = b"]cnumpy\ndtype\na"
+    refused(
+        tmp_path,
+        b"\x80\x02ccollections\nOrderedDict\n" + dtype + b"\x85R.",
+        "unreadable",
+    )
+
+
 def test_text_arrays_are_passed_over(tmp_path: Path):
     value = {"names": np.array(["pelvis", "torso"]), "name": np.str_("x"), "n": 1}
     for data in (pickle.dumps(value), samples.joblib(value)):

@@ -16,7 +16,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
@@ -196,8 +196,9 @@ class _Items(dict):
         super().__setitem__(key, value)
 
 
-class _Global(NamedTuple):
-    """What a pickle gets for a name."""
+@dataclass(frozen=True)
+class _Global:
+    """What a pickle gets for a name; no tuple, or it could be taken apart."""
 
     name: str
     call: Callable[..., Any] | None = None
