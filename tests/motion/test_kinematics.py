@@ -37,6 +37,27 @@ def kinematics():
     return Kinematics()
 
 
+def test_a_long_motion_is_computed_chunk_by_chunk(kinematics, monkeypatch):
+    """At no time are all links of a long motion in memory."""
+    calls = []
+
+    def noted(name):
+        true = getattr(Kinematics, name)
+        monkeypatch.setattr(
+            Kinematics, name, lambda self, x: (calls.append(name), true(self, x))[1]
+        )
+
+    rows = torch.from_numpy(random_rows(10)).float()
+    whole = kinematics(rows)
+    monkeypatch.setattr("spectral_skills.motion.kinematics._CPU_CHUNK", 4)
+    noted("_walk")
+    noted("_rows")
+    parts = kinematics(rows)
+    assert calls == ["_walk", "_rows", "_rows"] * 3
+    assert torch.equal(parts.position, whole.position)
+    assert torch.equal(parts.quaternion, whole.quaternion)
+
+
 @pytest.fixture(scope="module")
 def walking(make_clip, kinematics):
     """Poses of a walk in double precision, and its rows."""

@@ -65,9 +65,10 @@ class Check:
         clips = measure_corpus(corpus)
         known = set(corpus.names) <= set(LAFAN1_CLIPS)
         name = "LAFAN1 (retargeted)" if known else folder.resolve().name
-        motions = [np.array(corpus.qpos(i)) for i in plain_gaits(corpus)]
-        workers = few_or_all(len(motions))
-        found = [s for clip in in_order(strides, motions, workers) for s in clip]
+        gaits = plain_gaits(corpus)
+        motions = (np.array(corpus.qpos(i)) for i in gaits)  # may not fit into memory
+        measured = in_order(strides, motions, few_or_all(len(gaits)))
+        found = [s for clip in measured for s in clip]
         summary = summarise(clips, groups(corpus))
         return cls(corpus, label or name, clips, summary, medians(found))
 

@@ -96,7 +96,8 @@ class Kinematics:
         """Link poses of (..., 36) rows: root position, root quaternion, joints."""
         rows = qpos.reshape(-1, g1.QPOS_SIZE)
         size = _CPU_CHUNK if rows.device.type == "cpu" else max(1, len(rows))
-        parts = [map(self._rows, self._walk(chunk)) for chunk in rows.split(size)]
+        # Chunk by chunk: the planes of all links are larger than the rows asked for.
+        parts = [[*map(self._rows, self._walk(chunk))] for chunk in rows.split(size)]
         position, quaternion = map(torch.cat, zip(*parts, strict=True))
         shape = (*qpos.shape[:-1], len(self.links))
         return LinkPoses(position.view(*shape, 3), quaternion.view(*shape, 4))
