@@ -193,7 +193,8 @@ def gather(found: DescribedSkills, names: Sequence[str]) -> dict[str, np.ndarray
     arm = average(alone & (found.clips == clip), "the arm clip")
     still = average(np.isin(found.clips, idle[:1]), "a clip that only stands")
     high, low = (average(one & stands, "standing") for one in (raised, lowered))
-    up, down = (average(one & walks, "walking") for one in (raised, lowered))
+    up = average(raised & walks, "walking with the right arm raised")
+    down = average(lowered & walks, "walking")
     return {BLEND: arm, PAIR: arm - still, STANDING: high - low, WALKING: up - down}
 
 
