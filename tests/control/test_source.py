@@ -156,6 +156,20 @@ def test_the_last_amplitudes_hold_on(base, directions):
     torch.testing.assert_close(change[:, 0], torch.from_numpy(wanted).float())
 
 
+def test_steering_of_a_wrong_shape_or_by_no_number_is_refused(base, directions):
+    with pytest.raises(ValueError, match=r"amplitudes have shape \(20, 2\), must be"):
+        SteeredSource(base, directions, np.zeros((20, 2)))
+    with pytest.raises(ValueError, match=r"amplitudes have shape \(3,\)"):
+        SteeredSource(base, directions, np.zeros(3))
+    amplitudes = np.zeros((20, 2, 3))
+    amplitudes[4, 1, 2] = np.nan
+    with pytest.raises(ValueError, match=r"amplitudes\[4, 1, 2\] is nan"):
+        SteeredSource(base, directions, amplitudes)
+    directions[1, 0] = np.inf
+    with pytest.raises(ValueError, match=r"directions\[1, 0\] is inf"):
+        SteeredSource(base, directions, np.zeros((20, 3)))
+
+
 def test_steering_never_encodes_again(corpus, encoder, directions):
     """Where the robot is makes no difference."""
     skills = encode_clip(encoder, torch.tensor(np.array(corpus.qpos(0))))

@@ -129,6 +129,19 @@ class SteeredSource:
     ):
         """Directions (k, d); amplitudes (T, k) for all robots, or (T, n, k). The last
         amplitudes hold on."""
+        k = len(directions)
+        if amplitudes.ndim not in (2, 3) or amplitudes.shape[-1] != k:
+            raise ValueError(
+                f"amplitudes have shape {amplitudes.shape}, must be (T, {k}) or "
+                f"(T, n, {k}): a column for every direction"
+            )
+        for name, values in {
+            "amplitudes": amplitudes,
+            "directions": directions,
+        }.items():
+            if len(bad := np.argwhere(~np.isfinite(values))):
+                at = tuple(bad[0].tolist())
+                raise ValueError(f"{name}{list(at)} is {values[at]}, must be finite")
         self.base = base
         self._offsets = torch.from_numpy((amplitudes @ directions).astype(np.float32))
 
