@@ -70,6 +70,21 @@ def test_every_verb_has_help(verb, capsys):
     assert "usage: spectral" in capsys.readouterr().out
 
 
+def test_help_is_readable(capsys):
+    """Lines end where the box does, names are not types, and no default is None."""
+    with pytest.raises(SystemExit):
+        main(["steer", "--help"])
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "turn-left, turn-right, or the name of a clip. (default: walk)" in shown
+    assert "--seed INT Seed of a robot" in shown
+    assert "(default: )" not in shown
+    with pytest.raises(SystemExit):
+        main(["desk", "--help"])
+    shown = capsys.readouterr().out
+    assert "usage: spectral desk [-h] [BUNDLE] [--port INT]" in shown
+    assert "desk, so only this machine can by default" in shown
+
+
 def test_unknown_verbs_are_named(capsys):
     """A typo gets the closest verb and exit code 1; half a verb gets its other half."""
     for typed, said in (

@@ -129,6 +129,18 @@ def test_a_rollout_without_reference_shows_the_robot_alone(tmp_path, monkeypatch
     assert ((pixels[..., 2] - pixels[..., 0]) > 25).sum() < 20  # no blue ghost
 
 
+def test_the_camera_is_as_near_as_a_robot_allows():
+    """A robot that stands fills a narrow panel; one that lies down is not cut off."""
+    rows = np.tile(g1.DEFAULT_QPOS, (3, 1))
+    rolls = [n for n, joint in enumerate(g1.JOINTS) if "shoulder_roll" in joint]
+    rows[1, 7 + np.array(rolls)] = 1.5, -1.5
+    rows[2, 2:7] = 0.15, 0.5, -0.5, 0.5, 0.5
+    standing_m, spread_m, lying_m = film._width_m(rows, film.sight_deg(rows[:1]))
+    assert standing_m < 1.1
+    assert spread_m > standing_m + 0.2
+    assert lying_m > 1.4
+
+
 def test_a_strip_has_a_row_per_motion(tmp_path):
     """Two motions make a picture about twice as tall as one."""
     rows, heights = np.tile(g1.DEFAULT_QPOS, (9, 1)), []

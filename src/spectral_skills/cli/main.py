@@ -5,7 +5,8 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from spectral_skills.cli import learn, measure, motions, robot, run
 from spectral_skills.cli.arguments import INTERRUPTED
@@ -117,11 +118,12 @@ def _command(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
     function, given = VERBS[verb], {}
     flat = tyro.conf.arg(name="")
     parameters = dict(inspect.signature(function).parameters)
-    for name in SHARED.keys() & parameters:
-        if f"    {name}: " not in (inspect.getdoc(function) or ""):
-            described = tyro.conf.arg(help=SHARED[name])
-            kind = Annotated[parameters[name].annotation, described]
-            parameters[name] = parameters[name].replace(annotation=kind)
+    summary, helps = _described(function)
+    for name, parameter in parameters.items():
+        if name in helps:
+            described = tyro.conf.arg(help=helps[name], **_shown(parameter))
+            kind = Annotated[parameter.annotation, described]
+            parameters[name] = parameter.replace(annotation=kind)
     if "models" in parameters:
         paths = parameters["models"]
         parameters["models"] = paths.replace(
@@ -145,8 +147,42 @@ def _command(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
 
     run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore
     run.__annotations__ = {p.name: p.annotation for p in parameters.values()}
-    run.__doc__ = function.__doc__
+    run.__doc__ = summary
     return run, arguments
+
+
+def _described(function: Callable) -> tuple[str, dict[str, str]]:
+    """Return a verb's description, and the help of each of its parameters.
+
+    Lines are joined: tyro would begin a new one wherever a docstring does.
+    """
+    import docstring_parser
+
+    parsed = docstring_parser.parse(function.__doc__ or "")
+    paragraphs = (parsed.description or "").split("\n\n")
+    helps = {each.arg_name: each.description or "" for each in parsed.params}
+    helps = {
+        name: " ".join(text.split())
+        for name, text in {**SHARED, **helps}.items()
+        if name in inspect.signature(function).parameters
+    }
+    return "\n\n".join(" ".join(each.split()) for each in paragraphs), helps
+
+
+def _shown(parameter: inspect.Parameter) -> dict[str, str]:
+    """Return how the help shows a parameter: `NAME`, not `STR`; no default of None."""
+    kind, default, shown = parameter.annotation, parameter.default, {}
+    positional = parameter.kind is parameter.POSITIONAL_ONLY
+    values = [each for each in get_args(kind) if each is not type(None)]
+    many = get_origin(kind) is list
+    if positional and get_origin(kind) is not Literal:
+        name = parameter.name.upper() + " ..." * many
+        shown["metavar"] = name if default is parameter.empty else f"[{name}]"
+    elif len(values) == 1 and values[0] in (str, int, float, Path):
+        shown["metavar"] = values[0].__name__.upper() + " ..." * many
+    if default in (None, (), "") or (positional and many):
+        shown["help_behavior_hint"] = ""
+    return shown
 
 
 def _counted(arguments: list[str]) -> list[str]:

@@ -179,9 +179,9 @@ def evaluate_planning(
 ) -> None:
     """Measure planners: the paper's two tables, other words and words that change.
 
-    `interfaces` compares planned skills with planned poses, `fsq` does so for an FSQ
-    tracker, `language` tries words that were not learned and words that change, `pairs`
-    adds what a second sentence asks for to what the first one plans.
+    Table `interfaces` compares planned skills with planned poses, `fsq` does so for an
+    FSQ tracker, `language` tries words that were not learned and words that change,
+    `pairs` adds what a second sentence asks for to what the first one plans.
 
     Args:
         experiment: Which of the tables.

@@ -27,10 +27,11 @@ from tqdm import tqdm
 from spectral_skills.atomic import write_file
 from spectral_skills.control.metrics import errors
 from spectral_skills.control.rollout import Rollout
+from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.plots import charts
 from spectral_skills.robot import g1
 from spectral_skills.robot.render import Camera, RobotRenderer, backend
-from spectral_skills.rotation import yaw
+from spectral_skills.rotation import rotate, yaw
 
 STRIDE = 3
 """Control steps between pictures of a film: 60 ms, which GIF can represent."""
@@ -41,8 +42,10 @@ PANELS = 8
 GHOST = (0.35, 0.62, 1.0, 0.45)
 ROBOT = (1.0, 1.0, 1.0, 1.0)
 _VIEW_DEG, _FOVY_DEG, _LOOKAT_M = 145.0, 24.0, 0.76
-_TALL_M, _WIDE_M = 2.02, 1.4
-"""What a picture shows at least: a raised arm or a jump, a robot lying on its side."""
+_TALL_M, _WIDE_M = 2.02, 1.0
+"""What a picture shows at least: a raised arm or a jump, a robot that walks."""
+_HEAD_M, _AROUND_M = 0.5, 0.2
+"""Top of the head above the torso; room around links for hands and perspective."""
 _BESIDE_M, _BEHIND_M = 0.95, 0.25
 _NEAR_M = 1.0
 """Largest distance of robot and ghost at which both stay in the picture."""
@@ -96,7 +99,11 @@ def shots(
         sigma = 0.3 * g1.CONTROL_HZ / (frames[1] - frames[0])
         middle = gaussian_filter1d(middle, sigma, axis=0, mode="nearest", truncate=3)
         gap_m[:] = gap_m.max()
-    tall_m = max(_TALL_M, _WIDE_M * size[1] / size[0]) + 0.55 * gap_m
+    shown = [rows[frames]] if ghost is None else [rows[frames], ghost[frames]]
+    wide_m = np.max([_width_m(each, azimuth_deg) for each in shown], axis=0)
+    if film:
+        wide_m[:] = wide_m.max(initial=_WIDE_M)
+    tall_m = np.maximum(_TALL_M, wide_m * size[1] / size[0]) + 0.55 * gap_m
     distance_m = 0.5 * tall_m / np.tan(np.radians(_FOVY_DEG) / 2)
     renderer = _renderer(*size, backend(), film)
     silent = None if film else True  # None: a bar on terminals
@@ -109,6 +116,22 @@ def shots(
         camera = Camera(*view, fovy_deg=_FOVY_DEG)
         drawn.append(renderer.draw(np.stack(poses), camera, looks[: len(poses)]))
     return drawn
+
+
+def _width_m(rows: np.ndarray, azimuth_deg: float) -> np.ndarray:
+    """Widths (T,) of pictures that show all of a robot, its pelvis in the middle."""
+    poses = _kinematics()(torch.from_numpy(np.array(rows, dtype=np.float32)))
+    torso, up = g1.LINKS.index("torso_link"), torch.tensor([0.0, 0.0, _HEAD_M])
+    head = poses.position[:, torso] + rotate(poses.quaternion[:, torso], up)
+    points = torch.cat((poses.position, head[:, None]), dim=1).numpy()
+    right = Camera(azimuth_deg=azimuth_deg).axes_w[0]
+    away_m = np.abs((points - rows[:, None, :3]) @ right).max(axis=1)
+    return np.maximum(_WIDE_M, 2 * (away_m + _AROUND_M))
+
+
+@lru_cache(maxsize=1)
+def _kinematics() -> Kinematics:
+    return Kinematics()
 
 
 @lru_cache(maxsize=2)
