@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,19 @@ def corpus(tmp_path_factory, make_clip) -> Path:
     assert done.returncode == 0, done.stderr
     assert "accepted  2 clips" in done.stdout
     return folder / "corpus"
+
+
+def test_the_version_of_the_package_for_robots(monkeypatch, capsys):
+    """Its distribution has another name: `spectral --version` failed there."""
+
+    def version(name: str) -> str:
+        if name == "spectral-skills":
+            raise metadata.PackageNotFoundError(name)
+        return f"{name} 0.1"
+
+    monkeypatch.setattr(metadata, "version", version)
+    main(["--version"])
+    assert capsys.readouterr().out == "spectral-skills-robot 0.1\n"
 
 
 def test_help_is_instant():

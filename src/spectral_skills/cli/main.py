@@ -82,9 +82,12 @@ def main(arguments: list[str] | None = None) -> None:
         _print(usage())
         return
     if arguments[0] == "--version":
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        print(version("spectral-skills"))
+        try:
+            print(version("spectral-skills"))
+        except PackageNotFoundError:  # a robot's computer has the smaller package
+            print(version("spectral-skills-robot"))
         return
     for words in (2, 1):
         verb = " ".join(arguments[:words])
