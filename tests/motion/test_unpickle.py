@@ -269,3 +269,8 @@ def test_repeated_calls_cannot_fill_the_memory():
     with pytest.raises(ClipError) as refused:
         unpickle.load(Stream(io.BytesIO(data)))
     assert refused.value.kind == "too large"
+
+
+def test_an_array_alone_is_called_an_array(tmp_path: Path):
+    error = refused(tmp_path, pickle.dumps(np.zeros(3)), "unknown format")
+    assert "a pickled array, not a dict" in error.reason

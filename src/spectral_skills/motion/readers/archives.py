@@ -197,7 +197,8 @@ def read_pickle(
     stream = unpickle.Stream(file)
     root = unpickle.load(stream)
     if not isinstance(root, dict):
-        kind = type(root).__name__
+        array = isinstance(root, unpickle.StandIn)
+        kind = "array" if array else type(root).__name__
         raise ClipError("unknown format", f"a pickled {kind}, not a dict")
     if not root:
         raise ClipError("empty", "an empty library")
