@@ -1,6 +1,7 @@
 """Imports point one way, and importing the package costs and changes nothing."""
 
 import ast
+import os
 import subprocess
 import sys
 import tomllib
@@ -144,8 +145,7 @@ def test_init_files_are_empty():
         ("spectral_skills.control.simulated", ("torch",)),
         # Nor does what drives a robot, simulates one or shows one need torch.
         ("spectral_skills.runtime.drive", ("torch", "mujoco")),
-        ("spectral_skills.runtime.robot_sim", ("torch",)),
-        ("spectral_skills.runtime.robot_sim", ("torch",)),
+        ("spectral_skills.runtime.robot_sim", ("torch", "cyclonedds")),
         ("spectral_skills.desk.page", ("torch",)),
     ],
 )
@@ -167,6 +167,21 @@ def test_a_class_name_means_one_thing():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 owners.setdefault(node.name, []).append(own_name(path))
     assert not {name: where for name, where in owners.items() if len(where) > 1}
+
+
+def test_tables_are_read_where_the_locale_is_ascii():
+    """Package files are UTF-8 on every computer."""
+    code = (
+        "from spectral_skills import cache; cache.code_hash('runtime/export.py'); "
+        "from spectral_skills.desk import controls; controls._template(); "
+        "from spectral_skills.experiments import findings; findings._table('paper'); "
+        "from spectral_skills.planner.phrases import PATTERNS; "
+        "assert PATTERNS.negated.search('don\\u2019t walk')"
+    )
+    ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | ascii_only, check=True
+    )
 
 
 def test_every_table_and_template_is_packaged():

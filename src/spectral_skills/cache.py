@@ -59,7 +59,7 @@ def _meaning(file: Path) -> bytes:
     """Return the contents of a file; of Python, what is left without any words."""
     if file.suffix != ".py":
         return file.read_bytes()
-    tree = ast.parse(file.read_text())
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
@@ -84,7 +84,7 @@ def reachable(module: str) -> set[Path]:
         # In the root folder a table belongs to the module of its name.
         tables = "*.toml" if file.parent != _PACKAGE else f"{file.stem}.toml"
         found |= {file, *file.parent.glob(tables)}
-        for room, names in _IMPORT.findall(file.read_text()):
+        for room, names in _IMPORT.findall(file.read_text(encoding="utf-8")):
             folder = _PACKAGE.joinpath(*room.split(".")[1:])
             waiting.append(folder.with_suffix(".py"))
             waiting += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]

@@ -43,7 +43,7 @@ _FIRST, _LAST = 1000.0, 2000.0
 
 @cache
 def _template() -> Any:
-    text = Path(__file__).with_name("panels.html").read_text()
+    text = Path(__file__).with_name("panels.html").read_text(encoding="utf-8")
     return jinja2.Environment(autoescape=True).from_string(text).module
 
 

@@ -109,7 +109,8 @@ class Findings:
 
 @cache
 def _table(name: str) -> dict:
-    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text())
+    path = Path(__file__).with_name(f"{name}.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 EXPERIMENTS: dict[str, str] = {

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 WORDS: Mapping[str, Any] = tomllib.loads(
-    Path(__file__).with_name("words.toml").read_text()
+    Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
 )
 PATTERNS = SimpleNamespace(
     **{name: re.compile("".join(way)) for name, way in WORDS["patterns"].items()}

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from spectral_skills.spectral.direction_file import Directions
 
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _MEASURES = _TABLES["measures"]
 SIDES = ("left", "right")
 _ARM = ("shoulder_pitch", "shoulder_roll", "shoulder_yaw")
