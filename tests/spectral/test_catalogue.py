@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from spectral_skills.control.steering import full_amplitude
@@ -127,3 +128,8 @@ def test_headings_are_over_the_time_that_knobs_are_up():
 def test_what_a_fader_is_for_comes_first():
     changes = {"heading": 100.0, "right_shoulder_pitch": -0.1}
     assert in_words(changes, ("right_shoulder_pitch",)).startswith("right arm up")
+
+
+def test_a_file_without_directions_has_no_faders():
+    none = Directions.load("base").select(np.array([], int))
+    assert Catalogue(none).chosen == []

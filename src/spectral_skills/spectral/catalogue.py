@@ -279,7 +279,7 @@ class Catalogue:
     def _choose(self) -> list[FaderLabel]:
         chosen: dict[str, FaderLabel] = {}
         signed = [(name, sign) for name in self.labels for sign in (1, -1)]
-        for topic in TOPICS:
+        for topic in TOPICS if signed else ():
             worth = {one: self._worth(*one, topic) for one in signed}
             name, sign = max(worth, key=worth.__getitem__)
             if worth[name, sign] > 0 and name not in chosen:
