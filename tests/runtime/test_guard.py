@@ -333,8 +333,11 @@ def test_packets_keep_what_is_told():
 class BrokenLink:
     """A network that hands over a state and then only fails."""
 
-    def __init__(self):
+    def __init__(self, loop: LoopEnd):
         self.sent: list[np.ndarray] = []
+        self.reports: list[Report | None] = []
+        """What the control loop had heard before each command."""
+        self._loop = loop
         self._first = [unitree.state(standing(1), 5)]
 
     def states(self) -> list[np.ndarray]:
@@ -344,11 +347,16 @@ class BrokenLink:
 
     def send(self, command: np.ndarray) -> None:
         self.sent.append(command)
+        self.reports.append(self._loop.newest())
 
 
 def test_an_error_in_the_guard_itself_brakes(tmp_path):
-    """And is logged; the loop goes on, since motors must be told again and again."""
-    ends, link, path = pair(), BrokenLink(), tmp_path / "log"
+    """And is logged; the loop goes on, since motors must be told again and again.
+
+    The control loop hears of it first, so it repeats no order past a guard that brakes.
+    """
+    ends, path = pair(), tmp_path / "log"
+    link = BrokenLink(LoopEnd(ends[1]))
     with path.open("w") as file:
         log = Log(file)
         process = Process(Guard(), cast(Any, link), GuardEnd(ends[0]), log)
@@ -357,6 +365,8 @@ def test_an_error_in_the_guard_itself_brakes(tmp_path):
         log.close()
     assert len(link.sent) > 5
     assert all(unitree.ordered(command).damped for command in link.sent)
+    faults = [report.fault for report in link.reports if report is not None]
+    assert faults == [None] + [Fault.GONE] * (len(link.sent) - 1)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["event"] for line in lines][:2] == ["first state", "stopped"]
     assert lines[1]["reason"] == "RuntimeError: the cable is out"

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from loopback import free_domain
 from messages import standing
 
-from spectral_skills.control.safety import Limits, Order
+from spectral_skills.control.safety import Limits, Order, damped_stop
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.dds import RobotLink
@@ -48,13 +49,24 @@ while True:
 """
 
 
+class Arrival(NamedTuple):
+    """When an order arrived, when it was sent, and whether it says to brake."""
+
+    when: float
+    sent: float
+    brakes: bool
+
+
 class Robot:
-    """Tells of itself and notes what it is told, from a thread."""
+    """Sends its states and notes the orders it gets, from a thread.
+
+    Orders of a writer in this process arrive at once, those of the guard through a
+    socket, so that one may overtake another. Their stamps say which was sent first.
+    """
 
     def __init__(self):
         self.domain = free_domain()
-        self.orders: list[tuple[float, bool]] = []
-        """When, and whether to brake."""
+        self.orders: list[Arrival] = []
         self.targets: list[np.ndarray] = []
         self._link, self._over = RobotLink("lo", self.domain), False
         self._thread = threading.Thread(target=self._run)
@@ -67,31 +79,41 @@ class Robot:
             self._link.send(unitree.state(standing(tick), 5))
             for _ in range(5):
                 time.sleep(0.001)
-                for command in self._link.commands():
-                    assert unitree.intact(command) and command["mode_machine"] == 5
-                    order = unitree.ordered(command)
-                    self.orders.append((time.monotonic(), order.damped))
-                    self.targets.append(order.targets)
+                self._take()
+
+    def _take(self) -> None:
+        sample: Any
+        for sample in self._link.commands._reader.take(16):
+            if not sample.sample_info.valid_data:
+                continue  # a notice that a writer is gone
+            command = unitree.unpack(sample.data[4:], unitree.LOW_CMD)
+            assert unitree.intact(command) and command["mode_machine"] == 5
+            order, now = unitree.ordered(command), time.monotonic()
+            age_s = time.time() - 1e-9 * sample.sample_info.source_timestamp
+            self.orders.append(Arrival(now, now - age_s, order.damped))
+            self.targets.append(order.targets)
 
     def await_hold(self) -> None:
         """Until it is told to hold a pose."""
-        self.await_told(lambda when, brakes: not brakes)
+        self.await_order(lambda order: not order.brakes)
 
     def await_braking(self, begun: float) -> float:
         """How long after `begun` it is told to brake, and nothing else any more."""
-        when = self.await_told(lambda when, brakes: brakes and when > begun)
+        first = self.await_order(lambda order: order.brakes and order.sent > begun)
         time.sleep(0.05)
-        assert all(brakes for orders, brakes in self.orders if orders >= when)
-        return when - begun
+        # Stamps are converted between clocks, with an error of microseconds.
+        later = [o for o in list(self.orders) if o.sent > first.sent + 1e-4]
+        assert all(order.brakes for order in later)
+        return first.when - begun
 
-    def await_told(self, condition) -> float:
+    def await_order(self, condition) -> Arrival:
         begun = time.monotonic()
         while time.monotonic() - begun < PATIENCE_S:
-            for when, brakes in list(self.orders):
-                if condition(when, brakes):
-                    return when
+            for order in list(self.orders):
+                if condition(order):
+                    return order
             time.sleep(0.005)
-        raise AssertionError(f"not told within {PATIENCE_S} s")
+        raise AssertionError(f"no such order within {PATIENCE_S} s")
 
     def close(self) -> None:
         self._over = True
@@ -136,7 +158,7 @@ def test_the_guard_is_killed(robot):
         assert not guarded.alive
         guarded.write(HOLD)
         time.sleep(0.05)
-        assert robot.orders[-1][1], "no order passes without a guard"
+        assert robot.orders[-1].brakes, "no order passes without a guard"
     finally:
         end(guarded)
 
@@ -152,10 +174,25 @@ def test_the_guard_hangs(robot):
         time.sleep(0.05)
         guarded.write(OTHER)  # too late: nobody has checked it
         assert 0.3 < robot.await_braking(hung) < limits.lost_s + AT_ONCE_S
-        assert any(hung + 0.2 < when and not brakes for when, brakes in robot.orders)
+        assert any(hung + 0.2 < o.when and not o.brakes for o in robot.orders)
         assert np.allclose(robot.targets, g1.DEFAULT_JOINTS, atol=1e-6)
         assert not guarded.alive
         assert guarded.process.wait(PATIENCE_S) == -signal.SIGKILL
+    finally:
+        end(guarded)
+
+
+def test_the_control_loop_brakes_while_the_guard_hangs(robot):
+    """The order before is not repeated any more."""
+    guarded = GuardedRobot("lo", robot.domain, limits=PATIENT)
+    try:
+        start(guarded, robot)
+        guarded.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.05)
+        begun = time.monotonic()
+        guarded.write(damped_stop(g1.DEFAULT_JOINTS))
+        assert robot.await_braking(begun) < AT_ONCE_S
+        assert guarded.alive
     finally:
         end(guarded)
 
@@ -170,10 +207,10 @@ def test_braking_at_once(robot):
         assert robot.await_braking(begun) < AT_ONCE_S
         guarded.write(HOLD)
         time.sleep(0.05)
-        assert robot.orders[-1][1] and guarded.fault is None
+        assert robot.orders[-1].brakes and guarded.fault is None
         guarded.process.send_signal(signal.SIGSTOP)
         time.sleep(0.05)
-        assert robot.orders[-1][1], "nor is an order repeated past the guard"
+        assert robot.orders[-1].brakes, "nor is an order repeated past the guard"
     finally:
         end(guarded)
 
@@ -188,14 +225,14 @@ def test_the_control_loop_is_killed(robot, tmp_path):
     robot.await_hold()
     os.kill(guard, signal.SIGINT)  # Ctrl-C is for the control loop
     time.sleep(0.05)
-    assert not robot.orders[-1][1]
+    assert not robot.orders[-1].brakes
     killed = time.monotonic()
     brain.kill()
     assert robot.await_braking(killed) < AT_ONCE_S
     brain.wait()
     assert "the control loop is gone" in reasons(log)
     begun = time.monotonic()
-    while robot.orders[-1][0] > time.monotonic() - 0.2:
+    while robot.orders[-1].when > time.monotonic() - 0.2:
         assert time.monotonic() - begun < PATIENCE_S, "the guard goes on"
         time.sleep(0.02)
 

@@ -105,8 +105,9 @@ class GuardedRobot:
             order = safety.damped_stop(order.targets)
         if self.alive:
             now = time.monotonic()
-            # A guard that hangs does not pass the order on: motors have an older one.
-            if now - self._report_s <= _REPEAT_S:
+            # A guard that hangs does not pass the order on: motors have an older one,
+            # which is not repeated once they should brake.
+            if order.damped or now - self._report_s <= _REPEAT_S:
                 self._order = order
             self._end.send(StampedOrder(now, order))
 

@@ -319,12 +319,20 @@ class Process:
         guard, messages, newest = self._guard, self._link.states(), self._end.newest()
         loop_alive = self._end.open and not self.terminated  # as `newest` found it
         order = guard.tick(now, messages, newest, loop_alive)
+        self._report()
         if order is not None:
             self._link.send(unitree.command(order, guard.mode_machine))
+
+    def _report(self) -> None:
+        # Before the motors: past a silent guard the last order is repeated, unless
+        # the guard is known to brake.
+        guard = self._guard
         self._end.send(Report(guard.sensed, guard.fault, guard.mode_machine))
 
     def _brake(self, now: float, why: str) -> None:
         self._guard.stop(now, Fault.GONE, why)
+        with contextlib.suppress(Exception):
+            self._report()
         if (sensed := self._guard.sensed) is not None:
             order = safety.damped_stop(sensed.joints)
             with contextlib.suppress(Exception):  # nothing else is left to try
