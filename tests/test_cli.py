@@ -111,6 +111,14 @@ def test_unknown_verbs_are_named(capsys):
         assert stop.value.code == 1 and said in capsys.readouterr().err
 
 
+def test_a_missing_file_is_named_without_a_number(tmp_path, capsys):
+    """No `[Errno 2]`: the file, and what is wrong with it."""
+    with pytest.raises(SystemExit) as stop:
+        main(["steer", "--take", "no.npz", "--out", str(tmp_path / "out")])
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == "error: no.npz: no such file or directory\n"
+
+
 def test_ingest_exit_codes(tmp_path, message):
     """2 when nothing was usable, 1 when --strict stopped or a path is missing."""
     bad = tmp_path / "bad.npz"

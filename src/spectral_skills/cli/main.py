@@ -227,12 +227,19 @@ def _run(verb: str, arguments: list[str]) -> int:
         # These are written for users; anything else is a bug and shows its trace.
         if os.environ.get("SPECTRAL_DEBUG"):
             raise
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_message(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return INTERRUPTED
     return code or 0
+
+
+def _message(error: Exception) -> str:
+    """Return what an error says, in words where the system gives a number."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return str(error)
 
 
 def _print(text: str) -> None:
