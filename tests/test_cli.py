@@ -119,6 +119,14 @@ def test_a_missing_file_is_named_without_a_number(tmp_path, capsys):
     assert capsys.readouterr().err == "error: no.npz: no such file or directory\n"
 
 
+def test_a_run_of_no_length_is_refused(tmp_path, capsys):
+    steer = ("steer", "--direction", "turn", "--amplitude", "2")
+    for verb in (steer, ("drive",), ("robot-sim",)):
+        with pytest.raises(SystemExit):
+            main([*verb, "--out", str(tmp_path / "run.npz"), "--seconds", "-3"])
+        assert capsys.readouterr().err == "error: --seconds is -3.0, must be above 0\n"
+
+
 def test_ingest_exit_codes(tmp_path, message):
     """2 when nothing was usable, 1 when --strict stopped or a path is missing."""
     bad = tmp_path / "bad.npz"

@@ -32,6 +32,12 @@ def check_folder(out: Path | None) -> None:
         raise ValueError(f"{above}: a file; name a folder")
 
 
+def check_length(option: str, seconds: float | None) -> None:
+    """Refuse a length that is not above zero; None is no length."""
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"{option} is {seconds}, must be above 0")
+
+
 def refuse_overlap(target: Path, other: Path) -> None:
     """Refuse to write a folder over, into or around another."""
     one, two = target.resolve(), other.resolve()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from spectral_skills.cli.arguments import check_file, check_folder
+from spectral_skills.cli.arguments import check_file, check_folder, check_length
 from spectral_skills.models import RELEASED, ModelPaths, Models
 
 
@@ -119,6 +119,7 @@ def drive(
     from spectral_skills.control.bundle import Bundle
 
     check_folder(out)
+    check_length("--seconds", seconds)
     opened = Bundle.open(bundle or base_bundle())
     if track:
         return _track(opened, play or tuple(opened.bases), json)
@@ -312,6 +313,7 @@ def robot_sim(
 
     if out is not None:
         check_file(out, ".npz")
+    check_length("--seconds", seconds)
     link = RobotLink(dds, domain)
     sim = RobotSim(
         link,

@@ -13,6 +13,7 @@ from spectral_skills.cli.arguments import (
     NOTHING_USABLE,
     RECORDS,
     check_folder,
+    check_length,
 )
 from spectral_skills.models import (
     RELEASED,
@@ -47,8 +48,7 @@ def rollout(
     from spectral_skills.plots.film import write_film, write_strip
 
     check_folder(out)
-    if not film_seconds > 0:
-        raise ValueError(f"--film-seconds is {film_seconds}, must be above 0")
+    check_length("--film-seconds", film_seconds)
     loaded, folder = Models.at(models), api.corpus_folder(corpus)
     began = time.perf_counter()
     record = api.follow(loaded, name, folder)
@@ -123,6 +123,7 @@ def steer(
     from spectral_skills.plots import runs
 
     check_folder(out)
+    check_length("--seconds", seconds)
     if take is not None:
         if direction or amplitude:
             raise ValueError("--take or --direction, not both")

@@ -130,11 +130,11 @@ def findings_page(folders: list[Path], out: Path, films: bool = True) -> Path:
 def _read_folders(folders: list[Path]) -> tuple[list[tuple[Path, Findings]], list[str]]:
     """Findings in reading order, and what could not be read."""
     found: list[tuple[Path, Findings]] = []
-    problems = []
+    empty, damaged = [], []
     for folder in folders:
         files = sorted(folder.glob("*.json"))
         if not files:
-            problems.append(f"{folder}: no findings in it.")
+            empty.append(f"{folder}: no findings in it.")
         for path in files:
             try:
                 values = configs.parse(path.read_text(), str(path))
@@ -142,16 +142,17 @@ def _read_folders(folders: list[Path]) -> tuple[list[tuple[Path, Findings]], lis
                 if isinstance(values, dict) and "experiment" in values:
                     found.append((folder, Findings.load(path)))
             except (ValueError, OSError) as error:
-                problems.append(f"Omitted, because it cannot be read: {error}")
+                damaged.append(f"Omitted, because it cannot be read: {error}")
     if not found:
         where = ", ".join(map(str, folders)) or "no folder"
+        reasons = "".join(f"\n{reason}" for reason in damaged)
         raise ValueError(
             f"no findings in {where}; `spectral evaluate composition NAME --out DIR` "
-            f"and other evaluations write some. {' '.join(problems)}".strip()
+            f"and other evaluations write some{reasons}"
         )
     order = {name: place for place, name in enumerate(EXPERIMENTS)}
     found.sort(key=lambda one: order.get(one[1].experiment, len(order)))
-    return found, problems
+    return found, empty + damaged
 
 
 def _numbers(findings: Findings) -> list[Part]:
