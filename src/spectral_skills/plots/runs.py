@@ -127,7 +127,7 @@ def show_spoken(spoken: Spoken) -> None:
         print(f"{label:12s}{span}  {step.sentence:{wide}s}  {meaning}")
     travel_m, turn_deg = moved(spoken)
     print(f"falls       {_fall(spoken.fell_at_s)}")
-    print(f"travel      {travel_m:.2f} m, turned by {turn_deg:+.0f} deg")
+    print(f"travel      {travel_m:.2f} m, turned by {turn_deg:+z.0f} deg")
     refused = f", {spoken.refused} refused as not finite" if spoken.refused else ""
     print(f"plans       {spoken.plans}, {spoken.plan_ms:.1f} ms each{refused}")
 
@@ -200,7 +200,7 @@ def strip_spoken(spoken: Spoken, path: Path) -> None:
     frames = ((np.arange(SPOKEN_PANELS) + 0.5) / SPOKEN_PANELS * count).astype(int)
     travel_m, turn_deg = moved(spoken)
     fell = f"falls {_fall(spoken.fell_at_s)}" if spoken.fell_at_s else "no fall"
-    summary = f"{travel_m:.1f} m away, turned by {turn_deg:+.0f} degrees, {fell}"
+    summary = f"{travel_m:.1f} m away, turned by {turn_deg:+z.0f} degrees, {fell}"
     motion, title = film.Still(rows, frames), _short(spoken.text, 80)
     more: dict = {"azimuth_deg": film.sight_deg(rows[:1])}
     film.strip(path, [motion], title, summary, band=partial(_band, spoken), **more)
