@@ -124,7 +124,8 @@ def _command(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
     summary, helps = _described(function)
     for name, parameter in parameters.items():
         if name in helps:
-            described = tyro.conf.arg(help=helps[name], **_shown(parameter))
+            shown: Any = _shown(parameter)
+            described = tyro.conf.arg(help=helps[name], **shown)
             kind = Annotated[parameter.annotation, described]
             parameters[name] = parameter.replace(annotation=kind)
     if "models" in parameters:
