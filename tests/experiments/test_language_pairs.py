@@ -34,7 +34,7 @@ def _named(**motions: str) -> Any:
     said = [[sentence] for sentence in motions.values()]
     return SimpleNamespace(
         names=tuple(motions),
-        clips=SimpleNamespace(sentences=lambda: said),
+        clips=SimpleNamespace(sentences=said),
         words=Letters(),
     )
 
