@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tomllib
 import types
 import typing
 from pathlib import Path
@@ -142,3 +143,9 @@ def parse(text: str, where: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}: not JSON: {error}") from error
+
+
+def read_table(module: str, name: str = "") -> dict[str, Any]:
+    """Values of a TOML file beside a module, by default the one with its name."""
+    path = Path(module).with_name(name) if name else Path(module).with_suffix(".toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))

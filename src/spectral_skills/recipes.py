@@ -1,10 +1,9 @@
 """Named runs of every kind: tables of changes in recipes.toml."""
 
-import tomllib
-from pathlib import Path
 from typing import Any, TypeVar
 
 from spectral_skills import config as configs
+from spectral_skills.config import read_table
 from spectral_skills.motion.synthetic.generate import SynthConfig
 from spectral_skills.physics.settings import FAST
 from spectral_skills.planner.train import PlanConfig
@@ -15,7 +14,7 @@ from spectral_skills.tracking.randomization import RandomizationConfig, scaled
 from spectral_skills.tracking.start import TrackConfig
 
 T = TypeVar("T")
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_TABLES = read_table(__file__)
 SYNTH, PRETRAIN, TRACK, PLAN = (
     _TABLES[kind] for kind in ("synth", "pretrain", "track", "plan")
 )

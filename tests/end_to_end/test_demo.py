@@ -15,8 +15,8 @@ from spectral_skills.motion.synthetic.generate import (
     embedded_corpus,
 )
 from spectral_skills.plots import corpus as corpus_plots
-from spectral_skills.plots import film, page, skills
-from spectral_skills.plots.page import FOLLOWED, GRIDS, SHEETS, demo_page, example
+from spectral_skills.plots import demo, film, skills
+from spectral_skills.plots.demo import FOLLOWED, GRIDS, SHEETS, demo_page, example
 
 
 def _shortest(corpus: Corpus, wanted: str) -> Clip:
@@ -30,12 +30,12 @@ def _shortest(corpus: Corpus, wanted: str) -> Clip:
 def test_demo_writes_a_page_with_pictures(tmp_path, monkeypatch, make_corpus):
     """Every picture the page shows exists and is a picture."""
     # Fewer robots to draw: two columns, and two of the directions.
-    monkeypatch.setattr(page, "PANELS", 2)
+    monkeypatch.setattr(demo, "PANELS", 2)
     monkeypatch.setattr(film, "PANELS", 2)
     monkeypatch.setattr(corpus_plots, "PANELS", 2)
     monkeypatch.setattr(skills, "PANELS", 2)
     few = partial(skills.draw_poses, names=("s01", "right_arm"))
-    monkeypatch.setattr(page, "draw_poses", few)
+    monkeypatch.setattr(demo, "draw_poses", few)
     every = Corpus.open(embedded_corpus())
     clips = [_shortest(every, w) for w in ("", "forward", "squat", "turn")]
     corpus = make_corpus(tmp_path / "generated", clips)

@@ -9,8 +9,8 @@ from PIL import Image
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
 from spectral_skills.motion.synthetic.factors import FACTORS, LEFT_OUT
-from spectral_skills.plots import corpus as corpus_plots
-from spectral_skills.plots.corpus import clips_with, from_above, measures
+from spectral_skills.plots import coverage
+from spectral_skills.plots.coverage import clips_with, from_above, measures
 from spectral_skills.robot import g1
 
 FPS = 50
@@ -109,7 +109,7 @@ def made_up(make_corpus, folder):
 def test_numbers_of_the_matrix(make_corpus, tmp_path):
     """Counts stand in their fields, a ring in every field that is left out."""
     axes = Figure().add_subplot()
-    corpus_plots._pair_table(axes, made_up(make_corpus, tmp_path / "corpus"))
+    coverage._pair_table(axes, made_up(make_corpus, tmp_path / "corpus"))
     texts = {t.get_position(): t.get_text() for t in axes.texts}
     place = {factor: i for i, factor in enumerate(FACTORS)}
     assert texts[place["forward"], place["raise"]] == "2"
@@ -122,7 +122,7 @@ def test_numbers_of_the_matrix(make_corpus, tmp_path):
 
 def test_the_figure_is_written(make_corpus, tmp_path):
     corpus = made_up(make_corpus, tmp_path / "corpus")
-    corpus_plots.draw_coverage(corpus, tmp_path / "c.png")
+    coverage.draw_coverage(corpus, tmp_path / "c.png")
     with Image.open(tmp_path / "c.png") as image:
         image.load()
         assert image.width == 1600 and image.height > 1600

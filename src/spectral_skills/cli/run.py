@@ -303,7 +303,7 @@ def demo(*, out: Path = Path("demo")) -> None:
     Args:
         out: Folder for the page and everything it shows.
     """
-    from spectral_skills.plots.page import demo_page
+    from spectral_skills.plots.demo import demo_page
 
     check_folder(out)
     print(f"open {demo_page(api.corpus_folder(EMBEDDED), out)}")

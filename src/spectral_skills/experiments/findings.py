@@ -7,7 +7,6 @@ while an experiment runs.
 
 import json
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -109,8 +108,7 @@ class Findings:
 
 @cache
 def _table(name: str) -> dict:
-    path = Path(__file__).with_name(f"{name}.toml")
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    return configs.read_table(__file__, f"{name}.toml")
 
 
 EXPERIMENTS: dict[str, str] = {

@@ -9,19 +9,18 @@ their order in the corpus: the same library gives the same set however it was in
 import hashlib
 import math
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
+from spectral_skills.config import read_table
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.robot import g1
 
-_LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_LISTS = read_table(__file__)
 _WORDS = {kind: frozenset(words.split()) for kind, words in _LISTS["kinds"].items()}
 _GROUP_OF_KIND = {k: group for group, kinds in _LISTS["groups"].items() for k in kinds}
 _ABSENT_OBJECTS = sum(_LISTS["absent_objects"].values(), [])

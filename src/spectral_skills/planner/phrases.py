@@ -6,17 +6,15 @@ Both are reworded by the rules of `words.toml` and joined again.
 
 import random
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import cycle, product
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-WORDS: Mapping[str, Any] = tomllib.loads(
-    Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
-)
+from spectral_skills.config import read_table
+
+WORDS: Mapping[str, Any] = read_table(__file__, "words.toml")
 PATTERNS = SimpleNamespace(
     **{name: re.compile("".join(way)) for name, way in WORDS["patterns"].items()}
 )

@@ -2,7 +2,6 @@
 
 import io
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.ndimage import uniform_filter1d
 
 from spectral_skills.atomic import write_file
+from spectral_skills.config import read_table
 from spectral_skills.experiments.findings import Chart, Series
 from spectral_skills.runs import read_log, short
 
@@ -267,7 +267,7 @@ def draw_curves(run: Path) -> None:
     known = {key for row in rows for key in row}
     known -= set() if "end_atoms" in known else {"value"}
     known |= {f"{key.partition('/')[0]}/" for key in known if "/" in key}
-    panels = tomllib.loads(Path(__file__).with_name("curves.toml").read_text())[x]
+    panels = read_table(__file__, "curves.toml")[x]
     shown = [p for p in panels if any(key in known for key, *_ in p["curves"])]
     columns = min(3 if len(shown) > 4 else 2, len(shown))
     deep = -(-len(shown) // columns)

@@ -1,6 +1,5 @@
 """The results on LAFAN1 as a page: numbers beside the paper, and where robots fail."""
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from spectral_skills.atomic import write_file
+from spectral_skills.config import read_table
 from spectral_skills.experiments.tracking import (
     FIRST_FRAMES,
     LINES,
@@ -35,7 +35,7 @@ _ENDS: dict[str, tuple[str, str]] = {
 """Label and colour of how an episode ended: by nothing, by a rule of the paper's."""
 _HEADS = ["", "ours", "paper, 6.0 B", "paper, 27.0 B", "BFM-Zero", "n"]
 _SHARES = ("complete", "success", "fall_free_relative", "fall_free")
-_TEXTS = tomllib.loads(Path(__file__).with_name("results.toml").read_text())["lafan1"]
+_TEXTS = read_table(__file__, "results.toml")["lafan1"]
 
 
 def show(results: Sequence[Result]) -> None:

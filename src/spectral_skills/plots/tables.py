@@ -6,7 +6,6 @@ folder with one page per topic; results.toml says which table belongs to which.
 
 import json
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from textwrap import indent
 from typing import Any
 
 from spectral_skills.atomic import write_file
-from spectral_skills.config import from_dict, to_dict
+from spectral_skills.config import from_dict, read_table, to_dict
 from spectral_skills.results import Result
 
 _SHARED = 0.4
@@ -205,7 +204,7 @@ def pages(results: Sequence[Result], stem: str = "results") -> dict[str, str]:
 
 @cache
 def _layout() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("results.toml").read_text())
+    return read_table(__file__, "results.toml")
 
 
 def _topic(table: str) -> str:

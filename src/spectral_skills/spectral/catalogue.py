@@ -5,15 +5,14 @@ Predicted effects per unit come from the skill model; measured ones are those of
 """
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
+from spectral_skills.config import read_table
 from spectral_skills.spectral.direction_file import Directions
 
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TABLES = read_table(__file__)
 _MEASURES = _TABLES["measures"]
 SIDES = ("left", "right")
 _ARM = ("shoulder_pitch", "shoulder_roll", "shoulder_yaw")

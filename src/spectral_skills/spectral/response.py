@@ -22,11 +22,9 @@ the level. Their sizes compare directions, but do not say how far the robot will
 """
 
 import operator
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from typing import Self
 
 import torch
@@ -34,6 +32,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills import rotation
+from spectral_skills.config import read_table
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.motion.windows import (
@@ -46,7 +45,7 @@ from spectral_skills.robot import g1
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.predictor import AffineFeatures
 
-TABLES = tomllib.loads(Path(__file__).with_name("attributes.toml").read_text())
+TABLES = read_table(__file__, "attributes.toml")
 _LEG, _ARM = ("hip", "knee", "ankle"), ("shoulder", "elbow", "wrist")
 
 

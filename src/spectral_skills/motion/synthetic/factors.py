@@ -10,16 +10,15 @@ name it in factors.toml with its weight and its row of pairs, write its act here
 put it in TRAVEL, STANDING, MANNER or GESTURE.
 """
 
-import tomllib
 from collections.abc import Set
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 
+from spectral_skills.config import read_table
 from spectral_skills.motion.synthetic.sketch import LEFT, RIGHT, SIDES, Sketch, Stroke
 
-TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+TABLES = read_table(__file__)
 TRAVELS, BODY, GESTURES = (
     tuple[str, ...](TABLES[name]) for name in ("travels", "body", "gestures")
 )
