@@ -15,9 +15,8 @@ from spectral_skills.motion.corpus import (
     FPS,
     FRAMES,
     Corpus,
-    write_header,
-    write_index,
 )
+from spectral_skills.motion.corpus_writer import write_header, write_index
 from spectral_skills.motion.kinematics import (
     Kinematics,
     joint_velocities,

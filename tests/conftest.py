@@ -13,7 +13,8 @@ import torch
 from hypothesis import settings
 
 from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.corpus import Corpus, CorpusWriter
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.corpus_writer import CorpusWriter
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.robot import g1, render, software
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spectral_skills.motion import corpus as corpora
+from spectral_skills.motion import corpus_writer as corpora
 from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.corpus import Corpus, CorpusWriter, Refusal
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
 from spectral_skills.robot import g1
 
 JOB = {"fps": None}

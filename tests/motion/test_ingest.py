@@ -220,7 +220,7 @@ def test_a_damaged_corpus_is_repaired(library, tmp_path):
 
 def test_a_resumed_run_sees_new_words(library, tmp_path, monkeypatch):
     """Text edited between the kill and the next run is read again."""
-    from spectral_skills.motion.corpus import CorpusWriter
+    from spectral_skills.motion.corpus_writer import CorpusWriter
 
     def killed(self):
         raise KeyboardInterrupt

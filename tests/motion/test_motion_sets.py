@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from spectral_skills.motion import motion_sets
 from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.corpus import FPS, Corpus, CorpusWriter
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.corpus_writer import CorpusWriter
 from spectral_skills.motion.motion_sets import (
     GROUPS,
     KINDS,

@@ -22,7 +22,8 @@ import numpy as np
 from tqdm import tqdm
 
 from spectral_skills.motion.clip import Clip, ClipError
-from spectral_skills.motion.corpus import FPS, CorpusWriter, Refusal
+from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
 from spectral_skills.motion.motion_sets import text_from_name
 from spectral_skills.motion.readers import archives, tables, unpickle
 from spectral_skills.motion.readers.assemble import (

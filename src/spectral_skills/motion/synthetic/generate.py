@@ -14,7 +14,8 @@ import numpy as np
 
 from spectral_skills import cache as caches
 from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.corpus import FPS, HEADER, CorpusWriter
+from spectral_skills.motion.corpus import FPS, HEADER
+from spectral_skills.motion.corpus_writer import CorpusWriter
 from spectral_skills.motion.synthetic import factors
 from spectral_skills.motion.synthetic.sketch import Phrase, Score, Sketch
 from spectral_skills.workers import in_order, one_torch_thread
