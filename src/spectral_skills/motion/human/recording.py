@@ -15,8 +15,8 @@ POINTS: tuple[str, ...] = (
     *("chest", "neck", "head"),
     *(f"{s}_{p}" for s in SIDES for p in ("shoulder", "elbow", "wrist", "hand")),
 )
-"""Joint centres. A toe is the ball of the foot, a shoulder the upper arm's joint, a hand
-where the fingers begin; the chest is the last joint of the spine below the neck."""
+"""Joint centres. A toe is the ball of the foot, a shoulder the upper arm's joint, a
+hand where the fingers begin; the chest is the spine's last joint below the neck."""
 
 
 def point(name: str) -> int:
