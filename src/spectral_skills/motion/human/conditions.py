@@ -1,0 +1,302 @@
+"""From points in unknown units and axes to a person in metres, z up, floor at zero.
+
+Units, up axis, frame rate, frames that are no motion and the floor are found from the
+motion itself. Everything found or done is one sentence of the recording's notes.
+"""
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+
+from spectral_skills.motion.clip import ClipError
+from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
+from spectral_skills.quaternion import multiply_planes
+
+UNITS_M = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "dm": 0.1}
+CMU_UNIT_M = 2.54 / 100 / 0.45
+UPS = ("y", "z", "-y", "-z", "x", "-x")
+LEG_M = (0.45, 1.05)
+"""Thigh and shank together, from children to tall people."""
+_WIDEST_LEG_M = (0.3, 1.5)  # what is believed of units that the user states
+_USUAL_LEG_M = 0.82
+TOE_HEIGHT_M = 0.02
+"""Of the ball of the foot over the floor when standing."""
+_SLOW_M_S = 0.25
+_FAR_M = 20.0
+_SIDES_DIFFER_M = 0.03
+_HAND_M, _HEAD_M = 0.08, 0.1  # beyond the wrist and the neck, of someone of usual size
+
+
+@dataclass(frozen=True)
+class HumanOptions:
+    """What the user knows better than the file."""
+
+    fps: float | None = None
+    """Frame rate, Hz; overrides the file's."""
+    units: str | None = None
+    """m, cm, mm, in, dm, cmu, or metres for one unit as a number."""
+    up: str | None = None
+    """Axis that points up: x, y, z, -x, -y or -z."""
+
+    def __post_init__(self):
+        if self.fps is not None and not 1.0 <= self.fps <= 1000.0:
+            raise ValueError(f"--fps {self.fps:g}: not in 1..1000 Hz")
+        if self.units is not None:
+            _stated_unit(self.units)
+        if self.up is not None and self.up.lower() not in UPS:
+            raise ValueError(f"--up {self.up}: not one of {', '.join(UPS)}")
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A person as a file has them, in its own units and axes."""
+
+    name: str
+    points: np.ndarray  # (T, 20, 3); a point that the file lacks is nan throughout
+    fps: float | None  # None: the file does not say
+    pelvis_turn: np.ndarray | None = None  # (T, 4) wxyz
+    chest_turn: np.ndarray | None = None
+    skeleton: str = ""
+    fps_known: bool = False  # the rate is beyond doubt
+    text: str = ""
+    source: str = ""
+    licence: str = "unknown"
+    notes: tuple[str, ...] = field(default=())
+
+    def at(self, name: str) -> np.ndarray:
+        return self.points[:, point(name)]
+
+    def noted(self, note: str, **changes) -> "Raw":
+        return replace(self, notes=(*self.notes, note), **changes)
+
+    def turned(self, turn: np.ndarray) -> "Raw":
+        """Turned by a proper rotation matrix."""
+        q = _quaternion(turn)
+
+        def of(turns: np.ndarray | None) -> np.ndarray | None:
+            return None if turns is None else np.stack(multiply_planes(q, turns.T), 1)
+
+        return replace(
+            self,
+            points=self.points @ turn.T,
+            pelvis_turn=of(self.pelvis_turn),
+            chest_turn=of(self.chest_turn),
+        )
+
+
+def settle(raw: Raw, options: HumanOptions) -> Recording:
+    """The recording, or a ClipError that says why there is none."""
+    raw = replace(raw, points=np.asarray(raw.points, dtype=np.float64))
+    _check(raw)
+    raw = in_metres(raw, options.units)
+    raw = upright(raw, options.up)
+    raw = at_true_rate(raw, options.fps)
+    raw = completed(raw)
+    raw = on_floor(raw)
+    raw = near_origin(raw)
+    assert raw.fps is not None
+    return Recording(
+        raw.name,
+        raw.fps,
+        raw.points,
+        raw.pelvis_turn,
+        raw.chest_turn,
+        raw.skeleton,
+        raw.text,
+        raw.source,
+        raw.licence,
+        raw.notes,
+    )
+
+
+def _check(raw: Raw) -> None:
+    absent = np.isnan(raw.points).all(axis=(0, 2))
+    bad = ~np.isfinite(raw.points[:, ~absent]).all(axis=(1, 2))
+    if bad.any():
+        raise ClipError("not finite", "a joint is not a number", int(bad.argmax()))
+    if len(raw.points) < 2:
+        raise ClipError("empty", f"{len(raw.points)} frames; a motion needs 2")
+
+
+def leg_length(points: np.ndarray) -> float:
+    """Thigh and shank, the median over frames and the mean of sides."""
+    total = 0.0
+    for side in SIDES:
+        chain = [points[:, point(f"{side}_{p}")] for p in ("hip", "knee", "ankle")]
+        for bone, (a, b) in zip(("thigh", "shank"), pairwise(chain), strict=True):
+            length = float(np.median(np.linalg.norm(b - a, axis=1)))
+            if not length > 1e-9:
+                raise ClipError("skeleton", f"the {side} {bone} has no length")
+            total += length
+    return total / 2
+
+
+def _stated_unit(units: str) -> float:
+    known = {**UNITS_M, "cmu": CMU_UNIT_M}
+    if units.lower() in known:
+        return known[units.lower()]
+    try:
+        value = float(units)
+    except ValueError:
+        value = 0.0
+    if not 1e-6 < value < 1e6:
+        raise ValueError(f"--units {units}: not {', '.join(known)} or metres as number")
+    return value
+
+
+def in_metres(raw: Raw, units: str | None) -> Raw:
+    """Scaled by the units that the user states, or that give legs of a person."""
+    leg = leg_length(raw.points)
+    if units is not None:
+        scale = _stated_unit(units)
+        if not _WIDEST_LEG_M[0] <= leg * scale <= _WIDEST_LEG_M[1]:
+            reason = f"legs are {leg * scale:.3g} m long with --units {units}"
+            raise ClipError("units", reason)
+        note = f"Units are {units} as stated: legs of {leg * scale:.2f} m."
+        return raw.noted(note, points=raw.points * scale)
+    low, high = LEG_M
+    names = {name: s for name, s in UNITS_M.items() if low <= leg * s <= high}
+    if "CMU" in raw.skeleton and low <= leg * CMU_UNIT_M <= high:
+        names = {"CMU's": CMU_UNIT_M}
+    if not names:
+        reason = (
+            f"legs are {leg:.3g} m long in metres, {leg / 100:.3g} m in centimetres: "
+            "no person's; say --units"
+        )
+        raise ClipError("units", reason)
+    best = min(names, key=lambda name: abs(np.log(leg * names[name] / _USUAL_LEG_M)))
+    scale = names[best]
+    if best == "m":
+        return raw
+    note = f"Units are {best} ({scale:.6g} m): legs of {leg * scale:.2f} m."
+    return raw.noted(note, points=raw.points * scale)
+
+
+def _axis(up: str) -> np.ndarray:
+    axis = np.zeros(3)
+    axis["xyz".index(up[-1])] = -1.0 if up.startswith("-") else 1.0
+    return axis
+
+
+def _to_z_up(up: str) -> np.ndarray:
+    """Proper rotation that takes the axis to z; y up as in most files: z is ahead."""
+    axes = {
+        "z": "x y z",
+        "y": "z x y",
+        "x": "y z x",
+        "-y": "z -x -y",
+        "-z": "x -y -z",
+        "-x": "y -z -x",
+    }
+    return np.stack([_axis(a) for a in axes[up].split()])
+
+
+def _quaternion(turn: np.ndarray) -> np.ndarray:
+    from scipy.spatial.transform import Rotation
+
+    return np.roll(Rotation.from_matrix(turn).as_quat(), 1)
+
+
+def find_up(points: np.ndarray) -> str:
+    """The axis that points up; points (T, 20, 3) in metres."""
+    some = points[:: max(1, len(points) // 500)]
+    leg = leg_length(some)
+    feet = np.mean([some[:, point(f"{s}_ankle")] for s in SIDES], axis=0)
+    top = np.nanmean([some[:, point(n)] for n in ("neck", "chest")], axis=0)
+    spine = (top - feet) / np.linalg.norm(top - feet, axis=1, keepdims=True)
+    present = some[:, np.isfinite(some).all(axis=(0, 2))]
+    scores = {}
+    for up in UPS:
+        axis = _axis(up)
+        # What carries a person stays at one height, whichever way the body lies.
+        support = (present @ axis).min(axis=1)
+        wander = np.subtract(*np.percentile(support, [90, 10])) / leg
+        usual = 0.0 if up in ("y", "z") else -0.5
+        scores[up] = float((spine @ axis).mean()) - min(1.0, wander) + usual
+    return max(scores, key=lambda up: scores[up])
+
+
+def upright(raw: Raw, up: str | None) -> Raw:
+    """Turned so that z is up."""
+    found = find_up(raw.points) if up is None else up.lower()
+    raw = raw.turned(_to_z_up(found))
+    if found == "z" and up is None:
+        return raw
+    return raw.noted(f"{found.upper()} is up{'' if up is None else ' as stated'}.")
+
+
+def at_true_rate(raw: Raw, fps: float | None) -> Raw:
+    if fps is not None:
+        return raw.noted(f"The frame rate is {fps:g} Hz as stated.", fps=float(fps))
+    if raw.fps is None:
+        raise ClipError("frame rate", "the file has no frame rate; pass --fps")
+    return raw
+
+
+def completed(raw: Raw) -> Raw:
+    """Hands and head made from their neighbours where a file lacks them."""
+    points, size = raw.points.copy(), leg_length(raw.points) / _USUAL_LEG_M
+    absent = {POINTS[i] for i in np.flatnonzero(np.isnan(points).all(axis=(0, 2)))}
+    makers = {
+        "chest": ("neck", "pelvis", -_HEAD_M),
+        "neck": ("chest", "pelvis", _HEAD_M),
+        "head": ("neck", "chest", _HEAD_M),
+        "left_hand": ("left_wrist", "left_elbow", _HAND_M),
+        "right_hand": ("right_wrist", "right_elbow", _HAND_M),
+    }
+    for name, (near, far, length) in makers.items():
+        if name not in absent or {near, far} & absent:
+            continue
+        a, b = points[:, point(near)], points[:, point(far)]
+        along = a - b
+        along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
+        points[:, point(name)] = a + length * size * along
+        absent.remove(name)
+        words = name.replace("_", " ")
+        raw = raw.noted(f"The file has no {words}: made from {near} and {far}.")
+    if absent:
+        words = ", ".join(sorted(absent)).replace("_", " ")
+        raise ClipError("skeleton", f"the skeleton has no {words}")
+    return replace(raw, points=points)
+
+
+def on_floor(raw: Raw) -> Raw:
+    """Moved up or down so that feet that rest are on the floor."""
+    assert raw.fps is not None
+    heights, resting = [], []
+    for side in SIDES:
+        toe = raw.at(f"{side}_toe")
+        # Over a tenth of a second: single frames are noisy.
+        span = max(1, min(round(0.1 * raw.fps), len(toe) - 1))
+        speed = np.linalg.norm(toe[span:] - toe[:-span], axis=1) * raw.fps / span
+        slow = np.convolve(speed < _SLOW_M_S, np.ones(span + 1)) > 0
+        heights.append(toe[:, 2])
+        resting.append(slow)
+    low = [
+        float(np.percentile(h[r], 15)) if r.any() else np.inf
+        for h, r in zip(heights, resting, strict=True)
+    ]
+    floor = min(low) - TOE_HEIGHT_M
+    notes = list(raw.notes)
+    if not np.isfinite(floor):
+        floor = float(np.percentile(heights, 2)) - TOE_HEIGHT_M
+        notes.append("No foot ever rests: the floor is below the lowest toes.")
+    elif abs(low[0] - low[1]) > _SIDES_DIFFER_M and np.isfinite(low).all():
+        cm = 100 * abs(low[0] - low[1])
+        lower = SIDES[int(np.argmin(low))]
+        notes.append(f"The {lower} toe rests {cm:.1f} cm below the other.")
+    if abs(floor) > 0.005:
+        notes.append(f"The floor was at {100 * floor:.1f} cm.")
+    points = raw.points - [0.0, 0.0, floor]
+    return replace(raw, points=points, notes=tuple(notes))
+
+
+def near_origin(raw: Raw) -> Raw:
+    """Moved to the origin if it begins far from there."""
+    start = raw.at("pelvis")[0, :2]
+    away = float(np.linalg.norm(start))
+    if away <= _FAR_M:
+        return raw
+    points = raw.points - [*start, 0.0]
+    return raw.noted(f"It began {away:.0f} m from the origin.", points=points)
