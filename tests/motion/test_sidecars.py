@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectral_skills.motion.ingest import Description, Sidecars, read_table
+from spectral_skills.motion.intake import Description, Sidecars, read_table
 from spectral_skills.motion.motion_sets import text_from_name
 
 

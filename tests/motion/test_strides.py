@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from spectral_skills.motion.checks import Stride, strides
-from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.ingest import ReadOptions, read_at_corpus_rate
+from spectral_skills.motion.intake import Made
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 
@@ -116,9 +116,9 @@ def test_real_gaits(motions_folder, name, speed, cadence, flight):
     path = motions_folder / "lafan1" / f"{name}.npz"
     if not path.is_file():
         pytest.skip(f"{path} is not here")
-    (clip,) = read_at_corpus_rate(path, ReadOptions())
-    assert isinstance(clip, Clip)
-    stride, count = found(clip.qpos())
+    (made,) = read_at_corpus_rate(path, ReadOptions())
+    assert isinstance(made, Made)
+    stride, count = found(made.clip.qpos())
     assert count > 20
     for value, (low, high) in (
         (stride.speed, speed),
