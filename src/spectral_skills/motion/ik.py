@@ -53,6 +53,26 @@ class PoseTarget:
     orientation_weight: float | Tensor = 1.0  # weight of squared rad
 
 
+@dataclass(frozen=True)
+class BoneTarget:
+    """Where a point of one link shall be, seen from a point of another, in world axes:
+    the direction of a bone times its length."""
+
+    link: str
+    base: str
+    vector: Tensor  # (..., T, 3), m
+    weight: float | Tensor = 1.0  # of squared m; fits (..., T, 3)
+    point: tuple[float, float, float] = (0.0, 0.0, 0.0)  # in the frame of the link
+    base_point: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+class Pull(NamedTuple):
+    """Joints to stay near, with a weight of squared rad each."""
+
+    joints: Tensor  # (..., T, free joints)
+    weight: Tensor  # fits (..., T, free joints)
+
+
 class Solution(NamedTuple):
     qpos: Tensor  # (..., T, 36)
     iterations: int
@@ -157,13 +177,19 @@ class Errors(NamedTuple):
 class Targets:
     """All targets of one problem, as errors (frames, rows, 3) that should be zero.
 
-    Rows are the positions, then the orientations, then the centre of mass.
+    Rows are the positions, then the orientations, then the centre of mass, then the
+    bones.
     """
 
     def __init__(
-        self, targets: Sequence[PoseTarget], shape: torch.Size, jacobians: Jacobians
+        self,
+        targets: Sequence[PoseTarget | BoneTarget],
+        shape: torch.Size,
+        jacobians: Jacobians,
     ):
         like = jacobians.carried
+        bones = [t for t in targets if isinstance(t, BoneTarget)]
+        poses = [t for t in targets if isinstance(t, PoseTarget)]
 
         def stacked(values: Iterable[float | Tensor | None], size: int) -> Tensor:
             kind = {"dtype": like.dtype, "device": like.device}
@@ -171,27 +197,40 @@ class Targets:
             rows = [x.broadcast_to(*shape, size).reshape(-1, 1, size) for x in tensors]
             return torch.cat((like.new_zeros(shape.numel(), 0, size), *rows), dim=1)
 
-        def links(some: list[PoseTarget]) -> Tensor:
-            found = [g1.LINKS.index(target.link or "") for target in some]
+        def links(names: Iterable[str | None]) -> Tensor:
+            found = [g1.LINKS.index(name or "") for name in names]
             return torch.tensor(found, dtype=torch.long, device=like.device)
 
-        centre = [t for t in targets if t.link is None]
-        placed = [t for t in targets if t.link and t.position is not None]
-        turned = [t for t in targets if t.link and t.quaternion is not None]
+        centre = [t for t in poses if t.link is None]
+        placed = [t for t in poses if t.link and t.position is not None]
+        turned = [t for t in poses if t.link and t.quaternion is not None]
         self._jacobians, self._mass = jacobians, bool(centre)
-        self._placed, self._turned = links(placed), links(turned)
+        self._placed = links(t.link for t in placed)
+        self._turned = links(t.link for t in turned)
+        # Both ends of every bone: first all outer ends, then all inner ones.
+        self._ends = links([t.link for t in bones] + [t.base for t in bones])
+        ends = [t.point for t in bones] + [t.base_point for t in bones]
+        self._end_points = torch.tensor(ends).to(like).reshape(-1, 3)
+        self._vectors = stacked((t.vector for t in bones), 3)
         self._positions = stacked((t.position for t in (*placed, *centre)), 3)
         turns = stacked((t.quaternion for t in turned), 4)
         self._quaternions = rotation.normalize(turns)
         weights = [t.position_weight for t in placed]
         weights += [t.orientation_weight for t in turned]
         weights += [t.position_weight for t in centre]
+        weights += [t.weight for t in bones]
         self._weights = stacked(weights, 3).sqrt()
         clips = torch.Size(shape[:-1]).numel()
         self.largest_weight = self._weights.reshape(clips, -1).amax(dim=1) ** 2
         """(clips,) largest weight of any target."""
         rows = torch.cat((self._placed, self._turned))
         self._moved = jacobians.carried[rows].repeat_interleave(3, dim=0)
+        self._moved_ends = jacobians.carried[self._ends].repeat_interleave(3, dim=0)
+
+    def _bone_ends(self, poses: LinkPoses) -> Tensor:
+        """(frames, 2 bones, 3) world places of the bones' ends."""
+        turned = rotation.rotate(poses.quaternion[:, self._ends], self._end_points)
+        return poses.position[:, self._ends] + turned
 
     def measure(self, poses: LinkPoses) -> Errors:
         """Errors of poses of all links, flat frames."""
@@ -203,6 +242,9 @@ class Targets:
         turn = rotation.log(rotation.multiply(self._quaternions, quaternion))
         shift = self._positions - present
         plain = torch.cat((shift[:, :placed], turn, shift[:, placed:]), dim=1)
+        if len(self._ends):
+            outer, inner = self._bone_ends(poses).chunk(2, dim=1)
+            plain = torch.cat((plain, self._vectors - (outer - inner)), dim=1)
         return Errors(poses, plain, (plain * self._weights).flatten(1))
 
     def jacobian(self, errors: Errors) -> Tensor:
@@ -223,8 +265,24 @@ class Targets:
         links *= self._moved
         if self._mass:
             centre = self._jacobians.of_mass(poses, screws)
-            rows[:, -3:] = centre * self._weights[:, -1, :, None]
+            weight = self._weights[:, count, :, None]
+            rows[:, 3 * count : 3 * count + 3] = centre * weight
+        if len(self._ends):
+            bones = len(self._ends) // 2
+            rows[:, -3 * bones :] = self._of_bones(poses, screws).mul_(
+                self._weights[:, -bones:].flatten(1)[..., None]
+            )
         return rows
+
+    def _of_bones(self, poses: LinkPoses, screws: Tensor) -> Tensor:
+        """(frames, 3 bones, size) change of the bones' vectors."""
+        ends = self._bone_ends(poses)
+        left = screws.new_zeros(*ends.shape, 6)
+        left[..., :3] = cross_matrix(poses.position[:, :1] - ends)
+        left[..., 3:] = -torch.eye(3).to(screws)
+        moved = torch.bmm(left.flatten(1, 2), screws).mul_(self._moved_ends)
+        outer, inner = moved.chunk(2, dim=1)
+        return outer - inner
 
 
 @dataclass(frozen=True)
@@ -319,11 +377,16 @@ class InverseKinematics:
         self.limits = (low, high)  # of the free joints
 
     def solve(
-        self, start: Tensor, targets: Sequence[PoseTarget], fps: float = 50.0
+        self,
+        start: Tensor,
+        targets: Sequence[PoseTarget | BoneTarget],
+        fps: float = 50.0,
+        pull: Pull | None = None,
     ) -> Solution:
         """Fit clips (..., T, 36), beginning at `start`.
 
-        Where targets leave a choice, joints stay near those of the start.
+        Where targets leave a choice, joints stay near those of the start, or near
+        where `pull` draws them.
         """
         jacobians = self.jacobians
         rows = start.to(jacobians.carried).reshape(-1, *start.shape[-2:])
@@ -334,7 +397,11 @@ class InverseKinematics:
             limit=torch.cat((limit.new_full((6,), torch.inf), limit)),
             joints=jacobians.joints,
         )
-        search = _Search(self, goals, coupling, rows[..., 7 + jacobians.joints])
+        if pull is not None:
+            kind = {"dtype": rows.dtype, "device": rows.device}
+            shape = (*rows.shape[:2], len(jacobians.joints))
+            pull = Pull(*(x.to(**kind).broadcast_to(shape) for x in pull))
+        search = _Search(self, goals, coupling, rows[..., 7 + jacobians.joints], pull)
         still = rows.new_zeros(*rows.shape[:2], jacobians.size)
         state, iterations = search.run(jacobians.advance(rows, still, *self.limits))
         rows = state.rows
@@ -362,6 +429,9 @@ class _State:
             + 0.5 * search.solver.posture * stray
             + search.coupling.cost(self.velocity)
         )
+        if search.pull is not None:
+            away = (self.joints - search.pull.joints).square() * search.pull.weight
+            self.cost = self.cost + 0.5 * away.sum(dim=(1, 2))
 
 
 @dataclass(frozen=True)
@@ -372,6 +442,7 @@ class _Search:
     goals: Targets
     coupling: Coupling
     rest: Tensor  # (clips, T, free joints) posture to stay near
+    pull: Pull | None
 
     def run(self, rows: Tensor) -> tuple[_State, int]:
         """The motion found, and the number of iterations."""
@@ -413,6 +484,9 @@ class _Search:
         diagonal = blocks.diagonal(dim1=-2, dim2=-1)
         diagonal += damping[..., None]
         diagonal[..., 6:] += posture
+        if self.pull is not None:
+            force[..., 6:] += self.pull.weight * (self.pull.joints - state.joints)
+            diagonal[..., 6:] += self.pull.weight
         active = self.coupling.active(state.velocity)
         if active is not None:
             force += self.coupling.force(state.velocity)

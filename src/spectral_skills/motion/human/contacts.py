@@ -1,0 +1,77 @@
+"""When a person's feet stand, from heights and speeds of ankles and toes."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spectral_skills.motion.checks import average, rate
+from spectral_skills.motion.human.recording import SIDES, Recording
+
+# A point that stands is below the first height above its usual one, m, and slower than
+# the first speed, m/s; it stands until it is above the second height or speed. Both
+# speeds grow with the body's: feet of runners are never quite still.
+_HEIGHT_M = (0.035, 0.055)
+_SPEED, _SPEED_OF_BODY = (0.2, 0.4), (0.1, 0.2)
+_LONGEST_GAP_S, _SHORTEST_S = 0.06, 0.08
+_LOW_SHARE, _SLOW = 0.1, 0.3
+
+
+class Feet(NamedTuple):
+    """How feet stand, both in the order of SIDES."""
+
+    standing: np.ndarray  # (T, 2) bool
+    ankle_m: np.ndarray  # (2,) height of ankles above the floor when standing
+    toe_m: np.ndarray  # (2,) height of toes
+
+
+def find_contacts(person: Recording) -> Feet:
+    """Find when feet stand, and how high their joints are then."""
+    hips = 0.5 * (person.at("left_hip") + person.at("right_hip"))
+    body = rate(hips[:, :2], person.fps)
+    body = np.linalg.norm(average(body, round(0.4 * person.fps)), axis=1)
+    masks, usual = [], {"ankle": [], "toe": []}
+    for side in SIDES:
+        standing = np.zeros(person.frames, bool)
+        for part, heights in usual.items():
+            path = person.at(f"{side}_{part}")
+            speed = np.linalg.norm(rate(path, person.fps), axis=1)
+            height = standing_height(path[:, 2], speed)
+            heights.append(height)
+            near, far = (
+                (path[:, 2] < height + most) & (speed < still + share * body)
+                for most, still, share in zip(
+                    _HEIGHT_M, _SPEED, _SPEED_OF_BODY, strict=True
+                )
+            )
+            standing |= hysteresis(near, far)
+        masks.append(_settled(standing, person.fps))
+    ankle, toe = map(np.array, usual.values())
+    return Feet(np.stack(masks, axis=1), ankle, toe)
+
+
+def standing_height(height: np.ndarray, speed: np.ndarray) -> float:
+    """The usual height of a point while it is slow and low."""
+    low = np.quantile(height, _LOW_SHARE)
+    slow = (speed < _SLOW) & (height < low + 0.05)
+    return float(np.median(height[slow])) if slow.sum() > 5 else float(low)
+
+
+def hysteresis(on: np.ndarray, stay: np.ndarray) -> np.ndarray:
+    """Stretches of `stay` that hold at least one frame of `on`."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], stay.astype(int), [0]))))
+    found = np.zeros(len(stay), bool)
+    for start, end in edges.reshape(-1, 2):
+        found[start:end] = on[start:end].any()
+    return found
+
+
+def _settled(standing: np.ndarray, fps: float) -> np.ndarray:
+    """Without short gaps, then without short stances."""
+    for value, longest_s in ((False, _LONGEST_GAP_S), (True, _SHORTEST_S)):
+        edges = np.flatnonzero(np.diff(np.concatenate(([2], 1 * standing, [2]))))
+        runs = zip(edges[:-1], edges[1:], strict=True)
+        for start, end in runs:
+            inside = start > 0 and end < len(standing)
+            if standing[start] == value and inside and end - start < longest_s * fps:
+                standing[start:end] = not value
+    return standing
