@@ -103,7 +103,7 @@ def frame(up: np.ndarray, left: np.ndarray, first: str = "up") -> np.ndarray:
     return np.stack((ahead, left, up), axis=-1)
 
 
-class Body(NamedTuple):
+class TrunkPath(NamedTuple):
     """Poses that the trunk shall take."""
 
     scale: float
@@ -112,7 +112,7 @@ class Body(NamedTuple):
     torso: np.ndarray  # (T, 3, 3)
 
 
-def trunk(person: Recording, feet: Feet) -> Body:
+def trunk(person: Recording, feet: Feet) -> TrunkPath:
     """Pelvis and torso of the robot from the person's."""
     at = person.at
     scale = STRAIGHT * LEG_M / person.leg_m()
@@ -143,7 +143,7 @@ def trunk(person: Recording, feet: Feet) -> Body:
         pelvis = carried @ Rotation.from_matrix(mean).as_matrix()
     hips = scale * middle
     hips[:, 2] += ANKLE_M - scale * feet.ankle_m.mean()
-    return Body(scale, hips, pelvis, torso)
+    return TrunkPath(scale, hips, pelvis, torso)
 
 
 class FootPath(NamedTuple):
@@ -189,7 +189,7 @@ def runs(mask: np.ndarray) -> np.ndarray:
     return np.flatnonzero(edges).reshape(-1, 2)
 
 
-def walk(person: Recording, feet: Feet, body: Body) -> list[FootPath]:
+def walk(person: Recording, feet: Feet, body: TrunkPath) -> list[FootPath]:
     """Paths of both feet of the robot."""
     at, scale, paths = person.at, body.scale, []
     width = np.linalg.norm(at("left_hip") - at("right_hip"), axis=1)
@@ -240,7 +240,7 @@ def walk(person: Recording, feet: Feet, body: Body) -> list[FootPath]:
     return paths
 
 
-def lowered(body: Body, paths: list[FootPath]) -> tuple[Body, list[FootPath]]:
+def lowered(body: TrunkPath, paths: list[FootPath]) -> tuple[TrunkPath, list[FootPath]]:
     """Hips as low as feet that stand need them, other feet within reach."""
     hips, excess = body.hips.copy(), np.zeros(len(body.hips))
     shifts = [s * HIP_OUT_M * body.pelvis[:, :, 1] for s in (1, -1)]
@@ -282,7 +282,7 @@ def _foot_turn(path: FootPath) -> Tensor:
     return torch.from_numpy(found)
 
 
-def _targets(person: Recording, body: Body, paths: list[FootPath]):
+def _targets(person: Recording, body: TrunkPath, paths: list[FootPath]):
     pelvis = body.hips + HIP_BELOW_M * body.pelvis[:, :, 2]
     each = [
         PoseTarget(
@@ -361,7 +361,7 @@ def _smoothed(rows: np.ndarray, strength: float = 3.0) -> np.ndarray:
     return rows
 
 
-def _solve(person: Recording, body: Body, paths: list[FootPath]) -> np.ndarray:
+def _solve(person: Recording, body: TrunkPath, paths: list[FootPath]) -> np.ndarray:
     targets = _targets(person, body, paths)
     start = np.tile(g1.DEFAULT_QPOS, (person.frames, 1))
     start[:, :3] = targets[0].position.numpy()
