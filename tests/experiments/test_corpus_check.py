@@ -17,7 +17,7 @@ from spectral_skills.experiments.corpus_check import (
     plain_gaits,
     results,
 )
-from spectral_skills.motion.checks import Stride
+from spectral_skills.motion.gait import Stride
 from spectral_skills.motion.synthetic.generate import repertoire
 from spectral_skills.plots.corpus import gait_table, print_check
 from spectral_skills.plots.tables import load

@@ -13,9 +13,11 @@ from spectral_skills.motion.checks import (
     distance_outside,
     measure,
     measure_corpus,
+    planted_speeds,
 )
 from spectral_skills.motion.inverse_dynamics import (
     _CARRYING,
+    Dynamics,
     _model,
     body_weight,
     inverse_dynamics,
@@ -207,7 +209,97 @@ def test_rolling_over_the_toe_is_no_slide():
 def test_sunk_foot_is_caught():
     rows = standing()
     rows[20, 2] -= 0.012
-    assert measure(rows).sole_depth_mm == pytest.approx(12)
+    measured = measure(rows)
+    assert measured.sole_depth_mm == pytest.approx(12)
+    assert measured.floor_depth_mm == pytest.approx(12)
+    assert measured.floor_share == pytest.approx(1 / len(rows))
+
+
+def planted(feet: np.ndarray, body: np.ndarray | None = None) -> np.ndarray:
+    """Speeds of feet (T, 2, 3) with level soles, whose places are on the floor at 0."""
+    frames, level = len(feet), np.broadcast_to(np.eye(3), (len(feet), 2, 3, 3))
+    ankles = feet + (0, 0, g1.SOLE_RADIUS - g1.SOLE_POINTS[0, 2])
+    centre = np.zeros((frames, 3)) if body is None else body
+    rest = [np.zeros(0)] * 6
+    return planted_speeds(Dynamics(ankles, level, centre, *rest, 0.01), FPS)
+
+
+def feet_at_rest(frames: int) -> np.ndarray:
+    return np.tile(((0.0, 0.1, 0.0), (0.0, -0.1, 0.0)), (frames, 1, 1))
+
+
+@pytest.mark.parametrize("height", [0.0, 0.03, -0.02])
+def test_gliding_feet_are_planted_at_any_height(height):
+    """Neither foot stands, so neither swings: both slide, as fast as the body."""
+    feet, ahead = feet_at_rest(40), 0.8 * seconds(40)
+    feet[:, :, 0] += ahead[:, None]
+    feet[:, :, 2] += height
+    body = np.stack((ahead, 0 * ahead, 0 * ahead), axis=1)
+    np.testing.assert_allclose(planted(feet, body), 0.8, rtol=2e-3)
+
+
+def test_a_foot_that_swings_low_is_not_planted():
+    feet = feet_at_rest(60)
+    feet[20:40, 1, 0] = np.linspace(0, 0.6, 20)
+    feet[40:, 1, 0] = 0.6
+    speed = planted(feet)
+    np.testing.assert_allclose(speed[:, 0], 0, atol=1e-12)
+    assert np.isnan(speed[20:39, 1]).all()
+    assert not np.isnan(speed[[5, 50], 1]).any()
+    feet[20:40, 1, 0] *= 0.1  # that slow it drags
+    feet[40:, 1, 0] = 0.06
+    np.testing.assert_allclose(planted(feet)[22:38, 1], 0.06 / 19 * FPS, rtol=2e-3)
+
+
+def test_landing_and_lifting_off_are_not_planted():
+    """The foot comes down and goes up while it moves ahead, and stands in between."""
+    t = np.arange(-30, 31) / FPS
+    feet = feet_at_rest(len(t))
+    feet[:, 1, 2] = np.maximum(0.0, np.abs(t) - 0.2) * 0.5
+    feet[:, 1, 0] = np.sign(t) * np.maximum(0.0, np.abs(t) - 0.2)
+    near = (feet[1:, 1, 2] < 0.01) & (feet[:-1, 1, 2] < 0.01)
+    speed = planted(feet)[:, 1]
+    assert near.sum() == 20 + 2  # the last step of each way is within a centimetre
+    assert (~np.isnan(speed)).sum() == near.sum() - 4
+    np.testing.assert_allclose(speed[~np.isnan(speed)], 0, atol=1e-12)
+
+
+def test_turning_on_a_point_of_the_sole_is_no_slide():
+    """The robot turns on its left heel, and the right foot goes round."""
+    rows = standing()
+    heel = inverse_dynamics(rows[:1]).soles[0, 0, 0, :2]
+    angle = 0.6 * seconds(len(rows))
+    x, y = rows[0, :2] - heel
+    rows[:, 0] = heel[0] + np.cos(angle) * x - np.sin(angle) * y
+    rows[:, 1] = heel[1] + np.sin(angle) * x + np.cos(angle) * y
+    rows[:, 3], rows[:, 6] = np.cos(angle / 2), np.sin(angle / 2)
+    left, right = planted_speeds(inverse_dynamics(rows), FPS).T
+    np.testing.assert_allclose(left, 0, atol=1e-3)
+    assert right.min() > 0.05
+    measured = measure(rows)
+    assert measured.planted_share == 1
+    assert measured.planted_fast_share == 0.5
+    assert measured.slide_50 > 0.05
+
+
+def test_hands_in_the_hips_are_caught():
+    rows = standing()
+    rows[10:25, 7 + g1.joint_index("left_shoulder_roll")] = -0.5
+    rows[10:25, 7 + g1.joint_index("left_elbow")] = 1.3
+    measured = measure(rows)
+    assert measured.self_share == pytest.approx(15 / 50)
+    assert measured.self_depth_mm > 10
+    assert "left_" in measured.self_pair
+
+
+def test_joint_acceleration_is_a_percentile_over_joints_and_frames():
+    rows = standing(53)
+    t = seconds(53)
+    moved = [7 + g1.joint_index(name) for name in ("left_elbow", "waist_yaw")]
+    rows[:, moved] += 0.5 * 4.0 * t[:, None] ** 2
+    assert measure(rows).joint_acceleration_95 == pytest.approx(4.0)  # 2 of 29
+    rows[:, moved[0]] = rows[0, moved[0]]
+    assert measure(rows).joint_acceleration_95 == pytest.approx(0, abs=1e-6)
 
 
 def test_joint_jump_is_caught():

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from spectral_skills.motion.checks import Stride, strides
+from spectral_skills.motion.gait import Stride, strides
 from spectral_skills.motion.ingest import ReadOptions, read_at_corpus_rate
 from spectral_skills.motion.intake import Made
 from spectral_skills.robot import g1

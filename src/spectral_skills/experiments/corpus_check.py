@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from spectral_skills.experiments.findings import grid
-from spectral_skills.motion.checks import Plausibility, Stride, measure_corpus, strides
+from spectral_skills.motion.checks import Plausibility, measure_corpus
 from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.gait import Stride, strides
 from spectral_skills.motion.motion_sets import LAFAN1_CLIPS, kind
 from spectral_skills.motion.synthetic.factors import (
     BODY,
@@ -41,7 +42,7 @@ ORDER = (
 """Groups of generated clips: one factor first, then several."""
 _WORST = {
     *("sole_depth_mm", "slide_max", "limit_excess", "speed_ratio", "balance_max"),
-    *("pelvis_acceleration", "foot_acceleration"),
+    *("pelvis_acceleration", "foot_acceleration", "floor_depth_mm", "self_depth_mm"),
 }
 """Measurements of which a group has its worst; of others it has the mean of frames."""
 _FLIGHT_SHARE = 0.05
@@ -136,6 +137,8 @@ def summarise(measured: list[Plausibility], groups: list[str]) -> Summary:
         rows = list(range(len(measured))) if group == ALL else members[group]
         found[group] = {"clips": len(rows), "frames": int(frames[rows].sum())}
         for field in fields(Plausibility)[1:]:
+            if field.type is str:
+                continue
             values = np.array([getattr(measured[i], field.name) for i in rows])
             worst = field.name in _WORST
             value = values.max() if worst else np.average(values, weights=frames[rows])

@@ -1,4 +1,4 @@
-"""How far a motion is from what a robot could do on a floor, and how it walks.
+"""How far a motion is from what a robot could do on a floor.
 
 Links, soles and forces behind `Plausibility` come from MuJoCo, not from this
 package's own kinematics, so that a generator built on the latter is measured by
@@ -6,21 +6,21 @@ something independent.
 """
 
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
-import torch
+from scipy.ndimage import minimum_filter1d
 from tqdm import tqdm
 
-from spectral_skills import rotation
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.gait import average, rate, slow
 from spectral_skills.motion.inverse_dynamics import (
     CONTACT_HEIGHT_M,
     Dynamics,
     body_weight,
     inverse_dynamics,
 )
-from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.motion.overlap import overlap
 from spectral_skills.robot import g1
 from spectral_skills.workers import few_or_all, in_order
 
@@ -28,18 +28,15 @@ SLIDE_HEIGHT_M = 0.003  # a sphere of the sole below this must not move along
 LOADED_SHARE = 0.2  # of the weight; below, the zero-moment point means little
 _DIRECTIONS = 64
 
-# A foot stands while its lowest point is near the usual height of standing feet and
-# slow for the speed of the body: a swinging foot is about twice as fast as the body.
-_STANDING_HEIGHT_M = 0.035
-_STANDING_SPEED = 0.2
-_STANDING_SPEED_OF_BODY = 0.3
-_LONGEST_GAP_S, _SHORTEST_STANCE_S = 0.04, 0.08
+DEEP_M = 0.01  # from here on one sees it
+FAST_M_S = 0.02  # a planted foot that is faster slides
 
-_PATH_WINDOW_S = 1.2  # about one stride, so that sway averages out
-_SLOWEST = 0.25
-_STRAIGHT_RATE, _STRAIGHT_HEADING = 0.5, 0.5
-_STRIDE_S = (0.4, 2.4)
-_STEADY_SHARE = 0.2
+# A foot is planted at this height above that of the clip's standing feet, and after
+# this time of landing and before that of lifting off.
+_PLANTED_HEIGHT_M = 0.01
+_LANDING_S = 0.04
+_USUAL_PERCENT, _FARTHEST_USUAL_M = 10, 0.05
+_BODY_WINDOW_S = 1.2
 
 
 @dataclass(frozen=True)
@@ -66,6 +63,14 @@ class Plausibility:
     residual_force_95: float
     residual_moment_50: float  # median of the moment that no floor contact explains, Nm
     residual_moment_95: float
+    floor_share: float  # share of frames with any shape over a centimetre under floor
+    floor_depth_mm: float  # depth of the deepest point of any shape under the floor
+    planted_share: float  # share of feet and frames that are planted
+    planted_fast_share: float  # share of those that are faster than 2 cm/s
+    self_share: float  # share of frames with links over a centimetre inside others
+    self_depth_mm: float  # greatest depth of a link inside another
+    self_pair: str  # the two links; empty where none overlap
+    joint_acceleration_95: float  # 95th percentile over joints and frames, rad/s^2
 
 
 def measure(
@@ -91,6 +96,10 @@ def measure(
     force = np.linalg.norm(dynamics.residual_force, axis=1) / body_weight()
     moment = np.linalg.norm(dynamics.residual_moment, axis=1)
     speed = np.abs(np.diff(joints, axis=0)) * fps / g1.VELOCITY_LIMIT
+    planted = planted_speeds(dynamics, fps)
+    fast = planted[~np.isnan(planted)] > FAST_M_S
+    shapes = overlap(qpos)
+    deepest = int(shapes.own_depth.argmax())
     return Plausibility(
         frames=len(qpos),
         sole_depth_mm=1e3 * max(0.0, -float(lowest.min())),
@@ -112,6 +121,14 @@ def measure(
         residual_force_95=percentile(force, 95),
         residual_moment_50=percentile(moment, 50),
         residual_moment_95=percentile(moment, 95),
+        floor_share=float((shapes.lowest < -DEEP_M).mean()),
+        floor_depth_mm=1e3 * max(0.0, -float(shapes.lowest.min())),
+        planted_share=len(fast) / max(1, planted.size),
+        planted_fast_share=float(fast.mean()) if len(fast) else 0.0,
+        self_share=float((shapes.own_depth > DEEP_M).mean()),
+        self_depth_mm=1e3 * float(shapes.own_depth[deepest]),
+        self_pair=shapes.pair(deepest),
+        joint_acceleration_95=percentile(joint_accelerations(joints, fps), 95),
     )
 
 
@@ -122,17 +139,85 @@ def slide_speeds(dynamics: Dynamics, fps: float) -> np.ndarray:
     sphere that is within `SLIDE_HEIGHT_M` in both frames; the fastest counts. A foot
     that rolls over heel or toe turns about a line in the floor: it has no speed there.
     """
+    velocity, _ = _floor_velocity(dynamics, fps)
+    near = dynamics.soles[..., 2] < SLIDE_HEIGHT_M
+    near = near[1:] & near[:-1]
+    speed = np.where(near, np.hypot(*velocity), -1.0).max(axis=-1)
+    return speed[speed >= 0]
+
+
+def planted_speeds(dynamics: Dynamics, fps: float) -> np.ndarray:
+    """(T - 1, 2) speed along the floor of feet that are planted in two frames running,
+    m/s; NaN of others.
+
+    A foot is near the floor while its lowest point is less than a centimetre above the
+    usual height of standing feet: the tenth percentile over the clip's frames and both
+    feet, so that a motion that floats or sinks as a whole is measured like any other.
+    It is planted while it is near, except
+
+    - for 40 ms after it came near and before it leaves: it lands, or lifts off, and
+    - while it is fast for the speed of the body, as in `strides`, and the other foot is
+      near and slow: it swings low. Where neither is slow, both are planted, and slide.
+
+    Its speed is the least that any point of the patch that touches has, the hull of the
+    points straight under spheres within `SLIDE_HEIGHT_M` of the lowest one, when the
+    foot moves as a rigid body: one that rolls over heel or toe, or turns on a point of
+    its sole, does not slide.
+    """
+    lowest = dynamics.soles[..., 2].min(axis=2)
+    usual = np.percentile(lowest, _USUAL_PERCENT)
+    usual = float(np.clip(usual, -_FARTHEST_USUAL_M, _FARTHEST_USUAL_M))
+    near = lowest < usual + _PLANTED_HEIGHT_M
+    (x, y), turning = _floor_velocity(dynamics, fps, usual)
+    if not len(turning):
+        return np.empty((0, 2))
+    middle = 0.5 * (dynamics.soles[1:] + dynamics.soles[:-1])
+    first = middle[..., 2].argmin(axis=-1)[..., None]
+    x, y = (np.take_along_axis(v, first, axis=-1)[..., 0] for v in (x, y))
+
+    settled = minimum_filter1d(near, 2 * round(_LANDING_S * fps) + 1, axis=0)
+    window = round(_BODY_WINDOW_S * fps)
+    body = average(rate(dynamics.mass_centre[:, :2], fps), window)
+    body = np.linalg.norm(0.5 * (body[1:] + body[:-1]), axis=1)
+    stands = near[1:] & near[:-1] & (np.hypot(x, y) < slow(body)[:, None])
+    planted = settled[1:] & settled[:-1] & (stands | ~stands[:, ::-1])
+
+    # The foot turns about a point of the floor; the nearest of the patch is slowest.
+    turning = np.where(np.abs(turning) < 1e-6, 1e-6, turning)[planted]
+    middle, first = middle[planted], first[planted]
+    patch = (
+        middle[..., 2] < np.take_along_axis(middle[..., 2], first, -1) + SLIDE_HEIGHT_M
+    )
+    away = np.stack((-y[planted], x[planted]), axis=-1) / turning[:, None]
+    lowest_point = np.take_along_axis(middle[..., :2], first[..., None], axis=1)[:, 0]
+    distance = distance_outside(lowest_point + away, middle[..., :2], patch)
+    speed = np.full(planted.shape, np.nan)
+    speed[planted] = np.abs(turning) * distance
+    return speed
+
+
+def _floor_velocity(
+    dynamics: Dynamics, fps: float, floor: float = 0.0
+) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """Velocity of the feet as rigid bodies at the floor, straight under each sphere, x
+    and y (T - 1, 2, 14) in m/s, and how fast they turn about the vertical, rad/s."""
     rotation, soles = dynamics.feet_rotation, dynamics.soles
     turn = np.einsum("tfij,tfkj->tfik", rotation[1:], rotation[:-1])
     spin = fps * _rotation_vector(turn)[:, :, None]
     velocity = fps * np.diff(soles, axis=0)  # of spheres' centres, as they only shift
-    height = 0.5 * (soles[1:, ..., 2] + soles[:-1, ..., 2]) + g1.SOLE_RADIUS
+    height = 0.5 * (soles[1:, ..., 2] + soles[:-1, ..., 2]) + g1.SOLE_RADIUS - floor
     x = velocity[..., 0] - spin[..., 1] * height
     y = velocity[..., 1] + spin[..., 0] * height
-    near = soles[..., 2] < SLIDE_HEIGHT_M
-    near = near[1:] & near[:-1]
-    speed = np.where(near, np.hypot(x, y), -1.0).max(axis=-1)
-    return speed[speed >= 0]
+    return (x, y), spin[:, :, 0, 2]
+
+
+def joint_accelerations(joints: np.ndarray, fps: float) -> np.ndarray:
+    """(T - 2, 29) sizes of second differences of the joints, rad/s^2.
+
+    Motions of a low rate that were interpolated in straight lines have them at a few
+    frames and none between: compare motions at the rate that they were made at.
+    """
+    return np.abs(np.diff(joints, n=2, axis=0)) * fps * fps
 
 
 def _rotation_vector(matrix: np.ndarray) -> np.ndarray:
@@ -187,171 +272,3 @@ def measure_corpus(
     clips = (np.array(corpus.qpos(i)) for i in range(len(corpus)))
     found = in_order(job, clips, workers or few_or_all(len(corpus)))
     return list(tqdm(found, total=len(corpus), unit="clip", desc="check", disable=None))
-
-
-@dataclass(frozen=True)
-class Stride:
-    """From a touchdown to the next of the same foot; lengths in m, angles in rad.
-
-    A range goes from the 5th to the 95th percentile over the stride.
-    """
-
-    speed: float  # m/s
-    cadence: float  # steps a second
-    step_length: float
-    step_width: float
-    stance_share: float  # share of the stride that a foot stands
-    double_support_share: float
-    flight_share: float
-    hip_pitch_range: float
-    knee_range: float
-    ankle_pitch_range: float
-    shoulder_pitch_range: float
-    pelvis_height: float
-    pelvis_bob: float  # range of the pelvis' height
-    pelvis_sway: float  # range of the pelvis across the path
-    pelvis_yaw_range: float
-    pelvis_roll_range: float
-    clearance: float  # highest that the sole's lowest point gets in the swing
-
-
-def strides(qpos: np.ndarray, fps: float = FPS) -> list[Stride]:
-    """All steady strides straight ahead, of both feet, in order of their feet.
-
-    Touchdowns are found from height and speed of the soles, with room for feet that
-    slide and sink as retargeted ones do.
-    """
-    walk = _Walk(np.asarray(qpos, dtype=np.float64), fps)
-    touchdowns = [_runs(walk.standing[:, foot])[0] for foot in (0, 1)]
-    found = []
-    for foot in (0, 1):
-        mine, others = touchdowns[foot], touchdowns[1 - foot]
-        for start, end in zip(mine[:-1], mine[1:], strict=True):
-            between = others[(others > start) & (others < end)]
-            if len(between) == 1 and walk.is_steady(start, end):
-                found.append(walk.stride(foot, start, int(between[0]), end))
-    return found
-
-
-class _Walk:
-    """Curves of a clip of T frames."""
-
-    def __init__(self, qpos: np.ndarray, fps: float):
-        self.qpos, self.fps = qpos, fps
-        pelvis = torch.from_numpy(qpos[:, 3:7])
-        up = rotation.rotate_inverse(pelvis, torch.tensor([0.0, 0.0, 1.0]).to(pelvis))
-        self.roll = np.arctan2(up[:, 1].numpy(), up[:, 2].numpy())
-        self.yaw = np.unwrap(rotation.yaw(pelvis).numpy())
-        window = round(_PATH_WINDOW_S * fps)
-        self.velocity = average(rate(qpos[:, :2], fps), window)
-        speed = np.linalg.norm(self.velocity, axis=1)
-        path = np.unwrap(np.arctan2(self.velocity[:, 1], self.velocity[:, 0]))
-        facing = average(self.yaw, window) - path
-        facing = np.abs((facing + np.pi) % (2 * np.pi) - np.pi)
-        # Moving, not turning, and facing where it goes.
-        self.straight = (speed > _SLOWEST) & (facing < _STRAIGHT_HEADING)
-        self.straight &= np.abs(rate(path, fps)) < _STRAIGHT_RATE
-
-        poses = _feet()(torch.from_numpy(qpos))
-        self.feet = poses.position.numpy()
-        points = torch.as_tensor(g1.SOLE_POINTS)
-        spread = rotation.rotate(poses.quaternion[..., None, :], points)
-        down = torch.tensor([0.0, 0.0, g1.SOLE_RADIUS])
-        soles = (poses.position[..., None, :] + spread - down).numpy()
-        heights = soles[..., 2].min(axis=2)
-        self.heights = heights - np.percentile(heights, 10)
-        lowest = soles[..., 2].argmin(axis=2)[..., None, None]
-        motion = np.take_along_axis(rate(soles, fps), lowest, axis=2)[:, :, 0]
-        slow = _STANDING_SPEED + _STANDING_SPEED_OF_BODY * speed[:, None]
-        standing = np.linalg.norm(motion, axis=-1) < slow
-        standing &= self.heights < _STANDING_HEIGHT_M
-        self.standing = np.stack([_settled(s, fps) for s in standing.T], axis=1)
-
-    def is_steady(self, start: int, end: int) -> bool:
-        """Whether a stride goes straight ahead at one speed."""
-        if not _STRIDE_S[0] < (end - start) / self.fps < _STRIDE_S[1]:
-            return False
-        speed = np.linalg.norm(self.velocity[start:end], axis=1)
-        even = speed.std() < _STEADY_SHARE * speed.mean()
-        return bool(self.straight[start:end].all() and even)
-
-    def stride(self, foot: int, start: int, middle: int, end: int) -> Stride:
-        """The stride of a foot whose other foot touches down at `middle`."""
-        frames, duration = slice(start, end), (end - start) / self.fps
-        ahead = self.velocity[frames].mean(axis=0)
-        ahead = ahead / np.linalg.norm(ahead)
-        # From the foot of the stride to the other one.
-        aside = np.array((-ahead[1], ahead[0])) * (1 if foot else -1)
-        settled = round(0.06 * self.fps)  # a foot has come to rest a little later
-        places = [
-            self.feet[min(at + settled, len(self.feet) - 1), which, :2]
-            for at, which in ((start, foot), (middle, 1 - foot), (end, foot))
-        ]
-        first, second = places[1] - places[0], places[2] - places[1]
-        standing, rows = self.standing[frames], self.qpos[frames]
-
-        def spread(values: np.ndarray) -> float:
-            return float(np.subtract(*np.percentile(values, (95, 5))))
-
-        def joint(name: str) -> float:
-            side = ("left", "right")[foot]
-            return spread(rows[:, 7 + g1.joint_index(f"{side}_{name}")])
-
-        return Stride(
-            speed=float((self.qpos[end, :2] - self.qpos[start, :2]) @ ahead) / duration,
-            cadence=2.0 / duration,
-            step_length=float(0.5 * (first + second) @ ahead),
-            step_width=float(0.5 * (first - second) @ aside),
-            stance_share=float(standing.mean()),
-            double_support_share=float(standing.all(axis=1).mean()),
-            flight_share=float((~standing.any(axis=1)).mean()),
-            hip_pitch_range=joint("hip_pitch"),
-            knee_range=joint("knee"),
-            ankle_pitch_range=joint("ankle_pitch"),
-            shoulder_pitch_range=joint("shoulder_pitch"),
-            pelvis_height=float(rows[:, 2].mean()),
-            pelvis_bob=spread(rows[:, 2]),
-            pelvis_sway=spread(rows[:, :2] @ aside),
-            pelvis_yaw_range=spread(self.yaw[frames]),
-            pelvis_roll_range=spread(self.roll[frames]),
-            clearance=float(self.heights[frames, foot].max()),
-        )
-
-
-@cache
-def _feet() -> Kinematics:
-    return Kinematics(g1.FEET, dtype=torch.float64)
-
-
-def rate(values: np.ndarray, fps: float) -> np.ndarray:
-    """Central differences over time; zero for a single frame."""
-    if len(values) < 2:
-        return np.zeros_like(values)
-    return np.gradient(values, 1.0 / fps, axis=0)
-
-
-def average(values: np.ndarray, window: int) -> np.ndarray:
-    """Moving average over time, the first axis; the ends repeat."""
-    half = window // 2
-    ends = ((half + 1, half), *((0, 0),) * (values.ndim - 1))
-    total = np.cumsum(np.pad(values, ends, mode="edge"), axis=0)
-    return (total[2 * half + 1 :] - total[: -2 * half - 1]) / (2 * half + 1)
-
-
-def _runs(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First frames of the stretches that are true, and the frames after their last."""
-    change = np.diff(np.concatenate(([0], mask.astype(int), [0])))
-    return np.flatnonzero(change > 0), np.flatnonzero(change < 0)
-
-
-def _settled(standing: np.ndarray, fps: float) -> np.ndarray:
-    """Without short gaps, then without short stances."""
-    standing = standing.copy()
-    for start, end in zip(*_runs(~standing), strict=True):
-        inside = start > 0 and end < len(standing)
-        if inside and end - start <= _LONGEST_GAP_S * fps:
-            standing[start:end] = True
-    for start, end in zip(*_runs(standing), strict=True):
-        if end - start < _SHORTEST_STANCE_S * fps:
-            standing[start:end] = False
-    return standing

@@ -20,9 +20,9 @@ from spectral_skills.experiments.corpus_check import (
     results,
 )
 from spectral_skills.experiments.effects import headings
-from spectral_skills.motion.checks import rate
 from spectral_skills.motion.clip import mirror_name
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.gait import rate
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
 from spectral_skills.plots import charts, film
 from spectral_skills.plots.charts import GREY, RULE

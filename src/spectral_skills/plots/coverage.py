@@ -15,8 +15,8 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator, NullLocator
 from spectral_skills import rotation
 from spectral_skills.config import read_table
 from spectral_skills.experiments.effects import headings
-from spectral_skills.motion.checks import average, rate
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.gait import average, rate
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses, sole_heights
 from spectral_skills.motion.synthetic.factors import (
     FACTORS,
