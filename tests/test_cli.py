@@ -147,6 +147,29 @@ def test_ingest_exit_codes(tmp_path, message):
     assert "Traceback" not in text
 
 
+def test_retarget_exit_codes(tmp_path, message):
+    """2 when nothing was usable, 1 when an option or a path is wrong."""
+    bad = tmp_path / "bad.bvh"
+    bad.write_text("a text file named bvh")
+    out = "--out", str(tmp_path / "c")
+    (tmp_path / "empty").mkdir()
+    for arguments, code, said in (
+        ([str(bad)], 2, str(bad)),
+        ([str(tmp_path / "empty")], 2, "empty: no motion files, which end in .bvh"),
+        ([str(tmp_path / "no")], 1, "no: no such file"),
+        ([], 1, "name files or folders"),
+        ([str(bad), "--jobs", "0"], 1, "--jobs 0: at least 1"),
+        ([str(bad), "--fps", "0"], 1, "--fps 0"),
+        ([str(bad), "--units", "feetish"], 1, "--units feetish"),
+        ([str(bad), "--up", "w"], 1, "--up w"),
+        ([str(bad), "--text", str(tmp_path / "no.csv")], 1, "no.csv: no such file"),
+    ):
+        found, text = message("retarget", *arguments, *out)
+        assert found == code and said in text, arguments
+        assert "Traceback" not in text
+    assert not (tmp_path / "c" / "corpus.json").exists()
+
+
 def test_mistakes_get_one_line(tmp_path, make_clip, message):
     """A file for a folder, a wrong number, an empty folder: no traceback."""
     good = tmp_path / "idle.npz"

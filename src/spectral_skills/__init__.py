@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spectral_skills.api import load as load
     from spectral_skills.api import open_corpus as open_corpus
     from spectral_skills.api import pretrain as pretrain
+    from spectral_skills.api import retarget as retarget
     from spectral_skills.api import say as say
     from spectral_skills.api import steer as steer
     from spectral_skills.api import synth as synth
@@ -37,6 +38,7 @@ __all__ = [
     "load",
     "open_corpus",
     "pretrain",
+    "retarget",
     "say",
     "steer",
     "synth",

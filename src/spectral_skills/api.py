@@ -74,6 +74,21 @@ def ingest(paths: Sequence[Folder], out: Folder, **options: Any) -> "Corpus":
     return open_corpus(out)
 
 
+def retarget(paths: Sequence[Folder], out: Folder, **options: Any) -> "Corpus":
+    """Bring human motion onto the robot, as the corpus `out`, and open it.
+
+    Options are those of `motion.human.retarget.retarget`: text, map, fps, units, up,
+    body_model, balance, workers. Unusable motions are skipped; if none is usable,
+    nothing is written.
+    """
+    from spectral_skills.motion.human.retarget import retarget as run
+
+    summary = run([Path(path) for path in paths], Path(out), **options)
+    if not summary.clips:
+        raise ValueError(f"{out}: no usable motion in {', '.join(map(str, paths))}")
+    return open_corpus(out)
+
+
 def synth(
     out: Folder,
     recipe: str = "base",

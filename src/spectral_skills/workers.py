@@ -107,5 +107,5 @@ def _result(future: Future[Answer]) -> Answer:
     except BrokenProcessPool:
         raise ValueError(
             "a worker process was killed, perhaps because memory ran out; the same "
-            "command continues from here, and --workers 1 needs the least"
+            "command continues from here, and a single worker needs the least"
         ) from None

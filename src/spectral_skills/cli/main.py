@@ -13,7 +13,8 @@ from spectral_skills.cli.arguments import INTERRUPTED
 from spectral_skills.results import set_command
 
 _VERBS = {
-    motions: "ingest, synth, corpus info, corpus list, corpus show, corpus check",
+    motions: "ingest, retarget, synth, corpus info, corpus list, corpus show, "
+    "corpus check",
     learn: "pretrain, directions, track, adapt, average, collect, plan",
     run: "demo, rollout, steer, chain, say, desk",
     measure: "evaluate tracking, evaluate composition, evaluate chaining, "
@@ -47,7 +48,9 @@ SHARED = {
     "json": "Print everything as JSON and nothing else.",
     "recipe": "Name of a recipe.",
     "record": "File of results to update (docs/results.jsonl); its page is rewritten.",
-    "workers": "Number of processes; one per core by default.",
+    **dict.fromkeys(
+        ("workers", "jobs"), "Number of processes; one per core by default."
+    ),
 }
 """Help of options that mean the same wherever a verb does not describe them."""
 COUNTS = ("--frames", "--robots", "--probe-every", "--checkpoint-every")

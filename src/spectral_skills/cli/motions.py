@@ -5,6 +5,7 @@ Each verb imports what it needs when it runs.
 
 import re
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -48,23 +49,61 @@ def ingest(
     if not paths:
         raise ValueError("name files or folders of motions to read")
     check_folder(out)
+    options = {"strict": strict, "pad_wrists": pad_wrists, "workers": workers}
     try:
-        summary = run(
-            paths,
-            out,
-            fps=fps,
-            strict=strict,
-            pad_wrists=pad_wrists,
-            workers=workers,
-        )
+        return _made(lambda: run(paths, out, fps=fps, **options), paths, SUFFIXES, out)
     except ClipError as error:
         raise ValueError(f"stopped by --strict: {error}") from None
+
+
+def retarget(
+    paths: list[Path],
+    /,
+    *,
+    out: Path,
+    text: Path | None = None,
+    fps: float | None = None,
+    units: str | None = None,
+    up: str | None = None,
+    jobs: int | None = None,
+) -> int:
+    """Bring human motion onto the robot: BVH files, joint positions, the CMU set.
+
+    Folders are searched. Skeleton, units, up axis, frame rate and floor are found from
+    the motion, and `corpus list --notes` says what was found. Motions that cannot be
+    read, or that come out bad, are refused with a reason. A killed run continues where
+    it stopped. A corpus already at OUT is replaced. Exit code 2 if nothing was usable.
+
+    Args:
+        paths: Files and folders of human motion.
+        out: Folder of the corpus.
+        text: Table (.csv) with the columns name and text, one row for each motion.
+        fps: Frame rate of the files, if they state it wrongly or not at all.
+        units: Unit of length of the files: m, cm, mm, in, or metres as a number.
+        up: Axis of the files that points up: x, y, z, -x, -y or -z.
+    """
+    from spectral_skills.motion.human.retarget import retarget as run
+    from spectral_skills.motion.human.sources import SUFFIXES
+
+    if not paths:
+        raise ValueError("name files or folders of human motion to read")
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"--jobs {jobs}: at least 1")
+    check_folder(out)
+    options = {"text": text, "fps": fps, "units": units, "up": up, "workers": jobs}
+    return _made(lambda: run(paths, out, **options), paths, SUFFIXES, out)
+
+
+def _made(make: Callable, paths: list[Path], endings: Sequence[str], out: Path) -> int:
+    """Make a corpus of files, and print what became of them."""
+    try:
+        summary = make()
     except KeyboardInterrupt:
         print("stopped; the same command continues it", file=sys.stderr)
         return INTERRUPTED
     if not summary.files:
-        where, endings = ", ".join(map(str, paths)), ", ".join(SUFFIXES)
-        print(f"{where}: no motion files, which end in {endings}", file=sys.stderr)
+        where, known = ", ".join(map(str, paths)), ", ".join(endings)
+        print(f"{where}: no motion files, which end in {known}", file=sys.stderr)
         return NOTHING_USABLE
     print("\n".join(summary.lines()))
     if not summary.clips:

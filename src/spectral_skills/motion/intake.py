@@ -90,9 +90,16 @@ class Sidecars:
     """
 
     def __init__(self, given: Path | None = None):
-        self._given = {} if given is None else read_table(given)
+        try:
+            self._given = {} if given is None else read_table(given)
+        except (ValueError, csv.Error) as error:
+            raise ValueError(f"{given}: {error}") from None
         self._tables: dict[Path, dict[str, Description]] = {}
         self.problems: list[str] = []  # sidecars that could not be used, and why
+
+    def knows(self, name: str) -> bool:
+        """Whether the given table describes a clip."""
+        return _table_key(name) in self._given
 
     def describe(self, path: Path, name: str) -> Description:
         """The description of clip `name` that was read from `path`."""

@@ -61,6 +61,16 @@ def archive(clip: Path) -> Path:
     return clip.parent / "motion" / f"{subject:03d}.npz.xz"
 
 
+def files(clip: Path) -> list[Path]:
+    """All files that a recording is read from."""
+    return [archive(clip), clip.parent / _INDEX, clip.parent / _SKELETONS]
+
+
+def seconds(clip: Path) -> float:
+    """How long a recording lasts, as the index says."""
+    return float(_index(clip.parent)[clip.name]["seconds"])
+
+
 def read(clip: Path) -> Packed:
     """One recording, in file units and axes as its BVH would have it."""
     row = _index(clip.parent)[clip.name]

@@ -1,0 +1,152 @@
+"""Human motion in, a corpus of the robot's out.
+
+Every motion is read, fitted whole and measured by one worker; clips that come out bad
+are refused with the reason. The corpus keeps the person beside the robot.
+"""
+
+import hashlib
+import re
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from spectral_skills import cache
+from spectral_skills.motion.clip import Clip, ClipError
+from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.human import cmu_pack, sources
+from spectral_skills.motion.human.conditions import HumanOptions
+from spectral_skills.motion.human.fit import fit
+from spectral_skills.motion.human.recording import Recording
+from spectral_skills.motion.human.rows import HumanRows
+from spectral_skills.motion.intake import (
+    Intake,
+    Made,
+    Sidecars,
+    Summary,
+    build,
+    key,
+    stamp,
+)
+from spectral_skills.motion.readers.assemble import printable
+from spectral_skills.workers import one_torch_thread
+
+_HEADER_BYTES = 1 << 16
+_BVH_FRAMES = re.compile(rb"Frames:\s*(\d+)\s+Frame Time:\s*([\d.eE+-]+)", re.I)
+_BYTES_A_FRAME = 500
+
+
+def retarget(
+    paths: list[Path],
+    out: Path,
+    *,
+    text: Path | None = None,
+    fps: float | None = None,
+    units: str | None = None,
+    up: str | None = None,
+    workers: int | None = None,
+) -> Summary:
+    """Bring human motion onto the robot, as the corpus `out`, which is replaced.
+
+    A killed run is continued. If nothing was usable, an older corpus at `out` stays.
+    """
+    options = HumanOptions(fps, units, up)
+    inputs = {key(path, *_parts(path)): path for path in sources.find(paths)}
+    if not inputs:
+        return Summary()
+    job = Intake(
+        "retarget",
+        asdict(options) | {"text": _state(text), "code": code_hash()},
+        partial(make, options=options),
+        unit="frame",
+        size=about_frames,
+        human=True,
+    )
+    return build(out, job, inputs, _words(text, inputs), workers)
+
+
+def code_hash() -> str:
+    """Names the code that decides the motions: two versions of it are never mixed."""
+    return cache.code_hash("motion/human/retarget.py")
+
+
+def _state(file: Path | None) -> str:
+    return "" if file is None else f"{file.resolve()}|{stamp(file)}"
+
+
+def _parts(path: Path) -> list[Path]:
+    """Files that a recording of a pack is made of."""
+    return cmu_pack.files(path) if cmu_pack.is_clip(path) else []
+
+
+def _words(table: Path | None, inputs: dict[str, Path]) -> Sidecars:
+    """Where words come from; a table that describes nothing is remarked on."""
+    sidecars = Sidecars(table)
+    names = [path.stem for path in inputs.values()]
+    if table is not None and not any(map(sidecars.knows, names)):
+        print(
+            f"{table}: describes none of the {len(names):,} motions; one of them is "
+            f"called {names[0]!r}, and a row needs that in its column name",
+            file=sys.stderr,
+        )
+    return sidecars
+
+
+def about_frames(path: Path) -> int:
+    """About how many frames at 50 Hz a file will give, without reading all of it."""
+    if cmu_pack.is_clip(path):
+        return 1 + round(FPS * cmu_pack.seconds(path))
+    try:
+        with path.open("rb") as file:
+            stated = _BVH_FRAMES.search(file.read(_HEADER_BYTES))
+        if stated:
+            return 1 + round(FPS * min(int(stated[1]) * float(stated[2]), 1e5))
+        return 1 + path.stat().st_size // _BYTES_A_FRAME
+    except (OSError, ValueError):
+        return 1  # whoever reads it will say why
+
+
+def make(path: Path, options: HumanOptions) -> list[Made | ClipError]:
+    """Clips of one file, and why others are refused. It does not raise."""
+    return [
+        item if isinstance(item, ClipError) else _made(item)
+        for item in sources.read(path, options)
+    ]
+
+
+def _made(person: Recording) -> Made | ClipError:
+    try:
+        with one_torch_thread():
+            return made(person)
+    except ClipError as error:
+        return error
+    except MemoryError:
+        return ClipError("too large", "does not fit into memory")
+    except Exception as error:
+        # What a fit did not foresee costs this motion only.
+        what = f"{type(error).__name__}: {printable(error, 120)}"
+        return ClipError("not fitted", what)
+
+
+def made(person: Recording) -> Made:
+    """The robot's clip of a person; ClipError if it is not good enough."""
+    found = fit(person)
+    clip = Clip.from_qpos(
+        found.qpos,
+        name=person.name,
+        fps=float(FPS),
+        text=person.text,
+        source=person.source,
+        licence=person.licence,
+        notes=(*person.notes, *found.notes),
+    )
+    human = HumanRows(found.human, found.contacts, person.skeleton)
+    return Made(clip, human, {"quality": "", "person": fingerprint(person)})
+
+
+def fingerprint(person: Recording) -> str:
+    """The same for recordings whose points are the same to the millimetre."""
+    points = np.rint(1000 * person.points).astype("<i4")
+    return hashlib.blake2b(points.tobytes(), digest_size=16).hexdigest()

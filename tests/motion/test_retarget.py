@@ -1,0 +1,177 @@
+"""Folders of human motion in, one corpus out, whatever happens on the way."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import persons
+import pytest
+
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.human import retarget as module
+from spectral_skills.motion.human.fit import Fit
+from spectral_skills.motion.human.recording import Recording
+from spectral_skills.motion.human.retarget import about_frames, retarget
+from spectral_skills.robot import g1
+
+
+def stand_in(person: Recording, **_) -> Fit:
+    """A robot that only goes where the person does: the fit takes a second."""
+    frames = max(4, int(person.duration_s * FPS))
+    rows = np.tile(g1.DEFAULT_QPOS, (frames, 1))
+    rows[:, 0] = np.linspace(0, 0.1, frames)
+    points = np.repeat(person.points[:1], frames, axis=0)
+    return Fit(rows, points, np.ones((frames, 2), bool), 0.75, ("made up",))
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(module, "fit", stand_in)
+
+
+@pytest.fixture
+def library(tmp_path) -> Path:
+    """Three good files, of which one is a copy, and three bad ones."""
+    folder = tmp_path / "library"
+    (folder / "deep").mkdir(parents=True)
+    np.save(folder / "squat.npy", persons.squats())
+    np.save(folder / "deep" / "again.npy", persons.squats(3.0, depth_m=0.2))
+    np.save(folder / "twin.npy", persons.squats())
+    hole = persons.squats()
+    hole[12, 5] = np.nan
+    np.save(folder / "hole.npy", hole)
+    (folder / "empty.bvh").write_bytes(b"")
+    np.save(folder / "other.npy", np.zeros((9, 7)))
+    (folder / "squat.txt").write_text("somebody squats\n")
+    return folder
+
+
+def corpus_bytes(folder: Path) -> dict[str, bytes]:
+    files = [p for p in folder.rglob("*") if p.is_file() and p.name != ".lock"]
+    return {str(p.relative_to(folder)): p.read_bytes() for p in files}
+
+
+def test_the_rest_is_retargeted(library, tmp_path, quick, capsys):
+    """Good files are taken, bad ones and copies named with a reason, a line each."""
+    summary = retarget([library], tmp_path / "corpus", workers=1)
+    assert summary.clips == 2 and summary.files == 6
+    kinds = Counter(refusal.kind for refusal in summary.refusals)
+    assert kinds["duplicate"] == kinds["not finite"] == 1 and kinds.total() == 4
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 4
+    assert any("twin.npy: twin is a copy of squat" in line for line in lines)
+    assert any("hole.npy: frame 12: " in line for line in lines)
+    corpus = Corpus.open(tmp_path / "corpus")
+    assert corpus.names == ["again", "squat"]
+    assert corpus.entry(1).text == "somebody squats"
+    assert "made up" in corpus.entry(1).notes
+    human = corpus.human(1)
+    assert human is not None and human.skeleton == "SMPL"
+    assert human.points[:, :, 2].max() == pytest.approx(1.5, abs=0.1)
+
+
+def test_words_of_a_table(library, tmp_path, quick, capsys):
+    """A table goes before what lies beside the files; an unusable one is named."""
+    table = tmp_path / "words.csv"
+    table.write_text("name,text,source\nsquat,goes down,data/squat.bvh\n")
+    retarget([library], tmp_path / "corpus", text=table, workers=1)
+    corpus = Corpus.open(tmp_path / "corpus")
+    assert [corpus.entry(i).text for i in range(2)] == ["again", "goes down"]
+    assert "bvh" not in corpus.entry(1).source
+    assert "words.csv" not in capsys.readouterr().err
+    table.write_text("name,text\nnobody,goes down\n")
+    retarget([library], tmp_path / "corpus", text=table, workers=1)
+    assert "describes none of the 6 motions" in capsys.readouterr().err
+    table.write_text("title\nnobody\n")
+    with pytest.raises(ValueError, match=r"words.csv: it needs the columns name"):
+        retarget([library], tmp_path / "corpus", text=table, workers=1)
+
+
+def test_a_resumed_run_skips_what_is_done(library, tmp_path, quick, monkeypatch):
+    """The remaining files are read, and copies of what was done are still found."""
+    retarget([library], tmp_path / "undisturbed", workers=1)
+    seen, read = [], module.sources.read
+
+    def until_sixth(path, options):
+        seen.append(path.name)
+        if len(seen) == 6:
+            raise KeyboardInterrupt
+        return read(path, options)
+
+    monkeypatch.setattr(module.sources, "read", until_sixth)
+    with pytest.raises(KeyboardInterrupt):
+        retarget([library], tmp_path / "corpus", workers=1)
+    summary = retarget([library], tmp_path / "corpus", workers=1)
+    assert len(seen) == 6 + 1
+    assert Counter(r.kind for r in summary.refusals)["duplicate"] == 1
+    assert summary.frames_now == 0
+    assert corpus_bytes(tmp_path / "corpus") == corpus_bytes(tmp_path / "undisturbed")
+
+
+def test_other_code_starts_over(library, tmp_path, quick, monkeypatch):
+    """Half of a corpus by one version and half by another would be neither."""
+
+    def killed(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("spectral_skills.motion.intake.CorpusWriter.finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            retarget([library], tmp_path / "corpus", workers=1)
+    monkeypatch.setattr(module, "code_hash", lambda: "another")
+    assert retarget([library], tmp_path / "corpus", workers=1).frames_now > 0
+
+
+def test_what_a_fit_did_not_foresee_costs_one_motion(library, tmp_path, monkeypatch):
+    def sometimes(person: Recording, **_) -> Fit:
+        if person.name == "squat":
+            raise RuntimeError("singular")
+        return stand_in(person)
+
+    monkeypatch.setattr(module, "fit", sometimes)
+    summary = retarget([library], tmp_path / "corpus", workers=1)
+    assert Corpus.open(tmp_path / "corpus").names == ["again", "twin"]
+    kinds = Counter(refusal.kind for refusal in summary.refusals)
+    assert kinds["not fitted"] == 1 and kinds["duplicate"] == 0
+
+
+def test_frames_are_counted_before_they_are_read(tmp_path):
+    """From a BVH's header, and from the size of other files."""
+    bvh = tmp_path / "walk.bvh"
+    bvh.write_text("HIERARCHY\nMOTION\nFrames: 1200\nFrame Time: 0.00833333\n1 2 3\n")
+    assert about_frames(bvh) == 501
+    np.save(tmp_path / "joints.npy", persons.squats(10.0))
+    assert 50 < about_frames(tmp_path / "joints.npy") < 2000
+    assert about_frames(tmp_path / "gone.bvh") == 1
+
+
+def test_workers_and_kills_give_the_same_bytes(tmp_path):
+    """One process alone, and two that are killed in the middle and go on."""
+    library = tmp_path / "library"
+    library.mkdir()
+    for i in range(6):
+        np.save(library / f"squat{i}.npy", persons.squats(0.6 + 0.1 * i))
+    retarget([library], tmp_path / "one", workers=1)
+    whole = corpus_bytes(tmp_path / "one")
+    assert len(Corpus.open(tmp_path / "one")) == 6
+    code = (
+        "import sys; from pathlib import Path; "
+        "from spectral_skills.motion.human.retarget import retarget; "
+        "retarget([Path(sys.argv[1])], Path(sys.argv[2]), workers=2)"
+    )
+    command = [sys.executable, "-c", code, str(library), str(tmp_path / "two")]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    journal = tmp_path / "two" / ".building" / "journal.jsonl"
+    while process.poll() is None:
+        if journal.exists() and journal.read_text().count("\n") > 2:
+            process.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.01)
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "two" / "corpus.json").exists()
+    retarget([library], tmp_path / "two", workers=2)
+    assert corpus_bytes(tmp_path / "two") == whole
