@@ -42,6 +42,20 @@ def table(gaps: Gaps, frames: int, pairs: int) -> Tensor:
     return dense
 
 
+def derivatives(clearance: Clearance, gaps: Gaps, screws: Tensor) -> Tensor:
+    """(n, size) of each gap by itself."""
+    gaps = gaps._replace(lack=torch.arange(1.0, 1 + len(gaps.gap)))
+    packed = clearance.rows(gaps, screws)
+    frames = packed.frames[:, None].expand(packed.lack.shape)
+    filled = packed.lack > 0  # the others are padding
+    number = packed.lack[filled].long() - 1
+    assert torch.equal(frames[filled], gaps.frames[number])
+    assert not packed.rows[~filled].any()
+    rows = packed.rows.new_full((len(gaps.gap), screws.shape[2]), torch.nan)
+    rows[number] = packed.rows[filled]
+    return rows
+
+
 def named(pair: tuple[str, str]) -> tuple[int, int]:
     names = (n if n == "floor" else f"{n}_collision" for n in pair)
     first, second = (model.geom(name).id for name in names)
@@ -93,7 +107,7 @@ def test_derivatives_agree_with_finite_differences():
     rows, size, step = random_rows(8, seed=1), jacobians.size, 1e-6
     poses, count = forward(rows), len(everything.pairs)
     gaps = everything.measure(poses)
-    rates = everything.rows(gaps, jacobians.screws(poses))
+    rates = derivatives(everything, gaps, jacobians.screws(poses))
     high = torch.full((g1.NUM_JOINTS,), torch.inf, dtype=torch.float64)
 
     def shifted(distance: float) -> Tensor:
@@ -111,24 +125,38 @@ def test_derivatives_agree_with_finite_differences():
     assert rates.abs().amax() > 0.3
 
 
+def test_frames_with_unequal_counts():
+    """What the padded rows add up to is what the gaps do one by one."""
+    poses = forward(random_rows(600, seed=2))
+    clearance = Clearance(jacobians.carried, margin=0.02)
+    gaps, screws = clearance.measure(poses), jacobians.screws(poses)
+    packed = clearance.rows(gaps, screws)
+    push = torch.zeros(600, jacobians.size, dtype=torch.float64)
+    push[packed.frames] = (packed.rows * packed.lack[..., None]).sum(dim=1)
+    single = derivatives(clearance, gaps, screws) * gaps.lack[:, None]
+    expected = torch.zeros_like(push).index_add_(0, gaps.frames, single)
+    torch.testing.assert_close(push, expected)
+    assert len(packed.frames) < 600
+    assert len(gaps.gap) > 2 * len(packed.frames)
+
+
 def test_some_joints_only():
     legs = Jacobians(g1.JOINTS[:12])
     clearance = Clearance(legs.carried, margin=100.0)
     poses = forward(random_rows(4))
     gaps = clearance.measure(poses)
-    rows = clearance.rows(gaps, legs.screws(poses))
-    whole = everything.rows(gaps, jacobians.screws(poses))
+    rows = derivatives(clearance, gaps, legs.screws(poses))
+    whole = derivatives(everything, gaps, jacobians.screws(poses))
     torch.testing.assert_close(rows, whole[:, : legs.size])
 
 
 def test_robot_in_default_pose_touches_nothing():
     poses = forward(torch.from_numpy(g1.DEFAULT_QPOS)[None])
-    gaps = Clearance(jacobians.carried, margin=0.01, floor=-0.01).measure(poses)
+    clearance = Clearance(jacobians.carried, margin=0.01, floor=-0.01)
+    gaps = clearance.measure(poses)
     assert len(gaps.gap) == 0
-    assert Clearance(jacobians.carried).rows(gaps, jacobians.screws(poses)).shape == (
-        0,
-        jacobians.size,
-    )
+    none = clearance.rows(gaps, jacobians.screws(poses))
+    assert none.rows.shape == (0, 0, jacobians.size)
 
 
 def segments(*vectors: tuple[float, float, float]) -> list[Tensor]:
@@ -175,7 +203,7 @@ def test_collapsed_robot_gives_numbers():
     upright = torch.eye(4, dtype=torch.float64)[:1].expand(1, 30, 4)
     poses = LinkPoses(torch.zeros(1, 30, 3, dtype=torch.float64), upright)
     gaps = everything.measure(poses)
-    rows = everything.rows(gaps, jacobians.screws(poses))
+    rows = derivatives(everything, gaps, jacobians.screws(poses))
     assert gaps.gap.isfinite().all()
     assert rows.isfinite().all()
     assert gaps.gap.amin() < -0.05

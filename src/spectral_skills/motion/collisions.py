@@ -36,6 +36,14 @@ class Gaps(NamedTuple):
     wrench: Tensor  # (n, 6) arm x normal and minus normal, the arm from the pelvis
 
 
+class GapRows(NamedTuple):
+    """Gaps as rows of a Jacobian; a frame with fewer than others has rows of zeros."""
+
+    frames: Tensor  # (n,) frames that have any, each once
+    rows: Tensor  # (n, most, size) derivatives by the tangent coordinates
+    lack: Tensor  # (n, most) what is missing to the margin, m
+
+
 class Clearance:
     """Measures which shapes are too near, and how that changes with the joints."""
 
@@ -101,13 +109,27 @@ class Clearance:
         ]
         return Gaps(*map(torch.cat, zip(*parts, strict=True)))
 
-    def rows(self, gaps: Gaps, screws: Tensor) -> Tensor:
-        """(n, size) derivatives of the gaps by the tangent coordinates.
+    def rows(self, gaps: Gaps, screws: Tensor) -> GapRows:
+        """Derivatives of the gaps by the tangent coordinates, frame by frame.
 
         `screws` are those of `Jacobians` at the same frames.
         """
-        rows = torch.bmm(gaps.wrench[:, None], screws[gaps.frames]).squeeze(1)
-        return rows.mul_(self._moved[gaps.pairs])
+        order = gaps.frames.argsort(stable=True)
+        frames, counts = gaps.frames[order].unique_consecutive(return_counts=True)
+        most = int(counts.amax()) if len(counts) else 0
+        # Where each gap goes among the frames' places.
+        number = torch.arange(len(order), device=order.device)
+        starts = torch.arange(len(counts), device=order.device) * most
+        place = number + (starts - counts.cumsum(0) + counts).repeat_interleave(counts)
+
+        def packed(values: Tensor) -> Tensor:
+            table = values.new_zeros(len(frames) * most, *values.shape[1:])
+            table[place] = values[order]
+            return table.unflatten(0, (len(frames), most))
+
+        rows = packed(gaps.wrench) @ screws[frames]
+        rows *= self._moved[packed(gaps.pairs)]
+        return GapRows(frames, rows, packed(gaps.lack))
 
     def _chunk(self, position: Tensor, quaternion: Tensor, offset: int) -> Gaps:
         pelvis = position[:, 0].T
