@@ -20,7 +20,7 @@ from spectral_skills.motion.inverse_dynamics import (
     body_weight,
     inverse_dynamics,
 )
-from spectral_skills.motion.overlap import overlap
+from spectral_skills.motion.overlap import Overlap, overlap
 from spectral_skills.robot import g1
 from spectral_skills.workers import few_or_all, in_order
 
@@ -73,10 +73,44 @@ class Plausibility:
     joint_acceleration_95: float  # 95th percentile over joints and frames, rad/s^2
 
 
+def share(mask: np.ndarray) -> float:
+    """Share that is true; zero of nothing."""
+    return float(mask.mean()) if mask.size else 0.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is measured at every frame of a clip."""
+
+    qpos: np.ndarray  # (T, 36)
+    fps: float
+    dynamics: Dynamics
+    shapes: Overlap
+    planted: np.ndarray  # (T - 1, 2) from `planted_speeds`
+
+    @classmethod
+    def of(
+        cls,
+        qpos: np.ndarray,
+        fps: float = FPS,
+        contact_height_m: float = CONTACT_HEIGHT_M,
+    ) -> "Evidence":
+        """Measure (T, 36) rows; soles below the contact height may carry."""
+        qpos = np.asarray(qpos, dtype=np.float64)
+        dynamics = inverse_dynamics(qpos, fps, contact_height_m)
+        planted = planted_speeds(dynamics, fps)
+        return cls(qpos, fps, dynamics, overlap(qpos), planted)
+
+
 def measure(
     qpos: np.ndarray, fps: float = FPS, contact_height_m: float = CONTACT_HEIGHT_M
 ) -> Plausibility:
     """Measure (T, 36) rows; soles below the contact height may carry."""
+    return summary(Evidence.of(qpos, fps, contact_height_m))
+
+
+def summary(found: Evidence) -> Plausibility:
+    """Numbers of a clip from those of its frames."""
 
     def percentile(values: np.ndarray, percent: float) -> float:
         return float(np.percentile(values, percent)) if len(values) else 0.0
@@ -85,8 +119,7 @@ def measure(
         second = np.diff(positions, n=2, axis=0) * fps * fps
         return float(np.linalg.norm(second, axis=-1).max(initial=0.0))
 
-    qpos = np.asarray(qpos, dtype=np.float64)
-    dynamics = inverse_dynamics(qpos, fps, contact_height_m)
+    qpos, fps, dynamics, shapes = found.qpos, found.fps, found.dynamics, found.shapes
     soles, joints = dynamics.soles, qpos[:, 7:]
     low, high = g1.SOFT_LIMITS.T
     lowest = soles[..., 2].min(axis=(1, 2))
@@ -96,9 +129,7 @@ def measure(
     force = np.linalg.norm(dynamics.residual_force, axis=1) / body_weight()
     moment = np.linalg.norm(dynamics.residual_moment, axis=1)
     speed = np.abs(np.diff(joints, axis=0)) * fps / g1.VELOCITY_LIMIT
-    planted = planted_speeds(dynamics, fps)
-    fast = planted[~np.isnan(planted)] > FAST_M_S
-    shapes = overlap(qpos)
+    planted = found.planted[~np.isnan(found.planted)]
     deepest = int(shapes.own_depth.argmax())
     return Plausibility(
         frames=len(qpos),
@@ -114,18 +145,18 @@ def measure(
         balance_95=percentile(outside, 95),
         balance_max=float(outside.max(initial=0.0)),
         balanced_share=float((outside < 0.01).mean()) if len(outside) else 1.0,
-        airborne_share=float((lowest > contact_height_m).mean()),
+        airborne_share=float((lowest > dynamics.contact_height_m).mean()),
         torque_share=float((ratio <= 1.0).mean()),
         torque_ratio_95=percentile(ratio, 95),
         residual_force_50=percentile(force, 50),
         residual_force_95=percentile(force, 95),
         residual_moment_50=percentile(moment, 50),
         residual_moment_95=percentile(moment, 95),
-        floor_share=float((shapes.lowest < -DEEP_M).mean()),
+        floor_share=share(shapes.lowest < -DEEP_M),
         floor_depth_mm=1e3 * max(0.0, -float(shapes.lowest.min())),
-        planted_share=len(fast) / max(1, planted.size),
-        planted_fast_share=float(fast.mean()) if len(fast) else 0.0,
-        self_share=float((shapes.own_depth > DEEP_M).mean()),
+        planted_share=len(planted) / max(1, found.planted.size),
+        planted_fast_share=share(planted > FAST_M_S),
+        self_share=share(shapes.own_depth > DEEP_M),
         self_depth_mm=1e3 * float(shapes.own_depth[deepest]),
         self_pair=shapes.pair(deepest),
         joint_acceleration_95=percentile(joint_accelerations(joints, fps), 95),

@@ -21,6 +21,7 @@ class Overlap:
     own_links: np.ndarray  # (T, 2) MuJoCo's bodies of that pair; 0 for none
     lowest: np.ndarray  # (T,) height of the lowest point of any shape, m
     lowest_link: np.ndarray  # (T,) MuJoCo's body that has it
+    links: np.ndarray  # (T, 30, 3) places of the links in the order of g1.LINKS, m
 
     def pair(self, frame: int) -> str:
         """Names of the links of a frame's deepest pair; empty where there is none."""
@@ -42,6 +43,7 @@ def overlap(qpos: np.ndarray) -> Overlap:
     data = mujoco.MjData(model)
     depth, pair = np.zeros(frames), np.zeros((frames, 2), np.int32)
     height, upright = np.empty((frames, model.ngeom)), np.empty((frames, model.ngeom))
+    links = np.empty((frames, model.nbody - 1, 3))
     for i, row in enumerate(np.asarray(qpos, dtype=np.float64)):
         data.qpos = row
         mujoco.mj_kinematics(model, data)
@@ -51,10 +53,12 @@ def overlap(qpos: np.ndarray) -> Overlap:
             deepest = contact.dist.argmin()
             depth[i] = max(0.0, -contact.dist[deepest])
             pair[i] = model.geom_bodyid[contact.geom[deepest]] * (depth[i] > 0)
+        links[i] = data.xpos[1:]  # the first one is the world
         height[i], upright[i] = data.geom_xpos[:, 2], data.geom_xmat[:, 8]
     # A capsule's axis is its z, from end to end; a sphere has none.
     radius, half = model.geom_size[:, 0], model.geom_size[:, 1]
     half = half * (model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE)
     bottom = height - np.abs(upright) * half - radius
     lowest = bottom.argmin(axis=1)
-    return Overlap(depth, pair, bottom.min(axis=1), model.geom_bodyid[lowest])
+    link = model.geom_bodyid[lowest]
+    return Overlap(depth, pair, bottom.min(axis=1), link, links)

@@ -1,0 +1,145 @@
+"""Two robots that follow one person: how far apart two retargetings are.
+
+Retargeters start their clips at other places and facings, and may drop frames. One
+motion is shifted in time, turned about the vertical and moved along the floor until it
+lies on the other; what is left are differences.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from spectral_skills import rotation
+from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.robot import g1
+
+_PLACED = ("pelvis", *g1.FEET)
+_LINKS = (*_PLACED, *g1.WRISTS)
+_PARTS = {
+    "leg": ("hip", "knee", "ankle"),
+    "waist": ("waist",),
+    "arm": ("shoulder", "elbow"),
+    "wrist": ("wrist",),
+}
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How a motion is laid onto another one of the same rate."""
+
+    lag: int  # its frame i + lag belongs to frame i of the other
+    frames: int  # that both have
+    first: int  # frame of the other one that the first common frame is
+    yaw: float  # rad
+    shift: tuple[float, float]  # m, after the turn
+    scale: float  # that its path would need to be as long as the other's
+
+    def common(self, theirs: np.ndarray, mine: np.ndarray) -> tuple:
+        """Rows of the common frames, the second motion turned and moved."""
+        rows = mine[self.first + self.lag :][: self.frames].copy()
+        turn = rotation.from_yaw(torch.tensor(self.yaw, dtype=torch.float64))
+        turned = rotation.multiply(turn, torch.from_numpy(rows[:, 3:7]))
+        rows[:, :2] = rows[:, :2] @ _turn(self.yaw).T + self.shift
+        rows[:, 3:7] = turned.numpy()
+        return theirs[self.first :][: self.frames], rows
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Between two motions that are laid onto each other, mean and 95th percentile."""
+
+    alignment: Alignment
+    joints_deg: float  # over frames and joints
+    joints_95_deg: float
+    parts_deg: dict[str, float]  # mean of the joints of each part of the body
+    root_mm: float
+    root_95_mm: float
+    root_deg: float
+    feet_mm: float  # ankles
+    feet_95_mm: float
+    feet_from_root_mm: float  # of ankles seen from the pelvis, both facing ahead
+    hands_from_root_mm: float
+
+
+def compare(
+    theirs: np.ndarray, mine: np.ndarray, most_lag: int = 100
+) -> tuple[Difference, np.ndarray, np.ndarray]:
+    """Difference of (T, 36) rows of one rate, and the rows of the common frames.
+
+    The lag is the one of at most so many frames at which joints differ least. Turn and
+    shift are those that bring pelvis and ankles closest along the floor.
+    """
+    theirs, mine = (np.asarray(rows, dtype=np.float64) for rows in (theirs, mine))
+    alignment = align(theirs, mine, most_lag)
+    theirs, mine = alignment.common(theirs, mine)
+    joints = np.degrees(np.abs(theirs[:, 7:] - mine[:, 7:]))
+    kinematics = Kinematics(_LINKS, dtype=torch.float64)
+    poses = [kinematics(torch.from_numpy(rows)) for rows in (theirs, mine)]
+    apart = (poses[0].position - poses[1].position).norm(dim=-1).numpy() * 1e3
+    turns = [pose.quaternion[:, 0] for pose in poses]
+    seen = [
+        rotation.rotate_inverse(
+            rotation.heading(turn)[:, None],
+            pose.position[:, 1:] - pose.position[:, :1],
+        )
+        for turn, pose in zip(turns, poses, strict=True)
+    ]
+    around = (seen[0] - seen[1]).norm(dim=-1).numpy() * 1e3
+    parts = {
+        part: float(joints[:, [any(w in n for w in words) for n in g1.JOINTS]].mean())
+        for part, words in _PARTS.items()
+    }
+    difference = Difference(
+        alignment=alignment,
+        joints_deg=float(joints.mean()),
+        joints_95_deg=float(np.percentile(joints, 95)),
+        parts_deg=parts,
+        root_mm=float(apart[:, 0].mean()),
+        root_95_mm=float(np.percentile(apart[:, 0], 95)),
+        root_deg=float(np.degrees(rotation.angle_between(*turns).mean())),
+        feet_mm=float(apart[:, 1:3].mean()),
+        feet_95_mm=float(np.percentile(apart[:, 1:3], 95)),
+        feet_from_root_mm=float(around[:, :2].mean()),
+        hands_from_root_mm=float(around[:, 2:].mean()),
+    )
+    return difference, theirs, mine
+
+
+def align(theirs: np.ndarray, mine: np.ndarray, most_lag: int) -> Alignment:
+    """Lay the second motion onto the first."""
+
+    def common(lag: int) -> tuple[int, int]:
+        """First of their frames, and number of frames, that both have."""
+        first = max(0, -lag)
+        return first, min(len(theirs) - first, len(mine) - first - lag)
+
+    def error(lag: int) -> float:
+        first, frames = common(lag)
+        ours = mine[first + lag :][:frames, 7:]
+        return float(np.abs(theirs[first:][:frames, 7:] - ours).mean())
+
+    least = min(len(theirs), len(mine)) // 2
+    lags = [lag for lag in range(-most_lag, most_lag + 1) if common(lag)[1] >= least]
+    lag = min(lags, key=lambda lag: (error(lag), abs(lag)))
+    first, frames = common(lag)
+    kinematics = Kinematics(_PLACED, dtype=torch.float64)
+
+    def places(rows: np.ndarray) -> np.ndarray:
+        return (
+            kinematics(torch.from_numpy(rows)).position[..., :2].reshape(-1, 2).numpy()
+        )
+
+    goal, found = places(theirs[first:][:frames]), places(mine[first + lag :][:frames])
+    centres = goal.mean(axis=0), found.mean(axis=0)
+    goal, found = goal - centres[0], found - centres[1]
+    dot = (goal * found).sum()
+    cross = (found[:, 0] * goal[:, 1] - found[:, 1] * goal[:, 0]).sum()
+    yaw = float(np.arctan2(cross, dot))
+    shift = centres[0] - _turn(yaw) @ centres[1]
+    scale = float(np.hypot(dot, cross) / max((found**2).sum(), 1e-12))
+    return Alignment(lag, frames, first, yaw, (float(shift[0]), float(shift[1])), scale)
+
+
+def _turn(yaw: float) -> np.ndarray:
+    return np.array([[np.cos(yaw), -np.sin(yaw)], [np.sin(yaw), np.cos(yaw)]])

@@ -1,0 +1,237 @@
+"""How good a robot's version of a person's motion is, and what is too bad to keep.
+
+Everything is measured on MuJoCo's model, not on what the solver believes. The person
+is scaled by the ratio of leg lengths about the middle of the hips, frame by frame, so
+that errors do not depend on where the robot is: what is left is the difference of
+poses and of proportions, as a trunk or an arm is not scaled like the legs.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from spectral_skills.config import from_dict, to_dict
+from spectral_skills.motion.checks import (
+    Evidence,
+    Plausibility,
+    share,
+    summary,
+)
+from spectral_skills.motion.clip import ClipError
+from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.human.fit import Fit
+from spectral_skills.motion.human.recording import SIDES, point
+from spectral_skills.robot import g1
+
+LINK_OF_POINT = {
+    f"{side}_{name}": f"{side}_{link}_link"
+    for side in SIDES
+    for name, link in {
+        "hip": "hip_roll",
+        "knee": "knee",
+        "ankle": "ankle_roll",
+        "shoulder": "shoulder_roll",
+        "elbow": "elbow",
+        "wrist": "wrist_pitch",
+    }.items()
+}
+"""Links of the robot whose origins correspond to points of a person."""
+BONES = tuple(
+    (f"{side}_{start}", f"{side}_{end}")
+    for side in SIDES
+    for start, end in (
+        *(("hip", "knee"), ("knee", "ankle")),
+        *(("shoulder", "elbow"), ("elbow", "wrist")),
+    )
+)
+"""Limbs, from one point to the next."""
+
+SKATING_M_S, SUNK_M, INSIDE_M, FLOATING_M = 0.1, 0.02, 0.02, 0.03
+"""What one sees at a glance in a film."""
+_JUMP_RAD_S, _JUMP_OF_LIMBS = 12.0, 3.0
+"""A joint jumps that is so much faster than so many times the person's fastest limb."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Measures of one clip. Shares are of frames where nothing else is said."""
+
+    frames: int
+    floor_share: float  # with any shape over a centimetre under the floor
+    sunk_share: float  # over two centimetres
+    floor_depth_mm: float
+    floating_share: float  # with no shape within three centimetres of the floor
+    planted_share: float  # of feet and frames; see `checks.planted_speeds`
+    planted_fast_share: float  # of those, faster than 2 cm/s
+    skating_share: float  # of those, faster than 10 cm/s
+    self_share: float  # with a link over a centimetre inside another
+    inside_share: float  # over two centimetres
+    self_depth_mm: float
+    self_pair: str
+    limit_excess: float  # farthest beyond a joint's limit, rad
+    speed_ratio: float  # of the fastest joint, to its motor's limit
+    joint_acceleration_95: float  # over joints and frames, rad/s^2
+    jump_share: float  # with a joint that moves fast while the person's limbs do not
+    point_error_mm: float  # mean over frames and links of the distance to the person
+    point_error_95_mm: float
+    bone_error_deg: float  # mean over frames and limbs of the angle to the person's
+    airborne_share: float  # with both feet off the floor
+    torque_share: float  # with all motors within their limits
+    balanced_share: float  # of loaded frames, with the zero-moment point in the soles
+    balance_95: float  # distance of that point outside, m
+    worst: dict[str, int] = field(default_factory=dict)
+    """Frames to look at, by the measure that is worst there."""
+
+    def to_json(self) -> str:
+        return json.dumps(to_dict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Quality":
+        return from_dict(cls, json.loads(text))
+
+
+def measure(fit: Fit) -> Quality:
+    """Measure a robot's motion at the corpus' rate against the person's."""
+    found = Evidence.of(fit.qpos, FPS)
+    known, shapes, joints = summary(found), found.shapes, found.qpos[:, 7:]
+    low, high = g1.JOINT_LIMITS.T
+    excess = np.maximum(low - joints, joints - high).max(axis=1)
+    speed = np.abs(np.diff(joints, axis=0)) * FPS
+    ratio = (speed / g1.VELOCITY_LIMIT).max(axis=1)
+    planted = found.planted[~np.isnan(found.planted)]
+    points, bones = point_errors(found, fit), bone_errors(found, fit)
+    jumps = speed.max(axis=1) - _JUMP_OF_LIMBS * _limb_speeds(fit.human).max(axis=1)
+    fastest = np.nan_to_num(found.planted).max(axis=1)
+    worst = {
+        "floor": shapes.lowest.argmin(),
+        "floating": shapes.lowest.argmax(),
+        "feet": fastest.argmax(),
+        "self": shapes.own_depth.argmax(),
+        "limits": excess.argmax(),
+        "speed": ratio.argmax(),
+        "jump": jumps.argmax(),
+        "bones": bones.mean(axis=1).argmax(),
+    }
+    same = {name: getattr(known, name) for name in _SAME}
+    return Quality(
+        **same,
+        sunk_share=share(shapes.lowest < -SUNK_M),
+        floating_share=share(shapes.lowest > FLOATING_M),
+        skating_share=share(planted > SKATING_M_S),
+        inside_share=share(shapes.own_depth > INSIDE_M),
+        limit_excess=float(excess.max().clip(0.0)),
+        jump_share=share(jumps > _JUMP_RAD_S),
+        point_error_mm=1e3 * float(points.mean()),
+        point_error_95_mm=1e3 * float(np.percentile(points, 95)),
+        bone_error_deg=float(np.degrees(bones.mean())),
+        worst={name: int(frame) for name, frame in worst.items()},
+    )
+
+
+_SAME = Quality.__annotations__.keys() & Plausibility.__annotations__.keys()
+_SAME -= {"limit_excess"}  # of soft limits there, of the joints' own here
+
+
+def _links(found: Evidence, names: list[str]) -> np.ndarray:
+    """(T, names, 3) places of the links that correspond to points, m."""
+    chosen = [g1.LINKS.index(LINK_OF_POINT[name]) for name in names]
+    return found.shapes.links[:, chosen]
+
+
+def point_errors(found: Evidence, fit: Fit) -> np.ndarray:
+    """(T, 10) distance of knees, ankles, shoulders, elbows and wrists to the person's,
+    scaled about the middle of the hips, m."""
+    names = [name for name in LINK_OF_POINT if not name.endswith("hip")]
+    hips = [g1.LINKS.index(f"{side}_hip_pitch_link") for side in SIDES]
+    robot = _links(found, names)
+    robot = robot - found.shapes.links[:, hips].mean(axis=1, keepdims=True)
+    person = fit.human[:, [point(name) for name in names]]
+    middle = fit.human[:, [point(f"{side}_hip") for side in SIDES]]
+    person = fit.scale * (person - middle.mean(axis=1, keepdims=True))
+    return np.linalg.norm(robot - person, axis=-1)
+
+
+def bone_errors(found: Evidence, fit: Fit) -> np.ndarray:
+    """(T, 8) angles between the limbs of the robot and of the person, rad."""
+    starts, ends = (list(names) for names in zip(*BONES, strict=True))
+    robot = _links(found, ends) - _links(found, starts)
+    return _angles(robot, _limbs(fit.human))
+
+
+def _limbs(points: np.ndarray) -> np.ndarray:
+    """(T, 8, 3) of a person, m."""
+    starts, ends = (list(map(point, names)) for names in zip(*BONES, strict=True))
+    return points[:, ends] - points[:, starts]
+
+
+def _limb_speeds(points: np.ndarray) -> np.ndarray:
+    """(T - 1, 8) how fast limbs turn, rad/s."""
+    limbs = _limbs(points)
+    return FPS * _angles(limbs[1:], limbs[:-1])
+
+
+def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    across = np.linalg.norm(np.cross(a, b), axis=-1)
+    return np.arctan2(across, (a * b).sum(axis=-1))
+
+
+class _Rule(NamedTuple):
+    """A measure that refuses a clip when it is above a limit."""
+
+    kind: str
+    measure: str
+    limit: float
+    worst: str  # the frame to look at
+    reason: str  # of the value
+
+
+_RULES = (
+    _Rule(
+        *("under floor", "sunk_share", 0.03, "floor"),
+        "over 2 cm under the floor in {value:.0%} of frames, deepest "
+        "{floor_depth_mm:.0f} mm",
+    ),
+    _Rule(
+        *("floats", "floating_share", 0.5, "floating"),
+        "nothing is within 3 cm of the floor in {value:.0%} of frames",
+    ),
+    _Rule(
+        *("feet skate", "skating_share", 0.05, "feet"),
+        "{value:.0%} of planted feet move faster than 10 cm/s",
+    ),
+    _Rule(
+        *("self-contact", "inside_share", 0.05, "self"),
+        "links are over 2 cm inside each other in {value:.0%} of frames, "
+        "deepest {self_pair}, {self_depth_mm:.0f} mm",
+    ),
+    _Rule(
+        *("joint limits", "limit_excess", 0.01, "limits"),
+        "a joint is {value:.2f} rad beyond its limit",
+    ),
+    _Rule(
+        *("joint speed", "speed_ratio", 1.001, "speed"),
+        "a joint is {value:.1f} times as fast as its motor",
+    ),
+    _Rule(
+        *("joints jump", "jump_share", 0.01, "jump"),
+        "joints jump in {value:.1%} of frames, in which the person is slow",
+    ),
+    _Rule(
+        *("unlike person", "bone_error_deg", 25.0, "bones"),
+        "limbs are {value:.0f} degrees off the person's on average",
+    ),
+)
+"""What one sees in a film: worse is refused. The first that applies is the reason."""
+
+
+def judge(quality: Quality) -> ClipError | None:
+    """Why a clip is too bad to keep, with the frame to look at; None if it is not."""
+    for rule in _RULES:
+        value = getattr(quality, rule.measure)
+        if not value <= rule.limit:  # also what is not a number
+            frame = quality.worst.get(rule.worst)
+            reason = rule.reason.format(value=value, **to_dict(quality))
+            return ClipError(rule.kind, reason, frame)
+    return None
