@@ -175,3 +175,20 @@ def test_workers_and_kills_give_the_same_bytes(tmp_path):
     assert not (tmp_path / "two" / "corpus.json").exists()
     retarget([library], tmp_path / "two", workers=2)
     assert corpus_bytes(tmp_path / "two") == whole
+
+
+def test_a_pack_is_many_motions(tmp_path):
+    """Wherever among the folders it lies; one of its motions can be named alone."""
+    pack = tmp_path / "library" / "cmu"
+    pack.mkdir(parents=True)
+    (pack / "skeletons.json").write_text("{}")
+    (pack / "index.csv").write_text(
+        "name,subject,suitable,seconds\n01_01,1,no,3\n02_01,2,yes,4\n02_02,2,yes,5\n"
+    )
+    np.save(tmp_path / "library" / "squat.npy", persons.squats())
+    names = [pack / "02_01", pack / "02_02", tmp_path / "library" / "squat.npy"]
+    assert module.sources.find([tmp_path / "library"]) == names
+    assert module.sources.find([pack, pack / "02_01"]) == names[:2]
+    assert about_frames(pack / "02_02") == 251
+    with pytest.raises(FileNotFoundError, match="02_03: no such file or folder"):
+        module.sources.find([pack / "02_03"])

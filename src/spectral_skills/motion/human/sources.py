@@ -13,6 +13,7 @@ from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human import cmu_pack
 from spectral_skills.motion.human.conditions import HumanOptions, Raw, settle
 from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
+from spectral_skills.motion.intake import walk
 from spectral_skills.motion.readers.assemble import NAME_LENGTH, printable
 
 __all__ = ["HumanOptions", "find", "read"]
@@ -38,17 +39,20 @@ _SMPL = {
 
 def find(paths: Iterable[Path]) -> list[Path]:
     """The motions among paths: files, and recordings of a pack as PACK/NAME."""
+    packs: set[Path] = set()
+
+    def is_pack(folder: Path) -> bool:
+        packs.update([folder] * cmu_pack.is_pack(folder))
+        return folder in packs
+
+    def is_motion(file: Path) -> bool:
+        return file.suffix.lower() in SUFFIXES
+
     found: dict[Path, None] = {}
     for path in map(Path, paths):
-        if path.is_dir() and cmu_pack.is_pack(path):
-            found.update(dict.fromkeys(cmu_pack.clips(path)))
-        elif path.is_dir():
-            files = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
-            found.update(dict.fromkeys(files))
-        elif path.exists() or cmu_pack.is_clip(path):
-            found[path] = None
-        else:
-            raise FileNotFoundError(f"{path}: no such file or folder")
+        named = not path.exists() and cmu_pack.is_clip(path)
+        for one in [path] if named else walk([path], is_pack, is_motion):
+            found.update(dict.fromkeys(cmu_pack.clips(one) if one in packs else [one]))
     return list(found)
 
 
