@@ -48,8 +48,8 @@ class Clearance:
     """Measures which shapes are too near, and how that changes with the joints."""
 
     def __init__(self, carried: Tensor, margin: float = 0.01, floor: float = 0.0):
-        """`carried` is that of `Jacobians`. Gaps below `margin` are wanted, and
-        those to the floor below `floor`, in m."""
+        """`carried` is that of `Jacobians`. Gaps below `margin` are wanted, and those
+        to the floor below `floor`, in m."""
         model = build_model(meshes=False)
         geoms = np.flatnonzero(model.geom_bodyid > 0)
         turns = np.empty((len(geoms), 9))
@@ -64,6 +64,10 @@ class Clearance:
         half = turns[:, 2::3] * (model.geom_size[geoms, 1] * capsule)[:, None]
         radius, links = model.geom_size[geoms, 0], model.geom_bodyid[geoms] - 1
         first, second = np.searchsorted(geoms, _tested(model)).T
+        # Shapes that no free joint moves against each other are left out.
+        mobile = carried.cpu().numpy()[links]
+        between = (mobile[first] != mobile[second]).any(axis=1)
+        first, second = first[between], second[between]
         ends = np.concatenate((np.arange(len(geoms)), np.flatnonzero(capsule)))
         names = [model.geom(geom).name.removesuffix("_collision") for geom in geoms]
 
