@@ -10,7 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from spectral_skills.motion.clip import ClipError
+from spectral_skills.motion.human.rate import true_rate
 from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
+from spectral_skills.motion.human.repairs import smoothed, whole_part
 from spectral_skills.quaternion import multiply_planes
 
 UNITS_M = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "dm": 0.1}
@@ -23,6 +25,8 @@ _USUAL_LEG_M = 0.82
 TOE_HEIGHT_M = 0.02
 """Of the ball of the foot over the floor when standing."""
 _SLOW_M_S = 0.25
+_COARSEST_HZ, _COARSE_HZ = 10.0, 20.0
+_SHORTEST_S, _STILL_M = 0.5, 0.05
 _FAR_M = 20.0
 _SIDES_DIFFER_M = 0.03
 _HAND_M, _HEAD_M = 0.08, 0.1  # beyond the wrist and the neck, of someone of usual size
@@ -54,7 +58,7 @@ class Raw:
 
     name: str
     points: np.ndarray  # (T, 20, 3); a point that the file lacks is nan throughout
-    fps: float | None  # None: the file does not say
+    fps: float
     pelvis_turn: np.ndarray | None = None  # (T, 4) wxyz
     chest_turn: np.ndarray | None = None
     skeleton: str = ""
@@ -67,8 +71,8 @@ class Raw:
     def at(self, name: str) -> np.ndarray:
         return self.points[:, point(name)]
 
-    def noted(self, note: str, **changes) -> "Raw":
-        return replace(self, notes=(*self.notes, note), **changes)
+    def noted(self, *notes: str, **changes) -> "Raw":
+        return replace(self, notes=(*self.notes, *filter(None, notes)), **changes)
 
     def turned(self, turn: np.ndarray) -> "Raw":
         """Turned by a proper rotation matrix."""
@@ -89,13 +93,15 @@ def settle(raw: Raw, options: HumanOptions) -> Recording:
     """The recording, or a ClipError that says why there is none."""
     raw = replace(raw, points=np.asarray(raw.points, dtype=np.float64))
     _check(raw)
-    raw = in_metres(raw, options.units)
-    raw = upright(raw, options.up)
-    raw = at_true_rate(raw, options.fps)
-    raw = completed(raw)
-    raw = on_floor(raw)
-    raw = near_origin(raw)
-    assert raw.fps is not None
+    raw = stated_rate(raw, options.fps)
+    raw = completed(in_metres(raw, options.units))
+    raw = without_jumps(raw)
+    raw = same_sides(upright(raw, options.up))
+    if options.fps is None and not raw.fps_known:
+        fps, note = true_rate(raw.points, raw.fps, raw.name, raw.skeleton)
+        raw = raw.noted(note, fps=fps)
+    _check_length(raw)
+    raw = near_origin(on_floor(raw))
     return Recording(
         raw.name,
         raw.fps,
@@ -204,7 +210,8 @@ def find_up(points: np.ndarray) -> str:
     leg = leg_length(some)
     feet = np.mean([some[:, point(f"{s}_ankle")] for s in SIDES], axis=0)
     top = np.nanmean([some[:, point(n)] for n in ("neck", "chest")], axis=0)
-    spine = (top - feet) / np.linalg.norm(top - feet, axis=1, keepdims=True)
+    spine = top - feet
+    spine /= np.maximum(np.linalg.norm(spine, axis=1, keepdims=True), 1e-9)
     present = some[:, np.isfinite(some).all(axis=(0, 2))]
     scores = {}
     for up in UPS:
@@ -226,12 +233,75 @@ def upright(raw: Raw, up: str | None) -> Raw:
     return raw.noted(f"{found.upper()} is up{'' if up is None else ' as stated'}.")
 
 
-def at_true_rate(raw: Raw, fps: float | None) -> Raw:
-    if fps is not None:
-        return raw.noted(f"The frame rate is {fps:g} Hz as stated.", fps=float(fps))
-    if raw.fps is None:
-        raise ClipError("frame rate", "the file has no frame rate; pass --fps")
-    return raw
+def stated_rate(raw: Raw, fps: float | None) -> Raw:
+    """With the rate of the user, or that of the file."""
+    note = "" if fps is None else f"The frame rate is {fps:g} Hz as stated."
+    fps = raw.fps if fps is None else float(fps)
+    if not (1.0 <= fps <= 1000.0):
+        raise ClipError(
+            "frame rate", f"frame rate {fps:g} is not 1..1000 Hz; pass --fps"
+        )
+    if fps < _COARSEST_HZ:
+        reason = f"{fps:g} Hz is too coarse to see steps; {_COARSEST_HZ:g} Hz at least"
+        raise ClipError("frame rate", reason)
+    coarse = f"{fps:g} Hz is coarse: short contacts may be missed."
+    return raw.noted(note, coarse if fps < _COARSE_HZ else "", fps=fps)
+
+
+def without_jumps(raw: Raw) -> Raw:
+    """Without frames that are no motion."""
+    part, notes = whole_part(raw.points, raw.fps)
+    turns = {
+        name: turn if turn is None else turn[part]
+        for name, turn in (
+            ("pelvis_turn", raw.pelvis_turn),
+            ("chest_turn", raw.chest_turn),
+        )
+    }
+    points, more = smoothed(raw.points[part], raw.fps)
+    return raw.noted(*notes, *more, points=points, **turns)
+
+
+def same_sides(raw: Raw) -> Raw:
+    """Mirrored if left and right are swapped, as in left-handed axes."""
+    ahead = sum(raw.at(f"{s}_toe") - raw.at(f"{s}_ankle") for s in SIDES)
+    left = raw.at("left_hip") - raw.at("right_hip")
+    up = raw.at("neck") - raw.at("pelvis")
+    proper = np.einsum("ij,ij->i", np.cross(ahead, left), up) > 0
+    if proper.mean() > 0.2:
+        return raw
+
+    def mirrored(turn: np.ndarray | None) -> np.ndarray | None:
+        return None if turn is None else turn * [1.0, -1.0, 1.0, -1.0]
+
+    note = "Left and right were swapped, as in left-handed axes: it is mirrored."
+    return raw.noted(
+        note,
+        points=raw.points * [1.0, -1.0, 1.0],
+        pelvis_turn=mirrored(raw.pelvis_turn),
+        chest_turn=mirrored(raw.chest_turn),
+    )
+
+
+def _check_length(raw: Raw) -> None:
+    duration = (len(raw.points) - 1) / raw.fps
+    if duration < _SHORTEST_S:
+        frames = f"{len(raw.points)} frames at {raw.fps:g} Hz"
+        reason = f"it lasts {duration:.2f} s ({frames}); {_SHORTEST_S:g} s at least"
+        raise ClipError("short", reason)
+    moved = np.ptp(raw.points, axis=0).max()
+    if moved > _STILL_M:
+        return
+    across = raw.at("left_shoulder") - raw.at("right_shoulder")
+    arms = raw.at("left_wrist") - raw.at("right_wrist")
+    cosine = (across * arms).sum(axis=1) / np.linalg.norm(across, axis=1)
+    length = sum(
+        np.linalg.norm(raw.at(f"{s}_wrist") - raw.at(f"{s}_shoulder"), axis=1)
+        for s in SIDES
+    )
+    if (cosine > 0.8 * (length + np.linalg.norm(across, axis=1))).all():
+        reason = f"a T-pose only: nothing moves by more than {100 * moved:.1f} cm"
+        raise ClipError("static", reason)
 
 
 def completed(raw: Raw) -> Raw:
@@ -263,7 +333,6 @@ def completed(raw: Raw) -> Raw:
 
 def on_floor(raw: Raw) -> Raw:
     """Moved up or down so that feet that rest are on the floor."""
-    assert raw.fps is not None
     heights, resting = [], []
     for side in SIDES:
         toe = raw.at(f"{side}_toe")
