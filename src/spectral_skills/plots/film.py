@@ -95,37 +95,59 @@ def shots(
         gap_m = off_m.clip(max=_NEAR_M)
         middle = middle + away * (gap_m / off_m.clip(1e-9) / 2)[:, None]
         middle = middle + shift[:2] / 2 if beside else middle
-    if film and len(frames) > 1:
-        sigma = 0.3 * g1.CONTROL_HZ / (frames[1] - frames[0])
-        middle = gaussian_filter1d(middle, sigma, axis=0, mode="nearest", truncate=3)
-        gap_m[:] = gap_m.max()
-    shown = [rows[frames]] if ghost is None else [rows[frames], ghost[frames]]
-    wide_m = np.max([_width_m(each, azimuth_deg) for each in shown], axis=0)
     if film:
-        wide_m[:] = wide_m.max(initial=_WIDE_M)
-    tall_m = np.maximum(_TALL_M, wide_m * size[1] / size[0]) + 0.55 * gap_m
-    distance_m = 0.5 * tall_m / np.tan(np.radians(_FOVY_DEG) / 2)
+        gap_m[:] = gap_m.max(initial=0.0)
+    shown = [rows[frames]] if ghost is None else [rows[frames], ghost[frames]]
+    wide_m = np.max([width_m(each, azimuth_deg) for each in shown], axis=0)
+    step = int(frames[1] - frames[0]) if film and len(frames) > 1 else 0
+    views = cameras(middle, wide_m, size, azimuth_deg, step, gap_m)
     renderer = _renderer(*size, backend(), film)
     silent = None if film else True  # None: a bar on terminals
     bar = tqdm(frames.tolist(), "film", unit="picture", disable=silent)
     drawn = []
     for i, frame in enumerate(bar):
-        x, y = middle[i].tolist()
-        view = (x, y, _LOOKAT_M), float(distance_m[i]), azimuth_deg
         poses = [rows[frame]] if ghost is None else [rows[frame], ghost[frame] + shift]
-        camera = Camera(*view, fovy_deg=_FOVY_DEG)
-        drawn.append(renderer.draw(np.stack(poses), camera, looks[: len(poses)]))
+        drawn.append(renderer.draw(np.stack(poses), views[i], looks[: len(poses)]))
     return drawn
 
 
-def _width_m(rows: np.ndarray, azimuth_deg: float) -> np.ndarray:
+def cameras(
+    middle: np.ndarray,
+    wide_m: np.ndarray,
+    size: tuple[int, int],
+    azimuth_deg: float,
+    step: int = 0,
+    gap_m: np.ndarray | float = 0.0,
+) -> list[Camera]:
+    """Views of places (n, 2) of the floor that show as much as (n,) metres across.
+
+    With a `step`, the frames from a picture of a film to the next, all show as much
+    and the camera does not shake.
+    """
+    if step:
+        sigma = 0.3 * g1.CONTROL_HZ / step
+        middle = gaussian_filter1d(middle, sigma, axis=0, mode="nearest", truncate=3)
+        wide_m = np.full(len(wide_m), wide_m.max(initial=_WIDE_M))
+    tall_m = np.maximum(_TALL_M, wide_m * size[1] / size[0]) + 0.55 * gap_m
+    distance_m = 0.5 * tall_m / np.tan(np.radians(_FOVY_DEG) / 2)
+    return [
+        Camera((x, y, _LOOKAT_M), distance, azimuth_deg, fovy_deg=_FOVY_DEG)
+        for (x, y), distance in zip(middle.tolist(), distance_m.tolist(), strict=True)
+    ]
+
+
+def width_m(rows: np.ndarray, azimuth_deg: float) -> np.ndarray:
     """Widths (T,) of pictures that show all of a robot, its pelvis in the middle."""
     poses = _kinematics()(torch.from_numpy(np.array(rows, dtype=np.float32)))
     torso, up = g1.LINKS.index("torso_link"), torch.tensor([0.0, 0.0, _HEAD_M])
     head = poses.position[:, torso] + rotate(poses.quaternion[:, torso], up)
-    points = torch.cat((poses.position, head[:, None]), dim=1).numpy()
+    return spread_m(torch.cat((poses.position, head[:, None]), dim=1).numpy(), azimuth_deg)
+
+
+def spread_m(points: np.ndarray, azimuth_deg: float) -> np.ndarray:
+    """The same for points (T, n, 3) of a body, the first of which is its pelvis."""
     right = Camera(azimuth_deg=azimuth_deg).axes_w[0]
-    away_m = np.abs((points - rows[:, None, :3]) @ right).max(axis=1)
+    away_m = np.abs((points - points[:, :1]) @ right).max(axis=1)
     return np.maximum(_WIDE_M, 2 * (away_m + _AROUND_M))
 
 

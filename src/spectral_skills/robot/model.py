@@ -122,6 +122,15 @@ class Mesh:
     rgb: np.ndarray  # (F, 3) linear
 
 
+@dataclass(frozen=True)
+class Capsules:
+    """Rods with round ends, of which figures beside the robot are made."""
+
+    ends_w: np.ndarray  # (n, 2, 3), m
+    radii: np.ndarray  # (n, 2) at the two ends, m
+    rgb: np.ndarray  # (n, 3) as displayed
+
+
 def linear(srgb: np.ndarray) -> np.ndarray:
     return np.asarray(srgb) ** 2.2
 

@@ -6,16 +6,20 @@ seen from the key light. Nothing loops over triangles in Python. Suffixes: `_w` 
 metres, `_px` samples of the picture. Colours are linear light until the last line.
 """
 
+from functools import cache
+
 import mujoco
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from spectral_skills.robot import model
-from spectral_skills.robot.model import Camera, linear, unit
+from spectral_skills.robot.model import Camera, Capsules, linear, unit
 
 _SUPERSAMPLE = 2
 _NEAR_M = 0.05
 _TEXEL_M = 0.004
+_AROUND, _ALONG = 18, 6
+"""Corners of a capsule around its axis, and from its middle to its tip."""
 _EMPTY = np.iinfo(np.int64).max
 _TAP = np.arange(10)
 _DISC = np.sqrt((_TAP + 0.5) / 10) * np.exp(2.399963j * _TAP)
@@ -102,7 +106,11 @@ def _splat(buffer, width, size, ids, corners, origin):
 class _ShadowMap:
     """Depth of the robots as seen from the key light."""
 
-    def __init__(self, vertex_w, face, to_light_w):
+    def __init__(self, surfaces: "list[_Robots | _Figure]", to_light_w):
+        vertex_w = np.concatenate([one.vertex_w for one in surfaces])
+        starts = np.cumsum([0] + [len(one.vertex_w) for one in surfaces[:-1]])
+        faces = [one.face + i for one, i in zip(surfaces, starts, strict=True)]
+        face = np.concatenate(faces)
         side = unit(np.cross([0.3, 1.0, 0.0], to_light_w))
         self.axes = np.stack([side, np.cross(to_light_w, side), to_light_w])
         local = vertex_w @ self.axes.T
@@ -163,14 +171,8 @@ class _Picture:
             rotations.append(data.geom_xmat.reshape(-1, 3, 3).copy())
             turned = np.einsum("vij,vj->vi", rotations[-1][geom], self.mesh.vertex)
             vertices.append(turned + data.geom_xpos[geom])
-        self.rotation = np.stack(rotations)  # (k, geoms, 3, 3)
-        self.vertex_w = np.stack(vertices)  # (k, V, 3)
-
-    def triangles(self, robots):
-        """Vertices of some robots and the faces among them."""
-        start = np.arange(len(robots))[:, None, None] * len(self.mesh.vertex)
-        face = (self.mesh.face + start).reshape(-1, 3)
-        return self.vertex_w[robots].reshape(-1, 3), face
+        self.rotation = np.reshape(rotations, (len(qpos), -1, 3, 3))  # of geoms
+        self.vertex_w = np.reshape(vertices, (len(qpos), -1, 3))
 
     def backdrop(self, shadows: _ShadowMap | None) -> np.ndarray:
         """Sky and floor with the robots' shadow, one sample per pixel."""
@@ -195,10 +197,10 @@ class _Picture:
             colour *= 1 - shadows.on_floor(point_w)[..., None] * (0.66, 0.63, 0.58)
         return _mix(sky, colour, fade[..., None])
 
-    def layer(self, robots, tints, shadows: _ShadowMap | None):
-        """Robots as sample indices (row, column), depth in metres and linear colour."""
+    def layer(self, surface: "_Robots | _Figure", shadows: _ShadowMap | None):
+        """A surface as indices of samples, its depth in metres and linear colour."""
         w, h = self.width * _SUPERSAMPLE, self.height * _SUPERSAMPLE
-        vertex_w, faces = self.triangles(robots)
+        vertex_w, faces = surface.vertex_w, surface.face
         local = (vertex_w - self.camera.eye_w) @ self.camera.axes_w.T
         z_m = np.maximum(-local[:, 2], _NEAR_M)
         flat = local[:, :2] * (1, -1) / z_m[:, None]
@@ -212,17 +214,13 @@ class _Picture:
         weight = _weights(xy_px[corner], np.stack([column, row], axis=1) + 0.5)
         weight = weight / z_m[corner]
         weight /= weight.sum(axis=1, keepdims=True)
-        robot, face = np.divmod(ids, len(self.mesh.face))
         point_w = np.einsum("nc,nci->ni", weight, vertex_w[corner])
-        normal = np.einsum("nc,nci->ni", weight, self.mesh.normal[face])
-        rotation = self.rotation[np.asarray(robots)[robot], self.mesh.face_geom[face]]
-        normal = unit(np.einsum("nij,nj->ni", rotation, normal))
+        normal, base = surface.look(ids, weight)
         lit = np.ones(len(ids))
         if shadows is not None:
             # Four turns of the taps, one per sample of a pixel, average to a fine disc.
             spin = (2 * (row % 2) + column % 2) * (np.pi / 8)
             lit = shadows.lit(point_w + 0.004 * normal, spin)
-        base = self.mesh.rgb[face] * linear(tints)[robot]
         colour = self._shade(base, normal, point_w, lit)
         # The floor hides what is below it.
         seen = (point_w[:, 2] > -1e-3) | (self.camera.eye_w[2] < 0)
@@ -247,6 +245,69 @@ class _Picture:
         return base * (sky + warm + cool) + shine[:, None]
 
 
+class _Robots:
+    """Triangles of some robots of a picture."""
+
+    def __init__(self, picture: _Picture, robots, tints):
+        self.mesh, self.tints = picture.mesh, linear(tints)
+        self.rotation = picture.rotation[robots]
+        self.vertex_w = picture.vertex_w[robots].reshape(-1, 3)
+        start = np.arange(len(robots))[:, None, None] * len(self.mesh.vertex)
+        self.face = (self.mesh.face + start).reshape(-1, 3)
+
+    def look(self, ids, weight):
+        """Normals and colours at samples of triangles."""
+        robot, face = np.divmod(ids, len(self.mesh.face))
+        normal = np.einsum("nc,nci->ni", weight, self.mesh.normal[face])
+        rotation = self.rotation[robot, self.mesh.face_geom[face]]
+        normal = unit(np.einsum("nij,nj->ni", rotation, normal))
+        return normal, self.mesh.rgb[face] * self.tints[robot]
+
+
+class _Figure:
+    """Triangles of capsules."""
+
+    def __init__(self, capsules: Capsules):
+        ball, face = _ball()
+        axis = unit(np.diff(capsules.ends_w, axis=1)[:, 0] + (0, 0, 1e-9))
+        helper = np.eye(3)[np.abs(axis).argmin(axis=1)]
+        side = unit(np.cross(helper, axis))
+        turn = np.stack([side, np.cross(axis, side), axis], axis=1)
+        normal = ball @ turn  # (n, corners, 3)
+        half = len(ball) // 2
+        middle_w = np.repeat(capsules.ends_w, half, axis=1)
+        radius = np.repeat(capsules.radii, half, axis=1)[..., None]
+        self.vertex_w = (middle_w + radius * normal).reshape(-1, 3)
+        start = np.arange(len(axis))[:, None, None] * len(ball)
+        self.face, self.normal = (face + start).reshape(-1, 3), normal.reshape(-1, 3)
+        self.rgb = np.repeat(linear(capsules.rgb), len(face), axis=0)
+
+    def look(self, ids, weight):
+        """Normals and colours at samples of triangles."""
+        corners = self.normal[self.face[ids]]
+        return unit(np.einsum("nc,nci->ni", weight, corners)), self.rgb[ids]
+
+
+@cache
+def _ball() -> tuple[np.ndarray, np.ndarray]:
+    """Corners of a unit ball, its lower half first, and its triangles.
+
+    Both halves have a ring at the equator: apart from each other they are a capsule.
+    """
+    rise = np.linspace(0, np.pi / 2, _ALONG)
+    rise = np.concatenate((-rise[::-1], rise))[:, None]
+    turn = np.linspace(0, 2 * np.pi, _AROUND, endpoint=False)[None]
+    flat = np.cos(rise)
+    ball = np.stack(
+        np.broadcast_arrays(flat * np.cos(turn), flat * np.sin(turn), np.sin(rise)), -1
+    )
+    a = np.arange(_AROUND * (2 * _ALONG - 1)).reshape(-1, _AROUND)
+    b = np.roll(a, -1, axis=1)
+    up = _AROUND
+    faces = np.stack([[a, b, b + up], [a, b + up, a + up]])
+    return ball.reshape(-1, 3), np.moveaxis(faces, 1, -1).reshape(-1, 3)
+
+
 def _weights(corner_px: np.ndarray, at_px: np.ndarray) -> np.ndarray:
     """Barycentric weights (n, 3) of points in triangles of the picture."""
     (ax, ay), (bx, by), (cx, cy) = np.moveaxis(corner_px, 0, -1)
@@ -269,25 +330,38 @@ def _checker(at: np.ndarray) -> np.ndarray:
     return 0.5 - 0.5 * stripe[..., 0] * stripe[..., 1]
 
 
-def draw(qpos, camera: Camera, width: int, height: int, colours, film: bool = False):
-    """Picture (uint8) of robots at `qpos` (k, 36), tinted by `colours` (k, 4)."""
+def draw(
+    qpos,
+    camera: Camera,
+    width: int,
+    height: int,
+    colours,
+    film: bool = False,
+    figures: Capsules | None = None,
+):
+    """Picture (uint8) of robots at `qpos` (k, 36), tinted by `colours` (k, 4).
+
+    `figures` stand on the same floor, also where there is no robot.
+    """
     picture = _Picture(qpos, camera, width, height, film)
     solid = np.flatnonzero(colours[:, 3] >= 1.0)
-    shadows = None
+    surfaces: list[_Robots | _Figure] = []
     if len(solid):
-        shadows = _ShadowMap(*picture.triangles(solid), camera.lights_w[0])
+        surfaces.append(_Robots(picture, solid, colours[solid, :3]))
+    if figures is not None:
+        surfaces.append(_Figure(figures))
+    shadows = _ShadowMap(surfaces, camera.lights_w[0]) if surfaces else None
     light = picture.backdrop(shadows).reshape(-1, 3)
     nearest_m = np.full((height * _SUPERSAMPLE, width * _SUPERSAMPLE), np.inf)
     middle_w = picture.vertex_w.mean(axis=1)
     ghosts = [i for i in range(len(qpos)) if i not in solid]
     ghosts.sort(key=lambda i: -np.linalg.norm(middle_w[i] - camera.eye_w))
-    for robots in ([solid] if len(solid) else []) + [[i] for i in ghosts]:
-        row, column, depth_m, colour = picture.layer(
-            robots, colours[robots, :3], shadows
-        )
+    seen_through = [_Robots(picture, [i], colours[[i], :3]) for i in ghosts]
+    alphas = [1.0] * len(surfaces) + [colours[i, 3] for i in ghosts]
+    for surface, alpha in zip(surfaces + seen_through, alphas, strict=True):
+        row, column, depth_m, colour = picture.layer(surface, shadows)
         front = depth_m < nearest_m[row, column]
         row, column, depth_m = row[front], column[front], depth_m[front]
-        alpha = colours[robots[0], 3]
         if alpha >= 1.0:
             nearest_m[row, column] = depth_m
         pixel = row // _SUPERSAMPLE * width + column // _SUPERSAMPLE
