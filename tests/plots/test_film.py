@@ -135,7 +135,7 @@ def test_the_camera_is_as_near_as_a_robot_allows():
     rolls = [n for n, joint in enumerate(g1.JOINTS) if "shoulder_roll" in joint]
     rows[1, 7 + np.array(rolls)] = 1.5, -1.5
     rows[2, 2:7] = 0.15, 0.5, -0.5, 0.5, 0.5
-    standing_m, spread_m, lying_m = film._width_m(rows, film.sight_deg(rows[:1]))
+    standing_m, spread_m, lying_m = film.width_m(rows, film.sight_deg(rows[:1]))
     assert standing_m < 1.1
     assert spread_m > standing_m + 0.2
     assert lying_m > 1.4

@@ -26,6 +26,7 @@ from spectral_skills.motion.gait import rate
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
 from spectral_skills.plots import charts, film
 from spectral_skills.plots.charts import GREY, RULE
+from spectral_skills.plots.human_sheet import human_sheet
 from spectral_skills.plots.tables import publish, text
 from spectral_skills.robot import g1
 
@@ -174,8 +175,14 @@ def draw_clip(folder: Path, name: str, picture: Path) -> None:
     print(f"wrote {picture}")
 
 
-@charts.styled
 def clip_sheet(corpus: Corpus, index: int, path: Path) -> None:
+    """Draw one clip, beside the person it was made from where the corpus has one."""
+    draw = robot_sheet if corpus.human(index) is None else human_sheet
+    draw(corpus, index, path)
+
+
+@charts.styled
+def robot_sheet(corpus: Corpus, index: int, path: Path) -> None:
     """Draw stills, foot heights, root and joint curves of one clip."""
     entry = corpus.entry(index)
     qpos = np.array(corpus.qpos(index), dtype=np.float64)

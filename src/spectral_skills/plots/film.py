@@ -141,7 +141,9 @@ def width_m(rows: np.ndarray, azimuth_deg: float) -> np.ndarray:
     poses = _kinematics()(torch.from_numpy(np.array(rows, dtype=np.float32)))
     torso, up = g1.LINKS.index("torso_link"), torch.tensor([0.0, 0.0, _HEAD_M])
     head = poses.position[:, torso] + rotate(poses.quaternion[:, torso], up)
-    return spread_m(torch.cat((poses.position, head[:, None]), dim=1).numpy(), azimuth_deg)
+    return spread_m(
+        torch.cat((poses.position, head[:, None]), dim=1).numpy(), azimuth_deg
+    )
 
 
 def spread_m(points: np.ndarray, azimuth_deg: float) -> np.ndarray:
@@ -294,18 +296,38 @@ def row(
     azimuth_deg: float | None = None,
 ) -> None:
     """Draw stills side by side up to the right end of a figure, with their times."""
-    width_px, height_px = figure.get_size_inches() * figure.dpi
-    step_px = (width_px - 24 - left_px) / len(motion.frames)
+    step_px = (figure.get_size_inches()[0] * figure.dpi - 24 - left_px) / len(
+        motion.frames
+    )
     size = round(step_px - 5), tall_px
     drawn = shots(
         motion.rows, motion.frames, size, motion.ghost, azimuth_deg=azimuth_deg
     )
-    for i, frame in enumerate(motion.frames.tolist()):
-        x_px = left_px + round(i * step_px)
-        figure.figimage(drawn[i], x_px, height_px - down_px - tall_px)
-        if times:
+    lay(figure, drawn, motion.frames if times else None, left_px, down_px)
+
+
+def panel(figure: Figure, count: int, left_px: int, tall_px: int) -> tuple[int, int]:
+    """Size of each of some pictures that lie side by side in a figure."""
+    width_px = figure.get_size_inches()[0] * figure.dpi
+    return round((width_px - 24 - left_px) / count - 5), tall_px
+
+
+def lay(
+    figure: Figure,
+    drawn: Sequence[np.ndarray],
+    frames: np.ndarray | None,
+    left_px: int,
+    down_px: int,
+) -> None:
+    """Lay pictures side by side up to the right end of a figure, with their times."""
+    width_px, height_px = figure.get_size_inches() * figure.dpi
+    for i, picture in enumerate(drawn):
+        x_px = left_px + round(i * (width_px - 24 - left_px) / len(drawn))
+        figure.figimage(picture, x_px, height_px - down_px - len(picture))
+        if frames is not None:
             place = (x_px + 9) / width_px, 1 - (down_px + 10) / height_px
-            figure.text(*place, f"{frame / g1.CONTROL_HZ:.2f} s", size=11, va="top")
+            time = f"{frames[i] / g1.CONTROL_HZ:.2f} s"
+            figure.text(*place, time, size=11, va="top")
 
 
 def paired_rows(record: Rollout, index: int) -> tuple[np.ndarray, np.ndarray | None]:

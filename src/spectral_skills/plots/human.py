@@ -1,16 +1,36 @@
-"""A person beside the robot: stills, films and a page of what was retargeted.
+"""A person beside the robot: stills, strips and films.
 
-A person is drawn in the robot's world and at its size: scaled by the ratio of leg
-lengths, about the floor. What then differs between the two is the retargeting.
+A person is drawn in the robot's world and at its size, scaled by the ratio of leg
+lengths about the floor, by the rasteriser that also draws robots. What then differs
+between the two is the retargeting.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from textwrap import fill
+from typing import Literal
+
 import numpy as np
+import torch
+from matplotlib.figure import Figure
+from scipy.spatial.transform import Rotation
 
-from spectral_skills.motion.human.recording import POINTS, SIDES
-from spectral_skills.robot.model import Capsules, unit
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.human import fit
+from spectral_skills.motion.human.recording import POINTS, SIDES, Recording
+from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.plots import charts, film
+from spectral_skills.robot import g1, software
+from spectral_skills.robot.model import Camera, Capsules, unit
 
+LEG_M = fit.STRAIGHT * fit.LEG_M
+"""What a person's straight leg becomes."""
 SIDE_RGB = (0.27, 0.52, 0.74), (0.86, 0.50, 0.27)
 BODY_RGB = (0.66, 0.68, 0.71)
+FILM_SIZE = (560, 336)
+SCALED = "the person is scaled to the robot's legs"
 _LIMBS = {
     ("hip", "knee"): (0.100, 0.068),
     ("knee", "ankle"): (0.070, 0.046),
@@ -18,10 +38,91 @@ _LIMBS = {
     ("elbow", "wrist"): (0.051, 0.036),
     ("wrist", "hand"): (0.041, 0.036),
 }
-"""Radii of both ends, in lengths of the leg as all that follows."""
+"""Radii of both ends, in lengths of the leg."""
+_BESIDE_M = 0.9
+_LINKS = tuple(link for link in g1.TRACKED_LINKS if link != "torso_link")
+_LIKE = ("hip", "knee", "ankle", "shoulder", "elbow", "wrist")
+_PLACES = [
+    POINTS.index(name)
+    for name in (
+        "pelvis",
+        *(f"{s}_{p}" for s in SIDES for p in _LIKE[:3]),
+        *(f"{s}_{p}" for s in SIDES for p in _LIKE[3:]),
+    )
+]
+"""Points of a person that have a link of the robot, in the order of those links."""
 
 
-def figure(points: np.ndarray, leg_m: float) -> Capsules:
+@dataclass(frozen=True)
+class Pair:
+    """A person and the robots made from it, in one world and frame by frame."""
+
+    person: np.ndarray  # (T, 20, 3), as large as the robot
+    robots: tuple[np.ndarray, ...]  # (T, 36) each
+    contacts: np.ndarray | None = None  # (T, 2) when the person's feet stand
+
+    @classmethod
+    def of(cls, points: np.ndarray, *robots: np.ndarray, contacts=None) -> "Pair":
+        """Points (T, 20, 3) in metres, brought to the first robot as all others are."""
+        frames = min(len(points), *map(len, robots))
+        rows = [film.unbroken(np.asarray(one[:frames], float)) for one in robots]
+        points = np.array(points[:frames], dtype=float)
+        leg_m = Recording("", float(FPS), points).leg_m()
+        points *= LEG_M / max(leg_m, 1e-6)
+        goal = _links(rows[0])
+        angle, shift = _turn(points[:, _PLACES], goal)
+        person = Rotation.from_rotvec([0, 0, angle]).apply(points.reshape(-1, 3))
+        person = person.reshape(points.shape) + shift
+        others = [_moved(one, *_turn(_links(one), goal)) for one in rows[1:]]
+        return cls(person, (rows[0], *others), contacts)
+
+    @classmethod
+    def of_clip(cls, corpus: Corpus, index: int) -> "Pair | None":
+        """A clip with the person it was made from, where the corpus has one."""
+        human = corpus.human(index)
+        if human is None:
+            return None
+        return cls.of(human.points, corpus.qpos(index), contacts=human.contacts)
+
+    @property
+    def frames(self) -> int:
+        return len(self.person)
+
+    def spread(self, panels: int) -> np.ndarray:
+        """Frames spread evenly from the first to the last."""
+        return np.linspace(0, self.frames - 1, panels).round().astype(int)
+
+
+@lru_cache(maxsize=1)
+def _kinematics() -> Kinematics:
+    return Kinematics(_LINKS)
+
+
+def _links(rows: np.ndarray) -> np.ndarray:
+    """(T, 13, 3) places of the links that points of a person are compared with."""
+    return _kinematics()(torch.from_numpy(rows).float()).position.double().numpy()
+
+
+def _turn(points: np.ndarray, goal: np.ndarray) -> tuple[float, np.ndarray]:
+    """Turn about the vertical and shift along the floor that bring points to others."""
+    a, b = (p[..., :2].reshape(-1, 2) for p in (points, goal))
+    middle_a, middle_b = a.mean(axis=0), b.mean(axis=0)
+    x, y = (a - middle_a) @ (1, 1j), (b - middle_b) @ (1, 1j)
+    angle = float(np.angle((x.conj() * y).sum()))
+    moved = middle_a @ (1, 1j) * np.exp(1j * angle)
+    shift = middle_b - (moved.real, moved.imag)
+    return angle, np.array([*shift, 0.0])
+
+
+def _moved(rows: np.ndarray, angle: float, shift: np.ndarray) -> np.ndarray:
+    turn, moved = Rotation.from_rotvec([0, 0, angle]), rows.copy()
+    moved[:, :3] = turn.apply(rows[:, :3]) + shift
+    stance = turn * Rotation.from_quat(rows[:, 3:7], scalar_first=True)
+    moved[:, 3:7] = stance.as_quat(scalar_first=True)
+    return moved
+
+
+def figure(points: np.ndarray, leg_m: float = LEG_M) -> Capsules:
     """A body around the points (20, 3) of a person with such legs."""
     at = dict(zip(POINTS, points / leg_m, strict=True))
     across = unit(at["left_hip"] - at["right_hip"])
@@ -29,7 +130,7 @@ def figure(points: np.ndarray, leg_m: float) -> Capsules:
     back = unit(np.cross(up, across))
     rods: list[tuple] = []
     for side, rgb, out in zip(SIDES, SIDE_RGB, (across, -across), strict=True):
-        own = {name.partition("_")[2]: at[name] for name in POINTS if side in name}
+        own = {n.partition("_")[2]: at[n] for n in POINTS if n.startswith(side)}
         rods += [(own[a], own[b], radii, rgb) for (a, b), radii in _LIMBS.items()]
         # The heel is below the ankle, and at rest as high as the ball of the foot.
         ankle, toe = own["ankle"], own["toe"]
@@ -39,15 +140,110 @@ def figure(points: np.ndarray, leg_m: float) -> Capsules:
         rods.append((ankle, heel, (0.046, 0.042), rgb))
         rods.append((heel, tip, (0.042, 0.034), rgb))
         rods.append((ankle, toe, (0.042, 0.034), rgb))
-        # Half of the trunk, from the hips to below the shoulder.
+        # Half of the trunk, from the hip to below the shoulder.
         low = at["pelvis"] + 0.05 * out + 0.08 * up
         high = 0.4 * own["shoulder"] + 0.6 * at["chest"]
         rods.append((low, high, (0.105, 0.125), BODY_RGB))
         rods.append((own["hip"], low, (0.096, 0.105), BODY_RGB))
-        rods.append((at["chest"] + 0.06*up, own["shoulder"], (0.08, 0.058), BODY_RGB))
-    skull, head = unit(at["head"] - at["neck"]), at["head"]
+        rods.append((at["chest"] + 0.06 * up, own["shoulder"], (0.08, 0.058), BODY_RGB))
+    head, skull = at["head"], unit(at["head"] - at["neck"])
     rods.append((at["pelvis"] + 0.08 * up, at["chest"], (0.11, 0.14), BODY_RGB))
+    rods.append((at["chest"], at["neck"], (0.1, 0.062), BODY_RGB))
     rods.append((at["neck"], head, (0.06, 0.055), BODY_RGB))
     rods.append((head + 0.06 * skull, head + 0.13 * skull, (0.09, 0.112), BODY_RGB))
     start, end, radii, rgb = map(np.array, zip(*rods, strict=True))
     return Capsules(leg_m * np.stack([start, end], axis=1), leg_m * radii, rgb)
+
+
+def shots(
+    pair: Pair,
+    frames: np.ndarray,
+    size: tuple[int, int],
+    *,
+    who: Literal["both", "person", "robots"] = "both",
+    film_step: int = 0,
+) -> list[np.ndarray]:
+    """Pictures (h, w, 3) of the person at the left and the robots beside it.
+
+    In a film, whose pictures are `film_step` frames apart, the camera does not shake.
+    """
+    azimuth_deg = film.sight_deg(pair.robots[0])
+    right = Camera(azimuth_deg=azimuth_deg).axes_w[0]
+    person, robots = pair.person[frames], [one[frames] for one in pair.robots]
+    places = [] if who == "robots" else [person[:, 0]]
+    places += [] if who == "person" else [one[:, :3] for one in robots]
+    widths = [film.spread_m(person, azimuth_deg)]
+    widths += [film.width_m(rows, azimuth_deg) for rows in robots]
+    wide_m = np.max(widths, axis=0)
+    apart_m = max(_BESIDE_M, 0.82 * wide_m.max())
+    # From left to right; the person is where it is, and robots are moved aside.
+    shifts = apart_m * right * (np.arange(len(places)) - (len(places) - 1) / 2)[:, None]
+    middle = np.mean(places, axis=0)[:, :2]
+    wide_m = wide_m + apart_m * (len(places) - 1)
+    views = film.cameras(middle, wide_m, size, azimuth_deg, film_step)
+    tints, drawn = np.ones((len(robots), 4)), []
+    for i, view in enumerate(views):
+        rows, body = np.empty((0, g1.QPOS_SIZE)), None
+        if who != "robots":
+            body = figure(person[i] + shifts[0])
+        if who != "person":
+            rows = np.stack([one[i] for one in robots])
+            rows[:, :3] += shifts[-len(rows) :]
+        look = tints[: len(rows)], bool(film_step), body
+        drawn.append(software.draw(rows, view, *size, *look))
+    return drawn
+
+
+def write_film(
+    pair: Pair,
+    path: Path,
+    title: str,
+    labels: Sequence[str] = ("robot",),
+    most_s: float | None = None,
+) -> list[Path]:
+    """Film a person beside the robots with these labels; gives the files."""
+    stop = pair.frames if most_s is None else min(pair.frames, round(most_s * FPS))
+    frames, count = np.arange(0, max(stop, 1), film.STRIDE), len(pair.robots)
+    size = FILM_SIZE[0] + (count - 1) * FILM_SIZE[0] // 3 // 16 * 16, FILM_SIZE[1]
+    drawn = shots(pair, frames, size, film_step=film.STRIDE)
+    caption = f"from the left: person, scaled to the robot's legs; {', '.join(labels)}"
+    pictures = [
+        film.captioned(picture, f"{title}  {frame / FPS:.2f} s", caption)
+        for picture, frame in zip(drawn, frames.tolist(), strict=True)
+    ]
+    return film.save(pictures, path, FPS / film.STRIDE)
+
+
+@charts.styled
+def strip(path: Path, pairs: dict[str, Pair], title: str = "", panels: int = 6) -> None:
+    """Write a PNG with a row of stills per labelled pair, person beside robot."""
+    if not pairs:
+        raise ValueError("no motions to draw")
+    tall_px, left_px, top_px = 176, 200, 84 if title else 24
+    height_px = top_px + len(pairs) * (tall_px + 8) + 24
+    sheet = charts.sheet(height_px, title, f"From left to right in time; {SCALED}.")
+    sheet.set_layout_engine("none")
+    for number, (label, pair) in enumerate(pairs.items()):
+        down_px = top_px + number * (tall_px + 8)
+        row(sheet, pair, pair.spread(panels), left_px, down_px, tall_px, times=False)
+        middle = 1 - (down_px + tall_px / 2) / height_px
+        words = fill(label, 18, max_lines=6, placeholder=" ...")
+        sheet.text(0.015, middle, words, size=12, weight="bold", va="center")
+    charts.save(sheet, path)
+
+
+def row(
+    sheet: Figure,
+    pair: Pair,
+    frames: np.ndarray,
+    left_px: int,
+    down_px: int,
+    tall_px: int,
+    *,
+    times: bool = True,
+    who: Literal["both", "person", "robots"] = "both",
+) -> None:
+    """Draw stills side by side up to the right end of a figure, with their times."""
+    size = film.panel(sheet, len(frames), left_px, tall_px)
+    drawn = shots(pair, frames, size, who=who)
+    film.lay(sheet, drawn, frames if times else None, left_px, down_px)

@@ -171,8 +171,8 @@ class _Picture:
             rotations.append(data.geom_xmat.reshape(-1, 3, 3).copy())
             turned = np.einsum("vij,vj->vi", rotations[-1][geom], self.mesh.vertex)
             vertices.append(turned + data.geom_xpos[geom])
-        self.rotation = np.reshape(rotations, (len(qpos), -1, 3, 3))  # of geoms
-        self.vertex_w = np.reshape(vertices, (len(qpos), -1, 3))
+        self.rotation = np.reshape(rotations, (len(qpos), visual.ngeom, 3, 3))
+        self.vertex_w = np.reshape(vertices, (len(qpos), len(geom), 3))
 
     def backdrop(self, shadows: _ShadowMap | None) -> np.ndarray:
         """Sky and floor with the robots' shadow, one sample per pixel."""
