@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from spectral_skills.robot import g1, render
+from spectral_skills.robot.model import Capsules
 from spectral_skills.robot.render import Camera, RobotRenderer
-from spectral_skills.robot.software import visible
+from spectral_skills.robot.software import draw, visible
 
 SIZE = 160
 FRONT = Camera(azimuth_deg=180.0, elevation_deg=-5.0)
@@ -226,3 +227,26 @@ def test_nearest_triangle_wins_at_every_sample():
                 if min(u, v, 1 - u - v) >= 0 and z < nearest:
                     best, nearest = i, z
             assert owner[row, column] == best
+
+
+def test_capsules_stand_among_robots():
+    """As large as they are, hidden by a robot in front of them and else in sight."""
+
+    def red(x: float, qpos: np.ndarray) -> np.ndarray:
+        upright = np.array([[[x, 0.0, 0.4], [x, 0.0, 1.0]]])
+        rod = Capsules(upright, np.array([[0.1, 0.05]]), np.array([[0.9, 0.0, 0.0]]))
+        tints = np.ones((len(qpos), 4))
+        drawn = draw(qpos, FRONT, SIZE, SIZE, tints, figures=rod).astype(int)
+        return drawn[..., 0] - drawn[..., 1] > 60
+
+    nobody, robot = np.empty((0, 36)), g1.DEFAULT_QPOS[None]
+    alone, px_m = red(0.0, nobody), FRONT.focal_px(SIZE) / FRONT.distance
+    rows, columns = np.nonzero(alone)
+    assert np.ptp(rows) == pytest.approx(0.75 * px_m, abs=2.5)
+    assert np.ptp(columns) == pytest.approx(0.2 * px_m, abs=2.5)
+    assert abs(columns.mean() - SIZE / 2) < 1
+    wide = alone[alone.any(axis=1)].sum(axis=1)
+    assert wide[len(wide) // 6] < 0.8 * wide[-len(wide) // 6]  # thinner above
+    before, behind = red(0.6, robot), red(-0.6, robot)
+    assert before.sum() == pytest.approx(red(0.6, nobody).sum(), rel=0.05)
+    assert 0 < behind.sum() < 0.5 * red(-0.6, nobody).sum()

@@ -175,9 +175,12 @@ def shots(
     widths = [film.spread_m(person, azimuth_deg)]
     widths += [film.width_m(rows, azimuth_deg) for rows in robots]
     wide_m = np.max(widths, axis=0)
-    apart_m = max(_BESIDE_M, 0.82 * wide_m.max())
-    # From left to right; the person is where it is, and robots are moved aside.
-    shifts = apart_m * right * (np.arange(len(places)) - (len(places) - 1) / 2)[:, None]
+    if film_step:
+        wide_m[:] = wide_m.max()
+    apart_m = np.maximum(_BESIDE_M, 0.82 * wide_m)
+    # All stand where they are but for steps aside, which are equal in a film.
+    aside = np.arange(len(places)) - (len(places) - 1) / 2
+    shifts = (apart_m[:, None] * aside)[..., None] * right  # (frames, places, 3)
     middle = np.mean(places, axis=0)[:, :2]
     wide_m = wide_m + apart_m * (len(places) - 1)
     views = film.cameras(middle, wide_m, size, azimuth_deg, film_step)
@@ -185,10 +188,10 @@ def shots(
     for i, view in enumerate(views):
         rows, body = np.empty((0, g1.QPOS_SIZE)), None
         if who != "robots":
-            body = figure(person[i] + shifts[0])
+            body = figure(person[i] + shifts[i, 0])
         if who != "person":
             rows = np.stack([one[i] for one in robots])
-            rows[:, :3] += shifts[-len(rows) :]
+            rows[:, :3] += shifts[i, -len(rows) :]
         look = tints[: len(rows)], bool(film_step), body
         drawn.append(software.draw(rows, view, *size, *look))
     return drawn

@@ -17,6 +17,8 @@ from spectral_skills.robot import g1
 PANELS = 8
 _ON_FLOOR_M = 0.01
 """Height of a sole below which it is drawn as standing."""
+_LEAST_M = 0.8
+"""Width of floor that is drawn at least."""
 _COLOURS = dict(zip(SIDES, (LEFT, RIGHT), strict=True))
 
 
@@ -106,8 +108,13 @@ def _paths(axes: Axes, pair: human.Pair, feet_w: np.ndarray) -> None:
         ("robot's right", {"color": RIGHT, "linewidth": 1.6}),
     ):
         axes.plot([], [], label=label, **look)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.06), ncols=3)
+    look = {"color": MUTED, "linewidth": 6, "solid_capstyle": "round"}
+    axes.plot([], [], label="stands", **look)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.06), ncols=4)
     axes.margins(0.06)
+    middle = np.mean([axes.get_xlim(), axes.get_ylim()], axis=1)
+    for way in (-0.5, 0.5):  # a person who stands still should look so
+        axes.plot(*(middle + way * _LEAST_M), alpha=0)
 
 
 def _bars(axes: Axes, contacts: np.ndarray, standing: np.ndarray) -> None:

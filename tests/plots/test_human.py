@@ -1,0 +1,155 @@
+"""Persons beside robots: in one world, at one size, told apart by their colours."""
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.spatial.transform import Rotation
+
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.corpus_writer import CorpusWriter
+from spectral_skills.motion.human.recording import POINTS, point
+from spectral_skills.motion.human.rows import HumanRows
+from spectral_skills.plots import film, human, human_sheet
+from spectral_skills.plots.corpus import clip_sheet
+from spectral_skills.plots.human import Pair
+from spectral_skills.robot import g1
+
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
+_STANDING = {
+    "pelvis": (0.0, 0.0, 0.95),
+    "hip": (0.0, 0.09, 0.92),
+    "knee": (0.02, 0.09, 0.5),
+    "ankle": (0.0, 0.09, 0.08),
+    "toe": (0.13, 0.1, 0.02),
+    "chest": (0.0, 0.0, 1.3),
+    "neck": (0.0, 0.0, 1.48),
+    "head": (0.0, 0.0, 1.56),
+    "shoulder": (0.0, 0.18, 1.42),
+    "elbow": (0.0, 0.2, 1.12),
+    "wrist": (0.05, 0.2, 0.88),
+    "hand": (0.08, 0.2, 0.8),
+}
+
+
+def _person(frames: int) -> np.ndarray:
+    """Somebody who faces +x and is pushed along it at 0.5 m/s."""
+    points = np.array([_STANDING[name.split("_")[-1]] for name in POINTS])
+    points[[name.startswith("right") for name in POINTS], 1] *= -1
+    ahead = np.arange(frames)[:, None, None] / 50 * np.array([0.5, 0.0, 0.0])
+    return points + ahead
+
+
+def _robot(frames: int) -> np.ndarray:
+    rows = np.tile(g1.DEFAULT_QPOS, (frames, 1))
+    rows[:, 0] = 0.37 * np.arange(frames) / 50
+    return rows
+
+
+def test_a_person_is_brought_to_the_robot():
+    """Wherever it walks, whichever way it faces and whatever its size."""
+    points, rows = _person(60), _robot(60)
+    plain = Pair.of(points, rows)
+    ankle, hip = point("left_ankle"), point("left_hip")
+    tall_m = np.linalg.norm(plain.person[0, hip] - plain.person[0, ankle])
+    assert tall_m == pytest.approx(human.LEG_M, rel=0.01)
+    assert np.abs(plain.person[:, 0, :2] - rows[:, :2]).max() < 0.1
+    assert plain.person[..., 2].min() > 0
+    turn = Rotation.from_euler("z", 100, degrees=True)
+    moved = 1.3 * turn.apply(points.reshape(-1, 3)).reshape(points.shape)
+    moved[..., :2] += (3.0, -7.0)
+    assert Pair.of(moved, rows).person == pytest.approx(plain.person, abs=1e-6)
+
+
+def test_robots_of_other_worlds_are_brought_to_the_first():
+    rows = _robot(30)
+    other = human._moved(rows, 2.0, np.array([5.0, 1.0, 0.0]))
+    assert np.abs(other[:, 0] - rows[:, 0]).min() > 1
+    first, second = Pair.of(_person(30), rows, other).robots
+    assert (first == rows).all() and second == pytest.approx(rows, abs=1e-5)
+
+
+def _sides(picture: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where a picture is blue, as a person's left, and where it is orange."""
+    red, _, blue = np.moveaxis(picture.astype(int), -1, 0)
+    return blue - red > 70, red - blue > 70
+
+
+def test_left_is_blue_and_right_is_orange():
+    """Seen from the front, a person's left is at the right; a robot has no colour."""
+    pair, frames = Pair.of(_person(9), _robot(9)), np.array([4])
+    [both] = human.shots(pair, frames, (240, 120))
+    blue, orange = _sides(both)
+    assert min(blue.sum(), orange.sum()) > 100
+    assert not blue[:, 120:].any() and not orange[:, 120:].any()
+    assert np.nonzero(blue)[1].mean() > np.nonzero(orange)[1].mean() + 3
+    [alone] = human.shots(pair, frames, (120, 120), who="robots")
+    assert not np.any(_sides(alone)) and (alone < 60).all(axis=-1).sum() > 50
+    [person] = human.shots(pair, frames, (120, 120), who="person")
+    assert not (person < 60).all(axis=-1).any() and _sides(person)[0].sum() > 100
+
+
+def test_a_film_lasts_as_long_as_the_motion(tmp_path, monkeypatch):
+    """20 frames at 50 Hz are 7 pictures; a second robot makes it wider."""
+    monkeypatch.setattr(human, "FILM_SIZE", (96, 48))
+    kept = {}
+
+    def save(pictures, path, fps):
+        kept[path.name] = len(pictures), pictures[0].shape, fps
+        return [path]
+
+    monkeypatch.setattr(film, "save", save)
+    points, rows = _person(20), _robot(20)
+    human.write_film(Pair.of(points, rows), tmp_path / "one", "walk")
+    two = Pair.of(points, rows, rows)
+    human.write_film(two, tmp_path / "two", "walk", ("ours", "theirs"), most_s=0.2)
+    assert kept["one"] == (7, (48, 96, 3), 50 / 3)
+    assert kept["two"] == (4, (48, 128, 3), 50 / 3)
+
+
+def test_a_strip_has_a_row_of_pairs_for_each_kind(tmp_path):
+    pair = Pair.of(_person(9), _robot(9))
+    human.strip(tmp_path / "kinds.png", {"walk": pair, "run": pair}, panels=2)
+    with Image.open(tmp_path / "kinds.png") as image:
+        blue, orange = _sides(np.asarray(image.convert("RGB")))
+    assert blue.shape[1] == 1600
+    for row in np.array_split(np.arange(len(blue)), 2):
+        for half in (slice(200, 900), slice(900, 1600)):
+            assert blue[row, half].sum() > 100 and orange[row, half].sum() > 100
+    with pytest.raises(ValueError, match="no motions"):
+        human.strip(tmp_path / "none.png", {})
+
+
+@pytest.fixture
+def retargeted(make_clip, tmp_path) -> Corpus:
+    """Two clips with the person they were made from."""
+    writer = CorpusWriter(tmp_path / "corpus", {}, ["a", "b"], human=True)
+    for key, frames in (("a", 60), ("b", 30)):
+        contacts = np.zeros((frames, 2), bool)
+        contacts[: frames // 2, 0] = contacts[frames // 2 :, 1] = True
+        person = HumanRows(_person(frames), contacts, "CMU")
+        clip = make_clip(key, frames, text="walks <ahead>", source="here")
+        facts = {"quality": "{}", "person": key}
+        writer.add(key, f"{key}.bvh", [clip], [], [person], [facts])
+    writer.finish()
+    return Corpus.open(tmp_path / "corpus")
+
+
+def test_the_sheet_of_a_retargeted_clip_shows_both(retargeted, tmp_path, monkeypatch):
+    monkeypatch.setattr(human_sheet, "PANELS", 3)
+    clip_sheet(retargeted, 0, tmp_path / "sheet.png")
+    with Image.open(tmp_path / "sheet.png") as image:
+        pixels = np.asarray(image.convert("RGB"))
+    blue, orange = _sides(pixels[100:330])
+    assert blue.sum() > 500 and orange.sum() > 500
+    blue, orange = _sides(pixels[334:554])
+    assert not blue.any() and not orange.any()
+    assert (pixels[334:554] < 60).all(axis=-1).sum() > 500  # the robot's dark parts
+
+
+def test_stretches_of_a_mask():
+    assert human_sheet._stretches(np.array([1, 1, 0, 1, 0, 0, 1], bool)) == [
+        (0, 2),
+        (3, 4),
+        (6, 7),
+    ]
+    assert human_sheet._stretches(np.zeros(3, bool)) == []
