@@ -6,16 +6,19 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import persons
 import pytest
 
+from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.human import retarget as module
 from spectral_skills.motion.human.fit import Fit
+from spectral_skills.motion.human.quality import Quality
 from spectral_skills.motion.human.recording import Recording
-from spectral_skills.motion.human.retarget import about_frames, retarget
+from spectral_skills.motion.human.retarget import about_frames, measured, retarget
 from spectral_skills.robot import g1
 
 
@@ -28,9 +31,17 @@ def stand_in(person: Recording, **_) -> Fit:
     return Fit(rows, points, np.ones((frames, 2), bool), 0.75, ("made up",))
 
 
+def middling(_: Fit | None) -> Quality:
+    """Stands in for a measurement, too."""
+    numbers: Any = dict.fromkeys(Quality.__annotations__, 0.25)
+    return Quality(**numbers | {"frames": 100, "self_pair": "", "worst": {}})
+
+
 @pytest.fixture
 def quick(monkeypatch):
     monkeypatch.setattr(module, "fit", stand_in)
+    monkeypatch.setattr(module, "measure", middling)
+    monkeypatch.setattr(module, "judge", lambda _: None)
 
 
 @pytest.fixture
@@ -72,6 +83,18 @@ def test_the_rest_is_retargeted(library, tmp_path, quick, capsys):
     human = corpus.human(1)
     assert human is not None and human.skeleton == "SMPL"
     assert human.points[:, :, 2].max() == pytest.approx(1.5, abs=0.1)
+    assert Quality.from_json(corpus.entry(1).quality) == middling(None)
+    assert measured(corpus)[0] == "25.00% of frames are over 1 cm under the floor"
+
+
+def test_clips_that_come_out_bad_are_refused(library, tmp_path, quick, monkeypatch):
+    """With what is wrong and the frame where one sees it."""
+    bad = ClipError("floats", "nothing is near the floor", 17)
+    monkeypatch.setattr(module, "judge", lambda _: bad)
+    summary = retarget([library], tmp_path / "corpus", workers=1)
+    assert summary.clips == 0 and not (tmp_path / "corpus" / "corpus.json").exists()
+    said = [str(refusal) for refusal in summary.refusals if refusal.kind == "floats"]
+    assert said[2] == f"{library}/twin.npy: frame 17: nothing is near the floor"
 
 
 def test_words_of_a_table(library, tmp_path, quick, capsys):
@@ -133,6 +156,7 @@ def test_what_a_fit_did_not_foresee_costs_one_motion(library, tmp_path, monkeypa
         return stand_in(person)
 
     monkeypatch.setattr(module, "fit", sometimes)
+    monkeypatch.setattr(module, "judge", lambda _: None)
     summary = retarget([library], tmp_path / "corpus", workers=1)
     assert Corpus.open(tmp_path / "corpus").names == ["again", "twin"]
     kinds = Counter(refusal.kind for refusal in summary.refusals)

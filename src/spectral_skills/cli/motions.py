@@ -82,6 +82,7 @@ def retarget(
         units: Unit of length of the files: m, cm, mm, in, or metres as a number.
         up: Axis of the files that points up: x, y, z, -x, -y or -z.
     """
+    from spectral_skills.motion.human.retarget import measured
     from spectral_skills.motion.human.retarget import retarget as run
     from spectral_skills.motion.human.sources import SUFFIXES
 
@@ -91,7 +92,12 @@ def retarget(
         raise ValueError(f"--jobs {jobs}: at least 1")
     check_folder(out)
     options = {"text": text, "fps": fps, "units": units, "up": up, "workers": jobs}
-    return _made(lambda: run(paths, out, **options), paths, SUFFIXES, out)
+    code = _made(lambda: run(paths, out, **options), paths, SUFFIXES, out)
+    if code == 0:
+        corpus = api.open_corpus(out)
+        print("\n".join(f"measured  {line}" for line in measured(corpus)))
+        print(f"look      spectral corpus show {corpus.names[0]} {out}")
+    return code
 
 
 def _made(make: Callable, paths: list[Path], endings: Sequence[str], out: Path) -> int:

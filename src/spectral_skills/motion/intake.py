@@ -205,6 +205,9 @@ class Summary:
             f"accepted  {self.clips:,} clips, {self.frames:,} frames at {FPS} Hz, "
             f"{hours:.2f} h, from {self.files:,} files in {self.seconds:.1f} s"
         ]
+        if self.frames_now:
+            rate = self.frames_now / max(self.seconds, 1e-3)
+            lines.append(f"          {rate:,.0f} frames a second")
         if self.noted:
             lines.append(f"          {self.noted:,} with a note: corpus list --notes")
         lines.append(f"refused   {len(self.refusals):,}")

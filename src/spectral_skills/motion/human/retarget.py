@@ -15,10 +15,11 @@ import numpy as np
 
 from spectral_skills import cache
 from spectral_skills.motion.clip import Clip, ClipError
-from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.human import cmu_pack, sources
 from spectral_skills.motion.human.conditions import HumanOptions
 from spectral_skills.motion.human.fit import fit
+from spectral_skills.motion.human.quality import Quality, judge, measure
 from spectral_skills.motion.human.recording import Recording
 from spectral_skills.motion.human.rows import HumanRows
 from spectral_skills.motion.intake import (
@@ -142,11 +143,35 @@ def made(person: Recording) -> Made:
         licence=person.licence,
         notes=(*person.notes, *found.notes),
     )
+    quality = measure(found)
+    if refused := judge(quality):
+        raise refused
     human = HumanRows(found.human, found.contacts, person.skeleton)
-    return Made(clip, human, {"quality": "", "person": fingerprint(person)})
+    about = {"quality": quality.to_json(), "person": fingerprint(person)}
+    return Made(clip, human, about)
 
 
 def fingerprint(person: Recording) -> str:
     """The same for recordings whose points are the same to the millimetre."""
     points = np.rint(1000 * person.points).astype("<i4")
     return hashlib.blake2b(points.tobytes(), digest_size=16).hexdigest()
+
+
+def measured(corpus: Corpus) -> list[str]:
+    """What the quality rows of a corpus say about all of it, a line each."""
+    rows = [Quality.from_json(corpus.entry(i).quality) for i in range(len(corpus))]
+    frames = np.array([row.frames for row in rows], dtype=np.float64)
+
+    def mean(measure: str, of: np.ndarray = frames) -> float:
+        return float(np.average([getattr(row, measure) for row in rows], weights=of))
+
+    planted = frames * [row.planted_share for row in rows]
+    fast = mean("planted_fast_share", planted) if planted.any() else 0.0
+    return [
+        f"{mean('floor_share'):.2%} of frames are over 1 cm under the floor",
+        f"{fast:.2%} of planted feet are faster than 2 cm/s",
+        f"{mean('self_share'):.2%} of frames have links over 1 cm inside each other",
+        f"{mean('joint_acceleration_95'):.0f} rad/s^2: 95th percentile of the joints' "
+        "accelerations, mean over clips",
+        f"{mean('bone_error_deg'):.1f} degrees between limbs of robot and person",
+    ]
