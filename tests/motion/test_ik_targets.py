@@ -8,6 +8,7 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.motion.ik import (
+    BoneTarget,
     Coupling,
     Jacobians,
     PoseTarget,
@@ -45,7 +46,7 @@ def test_centre_of_mass_is_mujocos(walk):
 
 
 def test_jacobians_match_finite_differences(walk):
-    """Positions, orientations and the centre of mass, far from the goal."""
+    """Positions, orientations, the centre of mass and bones, far from the goal."""
     jacobians = Jacobians(g1.JOINTS[3:25])
     rows = walk[10:13]
     weight = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
@@ -60,8 +61,13 @@ def test_jacobians_match_finite_differences(walk):
         for index, name in enumerate(g1.LINKS)
     ]
     there.append(PoseTarget(None, rows[:, :3] + 0.3, position_weight=weight))
+    arm = torch.tensor([0.1, 0.2, -0.1], dtype=torch.float64).expand(3, 3)
+    ends = {"point": (0.1, 0.0, 0.2), "base_point": (0.0, 0.1, 0.0)}
+    there.append(BoneTarget("left_elbow_link", "torso_link", arm, weight, **ends))
+    there.append(BoneTarget("right_knee_link", "left_knee_link", arm))
     goals = Targets(there, rows.shape[:-1], jacobians)
-    analytic = goals.jacobian(goals.measure(forward(rows)))
+    errors = goals.measure(forward(rows))
+    analytic = goals.jacobian(errors, jacobians.screws(errors.poses))
     small = 1e-6
     for column in range(jacobians.size):
         step = torch.zeros(len(rows), jacobians.size, dtype=torch.float64)

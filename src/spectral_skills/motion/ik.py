@@ -25,6 +25,7 @@ from torch.linalg import cholesky_ex, solve_triangular
 from torch.nn.functional import pad
 
 from spectral_skills import rotation
+from spectral_skills.motion.collisions import Clearance
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
@@ -247,11 +248,10 @@ class Targets:
             plain = torch.cat((plain, self._vectors - (outer - inner)), dim=1)
         return Errors(poses, plain, (plain * self._weights).flatten(1))
 
-    def jacobian(self, errors: Errors) -> Tensor:
+    def jacobian(self, errors: Errors, screws: Tensor) -> Tensor:
         """(frames, 3 rows, size) change of minus the weighted errors."""
         poses, placed = errors.poses, len(self._placed)
         count = placed + len(self._turned)
-        screws = self._jacobians.screws(poses)
         left = screws.new_zeros(len(screws), count, 3, 6)
         # The velocity of a point is axis x point - axis x anchor.
         points = poses.position[:, self._placed]
@@ -382,11 +382,13 @@ class InverseKinematics:
         targets: Sequence[PoseTarget | BoneTarget],
         fps: float = 50.0,
         pull: Pull | None = None,
+        clearance: Clearance | None = None,
     ) -> Solution:
         """Fit clips (..., T, 36), beginning at `start`.
 
         Where targets leave a choice, joints stay near those of the start, or near
-        where `pull` draws them.
+        where `pull` draws them. With a `clearance`, the robot keeps off itself and the
+        floor as far as a stiff spring can keep it.
         """
         jacobians = self.jacobians
         rows = start.to(jacobians.carried).reshape(-1, *start.shape[-2:])
@@ -401,7 +403,8 @@ class InverseKinematics:
             kind = {"dtype": rows.dtype, "device": rows.device}
             shape = (*rows.shape[:2], len(jacobians.joints))
             pull = Pull(*(x.to(**kind).broadcast_to(shape) for x in pull))
-        search = _Search(self, goals, coupling, rows[..., 7 + jacobians.joints], pull)
+        rest = rows[..., 7 + jacobians.joints]
+        search = _Search(self, goals, coupling, rest, pull, clearance)
         still = rows.new_zeros(*rows.shape[:2], jacobians.size)
         state, iterations = search.run(jacobians.advance(rows, still, *self.limits))
         rows = state.rows
@@ -422,6 +425,11 @@ class _State:
         self.joints = rows[..., 7 + search.coupling.joints]
         self.velocity = search.coupling.velocity(rows)
         squares = self.errors.weighted.square().sum(dim=1)
+        self.gaps = None
+        if search.clearance is not None:
+            self.gaps = search.clearance.measure(self.errors.poses)
+            lack = self.gaps.lack.square() * search.clearance.weight
+            squares.index_add_(0, self.gaps.frames, lack)
         self.frame_cost = 0.5 * squares.view(rows.shape[:2])
         stray = (self.joints - search.rest).square().sum(dim=(1, 2))
         self.cost = (
@@ -443,6 +451,7 @@ class _Search:
     coupling: Coupling
     rest: Tensor  # (clips, T, free joints) posture to stay near
     pull: Pull | None
+    clearance: Clearance | None
 
     def run(self, rows: Tensor) -> tuple[_State, int]:
         """The motion found, and the number of iterations."""
@@ -476,10 +485,18 @@ class _Search:
         """A step, and the force that it balances."""
         clips, frames = state.rows.shape[:2]
         posture = self.solver.posture
-        jacobian = self.goals.jacobian(state.errors)
-        force = (jacobian.mT @ state.errors.weighted[..., None]).view(clips, frames, -1)
+        screws = self.solver.jacobians.screws(state.errors.poses)
+        jacobian = self.goals.jacobian(state.errors, screws)
+        force = jacobian.mT @ state.errors.weighted[..., None]
+        blocks = jacobian.mT @ jacobian
+        if self.clearance is not None and state.gaps is not None:
+            near, rows, lack = self.clearance.rows(state.gaps, screws)
+            weighted = self.clearance.weight * rows.mT
+            force.index_add_(0, near, weighted @ lack[..., None])
+            blocks.index_add_(0, near, weighted @ rows)
+        force = force.view(clips, frames, -1)
         force[..., 6:] += posture * (self.rest - state.joints)
-        blocks = (jacobian.mT @ jacobian).unflatten(0, (clips, frames))
+        blocks = blocks.unflatten(0, (clips, frames))
         damping = factor[:, None] * (state.frame_cost + _BASE_COST) + _DAMPING
         diagonal = blocks.diagonal(dim1=-2, dim2=-1)
         diagonal += damping[..., None]

@@ -8,6 +8,7 @@ kinematics of all frames at once, in which smoothing over time alternates with f
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from spectral_skills.motion.clip import ClipError
+from spectral_skills.motion.collisions import Clearance
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.human.contacts import Feet, find_contacts
 from spectral_skills.motion.human.recording import SIDES, Recording
@@ -34,17 +36,20 @@ from spectral_skills.robot import g1
 # Of the robot: the hips' pitch axes below and beside the pelvis, from there to the
 # ankle's roll axis, and the ankle above the floor, m.
 HIP_BELOW_M, HIP_OUT_M, LEG_M, ANKLE_M = 0.1027, 0.1185, 0.6542, 0.035
-STRAIGHT = 0.98  # share of the leg that a person's straight leg becomes
-_REACH_M = 0.99 * LEG_M
+STRAIGHT = 0.99  # share of the leg that a person's straight leg becomes
+_REACH_M = 0.995 * LEG_M
 _UPPER_ARM_M, _FOREARM_M, _THIGH_M, _SHANK_M = 0.185, 0.139, 0.337, 0.318
 _HAND_POINT = (0.1, 0.0, 0.0)
 _TOE_M, _HEEL_M, _SOLE_M = 0.132, -0.054, 0.025
 _SMOOTH_FRAMES = 1.0  # of the person's points
 _UPRIGHT = 0.9  # the trunk's vertical part, and the legs' share of their length
-_FLAT_RAD = 0.15  # heels that rise less stay on the floor
-_CLEARANCE_M, _CLEARANCE_FRAMES = 0.015, 4
+_FLAT_RAD = (0.05, 0.3)  # heels that rise less stay down; those above rise as much
+_CLEARANCE_M, _CLEARANCE_FRAMES = 0.015, 3
 _EASE_FRAMES = 15.0
-_ARMS = tuple(j for j in g1.JOINTS if any(p in j for p in ("should", "elbow", "wrist")))
+_STRIDE, _FIRST_STEPS, _STEPS, _LEG_STEPS = 4, 10, 3, 5
+_PULLS = (0.01, 0.1)
+_MARGIN_M = 0.01
+_ARM = 7 + g1.joint_index("left_shoulder_pitch")  # all columns from here are arms
 _LEGS = tuple(j for j in g1.JOINTS if any(p in j for p in ("hip", "knee", "ankle")))
 
 
@@ -178,7 +183,7 @@ def rolled(pitch: np.ndarray) -> np.ndarray:
     rolled over its toe or heel; ahead, left, up."""
     pivot = np.where(pitch > 0, _TOE_M, _HEEL_M)
     cosine, sine = np.cos(pitch), np.sin(pitch)
-    ahead = pivot * (1 - cosine) + _SOLE_M * sine
+    ahead = pivot * (1 - cosine) + _SOLE_M * sine + g1.SOLE_RADIUS * pitch
     up = pivot * sine + _SOLE_M * (cosine - 1)
     return np.stack((ahead, np.zeros_like(ahead), up), axis=1)
 
@@ -211,7 +216,8 @@ def walk(person: Recording, feet: Feet, body: TrunkPath) -> list[FootPath]:
 
         path = scale * ankle + sign * out_m * body.pelvis[:, :, 1]
         path[:, 2] = scale * (ankle[:, 2] - feet.ankle_m[number]) + ANKLE_M
-        heel = np.maximum(pitch - _FLAT_RAD, 0.0)
+        part = np.clip((pitch - _FLAT_RAD[0]) / np.ptp(_FLAT_RAD), 0, 1)
+        heel = pitch * part * part * (3 - 2 * part)
         planted = standing[:, None]
         tilt = ease(pitch[:, None], planted[:, 0], heel[:, None])[:, 0]
         roll = rolled(heel)
@@ -231,8 +237,7 @@ def walk(person: Recording, feet: Feet, body: TrunkPath) -> list[FootPath]:
             from scipy.ndimage import distance_transform_edt
 
             away = distance_transform_edt(~standing)
-            part = np.clip(away / _CLEARANCE_FRAMES, 0, 1)
-            free = _CLEARANCE_M * part * part * (3 - 2 * part)
+            free = _CLEARANCE_M * np.clip(away / _CLEARANCE_FRAMES, 0, 1)
         else:
             free = np.full(len(path), _CLEARANCE_M)
         path[:, 2] = np.maximum(path[:, 2], lowest + free)
@@ -266,9 +271,18 @@ def fit(person: Recording) -> Fit:
     """Fit the robot to a person."""
     person = resample(person)
     feet = find_contacts(person)
-    body, paths = lowered(*(lambda b: (b, walk(person, feet, b)))(trunk(person, feet)))
-    qpos = _solve(person, body, paths)
-    return Fit(qpos, person.points, feet.standing, body.scale)
+    body = trunk(person, feet)
+    body, paths = lowered(body, walk(person, feet, body))
+    targets = _targets(person, body, paths)
+    start = np.tile(g1.DEFAULT_QPOS, (person.frames, 1))
+    start[:, :3], start[:, 3:7] = targets[0].position, targets[0].quaternion
+    rows = _solver().rows(targets, start)
+    return Fit(rows, person.points, feet.standing, body.scale)
+
+
+@cache
+def _solver() -> "Solver":
+    return Solver()
 
 
 def _quaternion(matrix: np.ndarray) -> Tensor:
@@ -303,8 +317,19 @@ def _targets(person: Recording, body: TrunkPath, paths: list[FootPath]):
                 f"{side}_ankle_roll_link",
                 torch.from_numpy(path.ankle),
                 _foot_turn(path),
-                position_weight=3 + 7 * standing,
-                orientation_weight=0.02 + 0.2 * standing,
+                position_weight=3 + 27 * standing,
+                orientation_weight=0.02 + 1.0 * standing,
+            )
+        )
+        hip = (0.0, HIP_OUT_M if side == "left" else -HIP_OUT_M, -HIP_BELOW_M)
+        thigh = unit(person.at(f"{side}_knee") - person.at(f"{side}_hip"))
+        each.append(
+            BoneTarget(
+                f"{side}_knee_link",
+                "pelvis",
+                torch.from_numpy(_THIGH_M * thigh),
+                0.1,
+                base_point=hip,
             )
         )
         for link, base, parts, length, weight, point in (
@@ -351,42 +376,82 @@ def smooth(values: np.ndarray, strength: float) -> np.ndarray:
     return solveh_banded(bands, values)
 
 
-def _smoothed(rows: np.ndarray, strength: float = 3.0) -> np.ndarray:
+def _unflipped(rows: np.ndarray) -> np.ndarray:
+    """The same rows, quaternions with signs that do not change from row to row."""
     turn = rows[:, 3:7]
     flips = np.where((turn[1:] * turn[:-1]).sum(axis=1) < 0, -1.0, 1.0)
     turn = turn * np.concatenate(([1.0], np.cumprod(flips)))[:, None]
-    rows = np.concatenate((rows[:, :3], turn, rows[:, 7:]), axis=1)
-    rows = smooth(rows, strength)
+    return np.concatenate((rows[:, :3], turn, rows[:, 7:]), axis=1)
+
+
+def _smoothed(rows: np.ndarray, strength: float = 3.0) -> np.ndarray:
+    rows = smooth(_unflipped(rows), strength)
     rows[:, 3:7] = unit(rows[:, 3:7])
     return rows
 
 
-def _solve(person: Recording, body: TrunkPath, paths: list[FootPath]) -> np.ndarray:
-    targets = _targets(person, body, paths)
-    start = np.tile(g1.DEFAULT_QPOS, (person.frames, 1))
-    start[:, :3] = targets[0].position.numpy()
-    start[:, 3:7] = targets[0].quaternion.numpy()
-    rows = torch.from_numpy(start)
-    alone = _alone(targets)
-    first = InverseKinematics(iterations=8)
-    rest = torch.from_numpy(g1.DEFAULT_JOINTS)[None]
-    light = torch.full((g1.NUM_JOINTS,), 1e-4).double()
-    solved = first.solve(rows[:, None], alone, pull=Pull(rest, light)).qpos[:, 0]
-    weight = torch.full((g1.NUM_JOINTS,), 1e-2).double()
-    weight[: len(_LEGS)] = 1e-4
-    for _ in range(2):
-        smoothed = torch.from_numpy(_smoothed(solved.numpy()))
-        pull = Pull(smoothed[:, None, 7:], weight)
-        again = InverseKinematics(iterations=3)
-        solved = again.solve(smoothed[:, None], alone, pull=pull).qpos[:, 0]
-    final = _smoothed(solved.numpy())
-    rows = torch.from_numpy(final)
-    targets[0] = PoseTarget("pelvis", rows[:, :3], rows[:, 3:7], 1e3, 1e3)
-    legs = InverseKinematics(_LEGS, iterations=6)
-    feet = [t for t in targets if isinstance(t, PoseTarget) and t.link != "torso_link"]
-    rows = legs.solve(rows[:, None], _alone(feet)).qpos[:, 0]
-    low, high = torch.from_numpy(g1.SOFT_LIMITS.T)
-    limit = torch.from_numpy(0.9 * g1.VELOCITY_LIMIT / FPS)
-    joints = rows[:, 7:].clamp(low, high)
-    rows[:, 7:] = limit_velocity(joints[None], limit)[0]
-    return rows.numpy()
+def _blended(rows: np.ndarray, frames: np.ndarray, count: int) -> np.ndarray:
+    """Rows (count, 36) between those of some frames, the first and last among them."""
+    at = np.arange(count)
+    after = np.searchsorted(frames, at, side="right").clip(1, len(frames) - 1)
+    start, end = frames[after - 1], frames[after]
+    part = ((at - start) / (end - start))[:, None]
+    rows = _unflipped(rows)
+    blend = (1 - part) * rows[after - 1] + part * rows[after]
+    blend[:, 3:7] = unit(blend[:, 3:7])
+    return blend
+
+
+class Solver:
+    """What all clips share."""
+
+    def __init__(self):
+        self._first = InverseKinematics(iterations=_FIRST_STEPS)
+        self._again = InverseKinematics(iterations=_STEPS)
+        self._legs = InverseKinematics(_LEGS, iterations=_LEG_STEPS)
+        self._clearance = Clearance(self._again.jacobians.carried, _MARGIN_M, 0.0, 30.0)
+        self._floor = Clearance(self._legs.jacobians.carried, -1.0, 0.0, 300.0)
+
+    def rows(self, targets: list, start: np.ndarray) -> np.ndarray:
+        """(T, 36) rows that meet targets, smooth over time."""
+        count = len(start)
+        keys = np.unique(np.append(np.arange(0, count, _STRIDE), count - 1))
+        alone, rest = _alone(targets), torch.from_numpy(g1.DEFAULT_JOINTS)
+        light = torch.full((g1.NUM_JOINTS,), 1e-4).double()
+        found = self._first.solve(
+            torch.from_numpy(start[keys, None]),
+            [_picked(t, keys) for t in alone],
+            pull=Pull(rest, light),
+        )
+        rows = _blended(found.qpos[:, 0].numpy(), keys, count)
+        for strength in _PULLS:
+            weight = torch.full((g1.NUM_JOINTS,), strength).double()
+            weight[: len(_LEGS)] = 1e-4
+            near = torch.from_numpy(_smoothed(rows))[:, None]
+            pull = Pull(near[..., 7:], weight)
+            found = self._again.solve(near, alone, FPS, pull, self._clearance)
+            rows = found.qpos[:, 0].numpy()
+        trunk, arms = _smoothed(rows), _smoothed(rows, 0.3)
+        rows = torch.from_numpy(np.concatenate((trunk[:, :_ARM], arms[:, _ARM:]), 1))
+        # Trunk and arms stay as they are now; the legs bring the feet in place.
+        held = PoseTarget("pelvis", rows[:, :3], rows[:, 3:7], 10.0, 10.0)
+        feet = [t for t in targets if isinstance(t, PoseTarget) and t.link in g1.FEET]
+        rows = self._legs.solve(
+            rows[:, None], _alone([held, *feet]), clearance=self._floor
+        ).qpos[:, 0]
+        low, high = torch.from_numpy(g1.SOFT_LIMITS.T)
+        limit = torch.from_numpy(0.9 * g1.VELOCITY_LIMIT / FPS)
+        joints = rows[:, 7:].clamp(low, high)
+        rows[:, 7:] = limit_velocity(joints[None], limit)[0]
+        return rows.numpy()
+
+
+def _picked(target, frames: np.ndarray):
+    """A target at some frames."""
+
+    def some(value):
+        return value[frames] if isinstance(value, Tensor) else value
+
+    return replace(
+        target, **{name: some(value) for name, value in vars(target).items()}
+    )
