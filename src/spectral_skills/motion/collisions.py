@@ -35,6 +35,14 @@ class Gaps(NamedTuple):
     lack: Tensor  # (n,) what is missing to the margin, m; positive
     wrench: Tensor  # (n, 6) arm x normal and minus normal, the arm from the pelvis
 
+    def of(self, wanted: Tensor) -> "Gaps":
+        """Those that are wanted (n,)."""
+        return Gaps(*(values[wanted] for values in self))
+
+    @staticmethod
+    def joined(*parts: "Gaps") -> "Gaps":
+        return Gaps(*map(torch.cat, zip(*parts, strict=True)))
+
 
 class GapRows(NamedTuple):
     """Gaps as rows of a Jacobian; a frame with fewer than others has rows of zeros."""
@@ -47,9 +55,17 @@ class GapRows(NamedTuple):
 class Clearance:
     """Measures which shapes are too near, and how that changes with the joints."""
 
-    def __init__(self, carried: Tensor, margin: float = 0.01, floor: float = 0.0):
+    def __init__(
+        self,
+        carried: Tensor,
+        margin: float | None = 0.01,
+        floor: float = 0.0,
+        weight: float = 1.0,
+    ):
         """`carried` is that of `Jacobians`. Gaps below `margin` are wanted, and those
-        to the floor below `floor`, in m."""
+        to the floor below `floor`, in m; without a margin only those to the floor.
+        `weight` is that of a squared lack in the inverse kinematics."""
+        self.weight = weight
         model = build_model(meshes=False)
         geoms = np.flatnonzero(model.geom_bodyid > 0)
         turns = np.empty((len(geoms), 9))
@@ -63,7 +79,9 @@ class Clearance:
         # Half of the axis, from the middle to an end.
         half = turns[:, 2::3] * (model.geom_size[geoms, 1] * capsule)[:, None]
         radius, links = model.geom_size[geoms, 0], model.geom_bodyid[geoms] - 1
-        first, second = np.searchsorted(geoms, _tested(model)).T
+        tested = np.searchsorted(geoms, _tested(model))
+        first, second = tested.T if margin is not None else tested[:0].T
+        margin = margin or 0.0
         # Shapes that no free joint moves against each other are left out.
         mobile = carried.cpu().numpy()[links]
         between = (mobile[first] != mobile[second]).any(axis=1)
@@ -111,7 +129,7 @@ class Clearance:
             self._chunk(*chunk, offset=_CHUNK * number)
             for number, chunk in enumerate(zip(*frames, strict=True))
         ]
-        return Gaps(*map(torch.cat, zip(*parts, strict=True)))
+        return Gaps.joined(*parts)
 
     def rows(self, gaps: Gaps, screws: Tensor) -> GapRows:
         """Derivatives of the gaps by the tangent coordinates, frame by frame.

@@ -15,6 +15,7 @@ world axes through the pelvis.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from torch.linalg import cholesky_ex, solve_triangular
 from torch.nn.functional import pad
 
 from spectral_skills import rotation
-from spectral_skills.motion.collisions import Clearance
+from spectral_skills.motion.collisions import Clearance, Gaps
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
@@ -441,6 +442,31 @@ class _State:
             away = (self.joints - search.pull.joints).square() * search.pull.weight
             self.cost = self.cost + 0.5 * away.sum(dim=(1, 2))
 
+    def merged(self, other: "_State", chosen: Tensor) -> "_State":
+        """The other's motions for the clips (clips,) that are chosen, else these."""
+        frames = chosen.repeat_interleave(self.rows.shape[1])
+
+        def pick(mine: Tensor, its: Tensor) -> Tensor:
+            which = chosen if len(mine) == len(chosen) else frames
+            return torch.where(which.view(-1, *(1,) * (mine.dim() - 1)), its, mine)
+
+        merged = copy(self)
+        for name in ("rows", "joints", "velocity", "frame_cost", "cost"):
+            setattr(merged, name, pick(getattr(self, name), getattr(other, name)))
+        mine, its = self.errors, other.errors
+        poses = LinkPoses(
+            pick(mine.poses.position, its.poses.position),
+            pick(mine.poses.quaternion, its.poses.quaternion),
+        )
+        plain, weighted = pick(mine.plain, its.plain), pick(mine.weighted, its.weighted)
+        merged.errors = Errors(poses, plain, weighted)
+        if self.gaps is not None and other.gaps is not None:
+            merged.gaps = Gaps.joined(
+                self.gaps.of(~frames[self.gaps.frames]),
+                other.gaps.of(frames[other.gaps.frames]),
+            )
+        return merged
+
 
 @dataclass(frozen=True)
 class _Search:
@@ -475,10 +501,7 @@ class _Search:
             factor = torch.where(fall > 0.4 * gain, 0.2 * factor, factor)
             factor = torch.where(fall < 0.1 * gain, 4 * factor, factor)
             factor = factor.clamp_min(_LEAST_DAMPING)
-            if not bool(better.all()):
-                kept = torch.where(better[:, None, None], trial.rows, state.rows)
-                trial = _State(self, kept)
-            state = trial
+            state = trial if bool(better.all()) else state.merged(trial, better)
         return state, iteration
 
     def _step(self, state: _State, factor: Tensor) -> tuple[Tensor, Tensor]:

@@ -410,7 +410,7 @@ class Solver:
         self._again = InverseKinematics(iterations=_STEPS)
         self._legs = InverseKinematics(_LEGS, iterations=_LEG_STEPS)
         self._clearance = Clearance(self._again.jacobians.carried, _MARGIN_M, 0.0, 30.0)
-        self._floor = Clearance(self._legs.jacobians.carried, -1.0, 0.0, 300.0)
+        self._floor = Clearance(self._legs.jacobians.carried, None, 0.0, 300.0)
 
     def rows(self, targets: list, start: np.ndarray) -> np.ndarray:
         """(T, 36) rows that meet targets, smooth over time."""
