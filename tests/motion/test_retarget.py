@@ -163,6 +163,20 @@ def test_what_a_fit_did_not_foresee_costs_one_motion(library, tmp_path, monkeypa
     assert kinds["not fitted"] == 1 and kinds["duplicate"] == 0
 
 
+def test_a_tree_of_joints_is_printed_once(
+    library, tmp_path, quick, monkeypatch, capsys
+):
+    """Not for every file that has it."""
+    unknown = ClipError("skeleton", "no left leg. Name the joints:\n# Hips\n#   Head")
+    monkeypatch.setattr(module.sources, "read", lambda path, options: [unknown])
+    retarget([library], tmp_path / "corpus", workers=1)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith("again.npy: no left leg. Name the joints:")
+    assert lines[1:3] == ["# Hips", "#   Head"]
+    assert lines[3] == f"{library}/empty.bvh: no left leg. Name the joints: (as above)"
+    assert len(lines) == 6 + 2
+
+
 def test_frames_are_counted_before_they_are_read(tmp_path):
     """From a BVH's header, and from the size of other files."""
     bvh = tmp_path / "walk.bvh"

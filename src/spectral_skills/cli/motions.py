@@ -5,7 +5,7 @@ Each verb imports what it needs when it runs.
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -50,8 +50,9 @@ def ingest(
         raise ValueError("name files or folders of motions to read")
     check_folder(out)
     options = {"strict": strict, "pad_wrists": pad_wrists, "workers": workers}
+    known = ", ".join(SUFFIXES)
     try:
-        return _made(lambda: run(paths, out, fps=fps, **options), paths, SUFFIXES, out)
+        return _made(lambda: run(paths, out, fps=fps, **options), paths, known, out)
     except ClipError as error:
         raise ValueError(f"stopped by --strict: {error}") from None
 
@@ -92,7 +93,8 @@ def retarget(
         raise ValueError(f"--jobs {jobs}: at least 1")
     check_folder(out)
     options = {"text": text, "fps": fps, "units": units, "up": up, "workers": jobs}
-    code = _made(lambda: run(paths, out, **options), paths, SUFFIXES, out)
+    known = ", ".join(SUFFIXES)
+    code = _made(lambda: run(paths, out, **options), paths, known, out, "motions")
     if code == 0:
         corpus = api.open_corpus(out)
         print("\n".join(f"measured  {line}" for line in measured(corpus)))
@@ -100,7 +102,9 @@ def retarget(
     return code
 
 
-def _made(make: Callable, paths: list[Path], endings: Sequence[str], out: Path) -> int:
+def _made(
+    make: Callable, paths: list[Path], endings: str, out: Path, what: str = "files"
+) -> int:
     """Make a corpus of files, and print what became of them."""
     try:
         summary = make()
@@ -108,10 +112,10 @@ def _made(make: Callable, paths: list[Path], endings: Sequence[str], out: Path) 
         print("stopped; the same command continues it", file=sys.stderr)
         return INTERRUPTED
     if not summary.files:
-        where, known = ", ".join(map(str, paths)), ", ".join(endings)
-        print(f"{where}: no motion files, which end in {known}", file=sys.stderr)
+        where = ", ".join(map(str, paths))
+        print(f"{where}: no motion files, which end in {endings}", file=sys.stderr)
         return NOTHING_USABLE
-    print("\n".join(summary.lines()))
+    print("\n".join(summary.lines(what)))
     if not summary.clips:
         print("nothing was usable; no corpus was written", file=sys.stderr)
         return NOTHING_USABLE

@@ -199,11 +199,11 @@ class Summary:
     seconds: float = 0.0
     frames_now: int = 0  # those that this run made; a killed one may have made others
 
-    def lines(self) -> list[str]:
+    def lines(self, what: str = "files") -> list[str]:
         hours = self.frames / FPS / 3600
         lines = [
             f"accepted  {self.clips:,} clips, {self.frames:,} frames at {FPS} Hz, "
-            f"{hours:.2f} h, from {self.files:,} files in {self.seconds:.1f} s"
+            f"{hours:.2f} h, from {self.files:,} {what} in {self.seconds:.1f} s"
         ]
         if self.frames_now:
             rate = self.frames_now / max(self.seconds, 1e-3)
@@ -251,8 +251,18 @@ def build(
     look |= {"unit_scale": job.unit != "file"}
     try:
         with tqdm(total=total, initial=total - left, **look) as bar:
+            said: set[str] = set()
+
+            def say(message: str) -> None:
+                # A tree of joints is printed once, not for every file that has it.
+                first, _, rest = message.partition("\n")
+                again = bool(rest) and rest in said
+                said.add(rest)
+                short = f"{first} (as above)"
+                bar.write(short if again else message, file=sys.stderr)
+
             for refusal in writer.refused:
-                bar.write(str(refusal), file=sys.stderr)
+                say(str(refusal))
             persons = {c["person"]: c["name"] for c in writer.clips if "person" in c}
             results = in_order(job.make, todo.values(), few)
             for (key, path), found in zip(todo.items(), results, strict=True):
@@ -262,7 +272,7 @@ def build(
                 refused = [Refusal(str(path), e.kind, str(e)) for e in errors]
                 clips = [_described(m.clip, path, sidecars) for m in made]
                 for message in (*map(str, refused), *sidecars.problems):
-                    bar.write(message, file=sys.stderr)
+                    say(message)
                 sidecars.problems.clear()
                 humans = [m.human for m in made if m.human is not None]
                 facts = [m.facts for m in made]
