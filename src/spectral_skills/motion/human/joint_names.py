@@ -1,5 +1,6 @@
 """What the name of a joint tells: its side, and which point of the body it may be."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -9,12 +10,16 @@ from spectral_skills.config import read_table
 from spectral_skills.motion.human.bvh import END
 
 TABLE = read_table(__file__, "skeletons.toml")
-_WORDS: dict[str, list[str]] = TABLE["words"]
+_WORDS = {
+    word: tuple(points.split(" or "))
+    for points, words in TABLE["words"].items()
+    for word in words
+}
 _SIDES = {word: side for side, words in TABLE["sides"].items() for word in words}
 _ENDS = {"end", "nub", "tip", "site", "effector", "top"}
 # LThumb is L and Thumb, LUArm is LU and Arm; other scripts have no capitals.
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
-_VERTEBRA = re.compile(r"(?:L|T)\d+", re.IGNORECASE)
+_VERTEBRA = re.compile(r"[lt]\d{1,2}(?!\d)")  # L5, T12, jL5S1
 
 
 class Meaning(NamedTuple):
@@ -55,10 +60,11 @@ def _pieces(name: str) -> list[str]:
 
 def _meaning(name: str, pieces: list[str]) -> Meaning:
     end = name.endswith(END) or bool(_ENDS & set(pieces))
-    if _VERTEBRA.fullmatch("".join(pieces)):
-        return Meaning(None, ("spine",), end)
     side, rest = _side(pieces)
-    return Meaning(side, _points(rest), end)
+    points = _points(rest)
+    if not points and _VERTEBRA.search("".join(pieces)):
+        return Meaning(None, ("spine",), end)
+    return Meaning(side, points, end)
 
 
 def _side(pieces: list[str]) -> tuple[str | None, list[str]]:
@@ -73,15 +79,19 @@ def _side(pieces: list[str]) -> tuple[str | None, list[str]]:
 
 
 def _points(pieces: list[str]) -> tuple[str, ...]:
-    """Those of the longest word made of neighbouring pieces; some overrule."""
+    """Those of the longest word made of neighbouring pieces; some words overrule."""
     letters = [piece for piece in pieces if not piece.isdigit()]
-    found = [
-        word
-        for i in range(len(letters))
-        for j in range(i + 1, len(letters) + 1)
-        if (word := "".join(letters[i:j])) in _WORDS
+    spans = [
+        (i, j)
+        for i, j in itertools.combinations(range(len(letters) + 1), 2)
+        if "".join(letters[i:j]) in _WORDS
+    ]
+    words = [
+        "".join(letters[i:j])
+        for i, j in spans
+        if not any(a <= i and j <= b and (a, b) != (i, j) for a, b in spans)
     ]
     for kind in ("other", "thumb", "finger"):
-        if any(_WORDS[word] == [kind] for word in found):
+        if any(_WORDS[word] == (kind,) for word in words):
             return (kind,)
-    return tuple(_WORDS[max(found, key=len)]) if found else ()
+    return _WORDS[max(words, key=len)] if words else ()

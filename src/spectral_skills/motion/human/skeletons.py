@@ -302,11 +302,14 @@ def _trunk(tree: _Tree, found: dict[str, int]) -> dict[str, int]:
     neck = next((j for j in upper if tree.is_a(j, "neck")), None)
     head = next((j for j in upper if tree.is_a(j, "head")), None)
     if neck is None and head is None:
-        unnamed = [j for j in upper if not tree.meanings[j].points]
+        # The longest chain; Blender counts the neck among the spine.
+        unnamed = [j for j in upper if tree.meanings[j].points in ((), ("spine",))]
         top = max(unnamed, key=lambda j: tree.way[j], default=-1)
-        chain = [j for j in unnamed if top >= 0 and j in tree.up[top]]
-        neck, head, *_ = [*chain, None, None]
-    neck = head if neck is None else neck
+        chain = [j for j in unnamed if j in tree.up[top]] if unnamed else []
+        neck = chain[0] if chain else None
+        head = chain[-1] if len(chain) > 1 else None
+    if neck is None and head is not None:
+        neck = next(j for j in upper if j in tree.up[head])
     found |= {} if neck is None else {"neck": neck}
     return found | ({} if head is None else {"head": head})
 
