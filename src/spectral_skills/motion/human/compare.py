@@ -35,14 +35,14 @@ class Alignment:
     shift: tuple[float, float]  # m, after the turn
     scale: float  # that its path would need to be as long as the other's
 
-    def common(self, theirs: np.ndarray, mine: np.ndarray) -> tuple:
+    def common(self, one: np.ndarray, other: np.ndarray) -> tuple:
         """Rows of the common frames, the second motion turned and moved."""
-        rows = mine[self.first + self.lag :][: self.frames].copy()
+        rows = other[self.first + self.lag :][: self.frames].copy()
         turn = rotation.from_yaw(torch.tensor(self.yaw, dtype=torch.float64))
         turned = rotation.multiply(turn, torch.from_numpy(rows[:, 3:7]))
         rows[:, :2] = rows[:, :2] @ _turn(self.yaw).T + self.shift
         rows[:, 3:7] = turned.numpy()
-        return theirs[self.first :][: self.frames], rows
+        return one[self.first :][: self.frames], rows
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,19 @@ class Difference:
 
 
 def compare(
-    theirs: np.ndarray, mine: np.ndarray, most_lag: int = 100
+    one: np.ndarray, other: np.ndarray, most_lag: int = 100
 ) -> tuple[Difference, np.ndarray, np.ndarray]:
     """Difference of (T, 36) rows of one rate, and the rows of the common frames.
 
     The lag is the one of at most so many frames at which joints differ least. Turn and
     shift are those that bring pelvis and ankles closest along the floor.
     """
-    theirs, mine = (np.asarray(rows, dtype=np.float64) for rows in (theirs, mine))
-    alignment = align(theirs, mine, most_lag)
-    theirs, mine = alignment.common(theirs, mine)
-    joints = np.degrees(np.abs(theirs[:, 7:] - mine[:, 7:]))
+    one, other = (np.asarray(rows, dtype=np.float64) for rows in (one, other))
+    alignment = align(one, other, most_lag)
+    one, other = alignment.common(one, other)
+    joints = np.degrees(np.abs(one[:, 7:] - other[:, 7:]))
     kinematics = Kinematics(_LINKS, dtype=torch.float64)
-    poses = [kinematics(torch.from_numpy(rows)) for rows in (theirs, mine)]
+    poses = [kinematics(torch.from_numpy(rows)) for rows in (one, other)]
     apart = (poses[0].position - poses[1].position).norm(dim=-1).numpy() * 1e3
     turns = [pose.quaternion[:, 0] for pose in poses]
     seen = [
@@ -103,23 +103,23 @@ def compare(
         feet_from_root_mm=float(around[:, :2].mean()),
         hands_from_root_mm=float(around[:, 2:].mean()),
     )
-    return difference, theirs, mine
+    return difference, one, other
 
 
-def align(theirs: np.ndarray, mine: np.ndarray, most_lag: int) -> Alignment:
+def align(one: np.ndarray, other: np.ndarray, most_lag: int) -> Alignment:
     """Lay the second motion onto the first."""
 
     def common(lag: int) -> tuple[int, int]:
         """First of their frames, and number of frames, that both have."""
         first = max(0, -lag)
-        return first, min(len(theirs) - first, len(mine) - first - lag)
+        return first, min(len(one) - first, len(other) - first - lag)
 
     def error(lag: int) -> float:
         first, frames = common(lag)
-        ours = mine[first + lag :][:frames, 7:]
-        return float(np.abs(theirs[first:][:frames, 7:] - ours).mean())
+        ours = other[first + lag :][:frames, 7:]
+        return float(np.abs(one[first:][:frames, 7:] - ours).mean())
 
-    least = min(len(theirs), len(mine)) // 2
+    least = min(len(one), len(other)) // 2
     lags = [lag for lag in range(-most_lag, most_lag + 1) if common(lag)[1] >= least]
     lag = min(lags, key=lambda lag: (error(lag), abs(lag)))
     first, frames = common(lag)
@@ -130,7 +130,7 @@ def align(theirs: np.ndarray, mine: np.ndarray, most_lag: int) -> Alignment:
             kinematics(torch.from_numpy(rows)).position[..., :2].reshape(-1, 2).numpy()
         )
 
-    goal, found = places(theirs[first:][:frames]), places(mine[first + lag :][:frames])
+    goal, found = places(one[first:][:frames]), places(other[first + lag :][:frames])
     centres = goal.mean(axis=0), found.mean(axis=0)
     goal, found = goal - centres[0], found - centres[1]
     dot = (goal * found).sum()

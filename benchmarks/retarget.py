@@ -1,0 +1,303 @@
+"""Speed and quality of retargeting: CMU's people by us, LAFAN1's by Unitree, and one
+recording by both.
+
+Needs a folder of motions with `cmu` (the packed set), `lafan1` (Unitree's motions) and
+`human_samples`; --motions names it, or the variable SPECTRAL_MOTIONS. Frames are those
+of the finished clips at 50 Hz, and all measures are of clips that were accepted.
+"""
+
+import argparse
+import csv
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, zip_longest
+from pathlib import Path
+
+import numpy as np
+import torch
+from report import stamped
+from tqdm import tqdm
+
+from spectral_skills.motion import checks
+from spectral_skills.motion.clip import Clip, ClipError
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.human import pace, quality, sources
+from spectral_skills.motion.human.compare import compare
+from spectral_skills.motion.human.conditions import HumanOptions
+from spectral_skills.motion.human.fit import Fit, fit
+from spectral_skills.motion.human.quality import Quality
+from spectral_skills.motion.human.recording import Recording
+from spectral_skills.motion.human.retarget import retarget
+from spectral_skills.plots.tables import publish, show
+from spectral_skills.results import Result, set_command
+from spectral_skills.robot import g1
+
+TABLE = "Retargeting: "
+WORKERS = 2
+GOALS = {
+    "speed": "at least 2,000",
+    "over 1 cm under the floor": "under 0.1",
+    "planted feet over 2 cm/s": "under 1",
+    "links over 1 cm inside others": "under 1",
+    "beyond a joint's limit, worst": "0",
+    "joint speed, worst": "at most 100",
+    "accepted": "at least 90",
+}
+"""Of our own rows."""
+_TAKE = "dance1_subject1"
+
+
+def spread(pack: Path, count: int | None) -> list[tuple[Path, str]]:
+    """Recordings with their kinds, in turn of each kind and from all over it."""
+    with (pack / "index.csv").open(newline="", encoding="utf-8-sig") as file:
+        rows = [row for row in csv.DictReader(file) if row["suitable"] == "yes"]
+    kinds: dict[str, list[str]] = {}
+    for row in rows:
+        kinds.setdefault(row["kind"], []).append(row["name"])
+    every = len(rows) if count is None else count
+    mixed = []
+    for kind, names in kinds.items():
+        order = np.random.default_rng(0).permutation(len(names))
+        mixed.append([(pack / names[i], kind) for i in order])
+    turns = chain.from_iterable(zip_longest(*mixed))
+    return [found for found in turns if found is not None][:every]
+
+
+class Row:
+    """Measures of many clips as results of one row."""
+
+    def __init__(self, table: str, label: str, frames: int, ours: bool):
+        self.table, self.label, self.frames, self.ours = table, label, frames, ours
+        self.results: list[Result] = []
+
+    def add(self, metric: str, value: float, unit: str, n: int | None = None) -> None:
+        goal = GOALS.get(metric, "") if self.ours else ""
+        cell = TABLE + self.table, self.label, metric, float(value), unit
+        self.results.append(Result(*cell, n=n or self.frames, paper=goal))
+
+
+def row(
+    label: str, clips: list[dict], joints: Iterable[np.ndarray], fps: float, ours: bool
+) -> list[Result]:
+    """Shares of all frames of some clips, and the worst of them.
+
+    Clips are the measures of `Quality` or `Plausibility`, joints (T, 29) their angles.
+    """
+    frames = np.array([clip["frames"] for clip in clips])
+    planted = frames * [clip["planted_share"] for clip in clips]
+    found = Row("measures", label, int(frames.sum()), ours)
+
+    def add(metric: str, name: str, weights=frames, unit: str = "% of frames") -> None:
+        values = [clip[name] for clip in clips]
+        found.add(metric, 100 * np.average(values, weights=weights), unit)
+
+    def worst(metric: str, name: str, unit: str, factor: float = 1.0) -> None:
+        found.add(metric, factor * max(clip[name] for clip in clips), unit)
+
+    add("over 1 cm under the floor", "floor_share")
+    worst("under the floor, worst", "floor_depth_mm", "mm")
+    add("planted feet over 2 cm/s", "planted_fast_share", planted, "% of planted")
+    add("planted", "planted_share", unit="% of feet")
+    add("links over 1 cm inside others", "self_share")
+    worst("links inside others, worst", "self_depth_mm", "mm")
+    worst("beyond a joint's limit, worst", "limit_excess", "rad")
+    worst("joint speed, worst", "speed_ratio", "% of limit", 100)
+    pooled = [checks.joint_accelerations(j, fps).astype(np.float32) for j in joints]
+    pooled = np.concatenate(pooled, axis=None)
+    found.add("joint acceleration, 95 %", np.percentile(pooled, 95), "rad/s^2")
+    add("torques in limits", "torque_share")
+    add("zero-moment point in the soles", "balanced_share")
+    add("airborne", "airborne_share")
+    return found.results
+
+
+def ours(motions: Path, count: int | None, out: Path) -> list[Result]:
+    """Retarget the packed set, or a part of it, and measure what came out."""
+    chosen = spread(motions / "cmu", count)
+    kinds = {path.name: kind for path, kind in chosen}
+    summary = retarget([path for path, _ in chosen], out, workers=WORKERS)
+    corpus = Corpus.open(out)
+    entries = [corpus.entry(i) for i in range(len(corpus))]
+    measured = [vars(Quality.from_json(entry.quality)) for entry in entries]
+    label = f"ours, {len(chosen):,} clips of CMU"
+    joints = (np.array(corpus.qpos(i))[:, 7:] for i in range(len(corpus)))
+    head = Row("measures", label, corpus.frames, ours=True)
+    if summary.frames_now:
+        head.add("speed", summary.frames_now / summary.seconds, "frames/s, two cores")
+    taken = len(corpus) / len(chosen)
+    head.add("accepted", 100 * taken, "% of clips", n=len(chosen))
+    results = head.results + row(label, measured, joints, FPS, ours=True)
+    results += refusals(summary.refusals, len(chosen))
+    for kind in sorted(set(kinds.values())):
+        own = [i for i, e in enumerate(entries) if kinds[e.name] == kind]
+        tried = sum(k == kind for k in kinds.values())
+        results += of_kind(kind, [measured[i] for i in own], tried)
+    return results + gaits(corpus)
+
+
+def refusals(refused: list, tried: int) -> list[Result]:
+    """How many clips were refused for which reason."""
+    counts = Counter(refusal.kind for refusal in refused)
+    for refusal in refused:
+        print(refusal, file=sys.stderr)
+    return [
+        Result(f"{TABLE}refusals", kind, "clips", n, n=tried)
+        for kind, n in counts.most_common()
+    ]
+
+
+def of_kind(kind: str, clips: list[dict], tried: int) -> list[Result]:
+    """How close clips of a kind are to the person."""
+    found = Row("by kind", kind, sum(clip["frames"] for clip in clips), ours=False)
+    found.add("accepted", 100 * len(clips) / tried, "% of clips", n=tried)
+    for name, metric, unit, factor in (
+        ("bone_error_deg", "limbs off the person's", "deg", 1),
+        ("point_error_mm", "joints off the person's", "mm", 1),
+        ("planted_fast_share", "planted feet over 2 cm/s", "%", 100),
+        ("self_share", "links over 1 cm inside others", "%", 100),
+        ("joint_acceleration_95", "joint acceleration, 95 %", "rad/s^2", 1),
+        ("torque_share", "torques in limits", "%", 100),
+    ):
+        if clips:
+            weights = [clip["frames"] for clip in clips]
+            value = np.average([clip[name] for clip in clips], weights=weights)
+            found.add(metric, factor * value, unit)
+    return found.results
+
+
+def gaits(corpus: Corpus) -> list[Result]:
+    """Strides of the persons and of the robots, by speed."""
+    persons, robots = [], []
+    for i in tqdm(range(len(corpus)), desc="gait", disable=None):
+        human = corpus.human(i)
+        if human is not None:
+            person = Recording(corpus.names[i], FPS, human.points.astype(np.float64))
+            persons += pace.human_paces(person)
+            robots += pace.robot_paces(np.array(corpus.qpos(i)), FPS)
+    results = []
+    found = {"person": pace.by_speed(persons), "robot": pace.by_speed(robots)}
+    for speed in pace.SPEEDS:
+        for who, rows in found.items():
+            if speed not in rows:
+                continue
+            own = Row("gait", f"{speed}, {who}", int(rows[speed]["strides"]), False)
+            for name, unit, factor in (
+                ("speed", "legs/s", 1),
+                ("froude", "", 1),
+                ("cadence", "steps/s", 1),
+                ("step_length", "legs", 1),
+                ("step_width", "legs", 1),
+                ("double_support_share", "%", 100),
+                ("flight_share", "%", 100),
+            ):
+                metric = name.removesuffix("_share").replace("_", " ")
+                own.add(metric, factor * rows[speed][name], unit)
+            results += own.results
+    return results
+
+
+def unitree_clips(motions: Path) -> Iterator[tuple[str, Clip]]:
+    """Unitree's motions at the rate that they were made at."""
+    for path in sorted((motions / "lafan1").glob("*.npz")):
+        with np.load(path) as file:
+            rows, fps = file["qpos"], float(file["fps"])
+        yield path.stem, Clip.from_qpos(rows, name=path.stem, fps=fps)
+
+
+def theirs(motions: Path) -> list[Result]:
+    """Unitree's motions by the same measures, as published and as we ingest them."""
+    results: list[Result] = []
+    clips = dict(unitree_clips(motions))
+    standing = [name for name in clips if not name.startswith("fall")]
+    whole = "LAFAN1 by Unitree"
+    for label, names, fps in (
+        (whole, list(clips), None),
+        (f"{whole}, without falls", standing, None),
+        (f"{whole}, interpolated to {FPS} Hz", list(clips), FPS),
+    ):
+        measured, joints, rate = [], [], FPS
+        for name in tqdm(names, desc=label, disable=None):
+            clip = clips[name] if fps is None else clips[name].resampled(fps)
+            rows, rate = clip.qpos().astype(np.float64), clip.fps
+            low, high = g1.JOINT_LIMITS.T
+            excess = np.maximum(low - rows[:, 7:], rows[:, 7:] - high).max().clip(0.0)
+            found = vars(checks.measure(rows, rate)) | {"limit_excess": float(excess)}
+            measured.append(found)
+            joints.append(rows[:, 7:])
+        results += row(label, measured, joints, rate, ours=False)
+    return results
+
+
+def beside(motions: Path) -> list[Result]:
+    """One recording retargeted by us and by Unitree: measures and differences."""
+    (bvh,) = (motions / "human_samples").glob(f"lafan1_{_TAKE}*.bvh")
+    (person,) = sources.read(bvh, HumanOptions())
+    if isinstance(person, ClipError):
+        raise person
+    began = time.perf_counter()
+    made = fit(person)
+    seconds = time.perf_counter() - began
+    clips = dict(unitree_clips(motions))
+    published = clips[_TAKE].resampled(FPS).qpos()
+    difference, own, others = compare(made.qpos, published)
+    place = difference.alignment
+    frames = slice(place.first, place.first + place.frames)
+    human, standing = made.human[frames], made.contacts[frames]
+    results = []
+    for label, rows in (("ours", own), ("Unitree's", others)):
+        found = quality.measure(Fit(rows, human, standing, made.scale))
+        one = Row(_TAKE, label, found.frames, ours=False)
+        for name, value in vars(found).items():
+            if isinstance(value, float):
+                percent = name.endswith("share")
+                metric = name.removesuffix("_mm").removesuffix("_deg").replace("_", " ")
+                unit = {"mm": "mm", "deg": "deg", "share": "%"}.get(name.split("_")[-1])
+                one.add(metric, value * (100 if percent else 1), unit or "")
+        results += one.results
+    apart = Row(_TAKE, "difference", place.frames, ours=False)
+    for name, value in vars(difference).items():
+        if isinstance(value, float):
+            unit = name.split("_")[-1]
+            apart.add(name.removesuffix(f"_{unit}").replace("_", " "), value, unit)
+    for part, value in difference.parts_deg.items():
+        apart.add(f"{part} joints", value, "deg")
+    apart.add("lag", place.lag, "frames")
+    apart.add("length of our path over theirs", place.scale, "")
+    apart.add("our speed", len(made.qpos) / seconds, "frames/s, one core")
+    return results + apart.results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("ours", "theirs", "beside", "all"))
+    here = os.environ.get("SPECTRAL_MOTIONS")
+    parser.add_argument("--motions", type=Path, default=here, required=here is None)
+    parser.add_argument(
+        "--clips", type=int, help="clips of CMU, from all kinds; all by default"
+    )
+    parser.add_argument("--out", type=Path, help="where the corpus is kept")
+    parser.add_argument("--record", type=Path, help="file of results to update")
+    given = parser.parse_args()
+    set_command(["python", "benchmarks/retarget.py", *sys.argv[1:]])
+    motions, results = Path(given.motions), []
+    if given.what in ("ours", "all"):
+        with tempfile.TemporaryDirectory() as temporary:
+            results += ours(motions, given.clips, given.out or Path(temporary) / "cmu")
+    torch.set_num_threads(1)
+    if given.what in ("theirs", "all"):
+        results += theirs(motions)
+    if given.what in ("beside", "all"):
+        results += beside(motions)
+    results = stamped(results, "cpu")
+    for table in dict.fromkeys(r.table for r in results):
+        show([r for r in results if r.table == table])
+    if given.record is not None:
+        publish(results, given.record)
+
+
+if __name__ == "__main__":
+    main()
