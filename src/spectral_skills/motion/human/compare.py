@@ -97,7 +97,7 @@ def compare(
         parts_deg=parts,
         root_mm=float(apart[:, 0].mean()),
         root_95_mm=float(np.percentile(apart[:, 0], 95)),
-        root_deg=float(np.degrees(rotation.angle_between(*turns).mean())),
+        root_deg=np.degrees(float(rotation.angle_between(*turns).mean())),
         feet_mm=float(apart[:, 1:3].mean()),
         feet_95_mm=float(np.percentile(apart[:, 1:3], 95)),
         feet_from_root_mm=float(around[:, :2].mean()),
@@ -116,8 +116,8 @@ def align(one: np.ndarray, other: np.ndarray, most_lag: int) -> Alignment:
 
     def error(lag: int) -> float:
         first, frames = common(lag)
-        ours = other[first + lag :][:frames, 7:]
-        return float(np.abs(one[first:][:frames, 7:] - ours).mean())
+        later = other[first + lag :][:frames, 7:]
+        return float(np.abs(one[first:][:frames, 7:] - later).mean())
 
     least = min(len(one), len(other)) // 2
     lags = [lag for lag in range(-most_lag, most_lag + 1) if common(lag)[1] >= least]
