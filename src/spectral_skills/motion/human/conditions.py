@@ -9,7 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from spectral_skills.motion.checks import rate
 from spectral_skills.motion.clip import ClipError
+from spectral_skills.motion.human.contacts import standing_height
 from spectral_skills.motion.human.rate import true_rate
 from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
 from spectral_skills.motion.human.repairs import smoothed, whole_part
@@ -24,10 +26,11 @@ _WIDEST_LEG_M = (0.3, 1.5)  # what is believed of units that the user states
 _USUAL_LEG_M = 0.82
 TOE_HEIGHT_M = 0.02
 """Of the ball of the foot over the floor when standing."""
-_SLOW_M_S = 0.25
+_SLOW_M_S = 0.3
 _COARSEST_HZ, _COARSE_HZ = 10.0, 20.0
 _SHORTEST_S, _STILL_M = 0.5, 0.05
 _FAR_M = 20.0
+_NEAR_FLOOR_M = 0.15
 _SIDES_DIFFER_M = 0.03
 _HAND_M, _HEAD_M = 0.08, 0.1  # beyond the wrist and the neck, of someone of usual size
 
@@ -220,7 +223,9 @@ def find_up(points: np.ndarray) -> str:
         support = (present @ axis).min(axis=1)
         wander = np.subtract(*np.percentile(support, [90, 10])) / leg
         usual = 0.0 if up in ("y", "z") else -0.5
-        scores[up] = float((spine @ axis).mean()) - min(1.0, wander) + usual
+        grounded = 0.5 if abs(np.median(support)) < _NEAR_FLOOR_M else 0.0
+        wander = min(1.0, float(wander))
+        scores[up] = float((spine @ axis).mean()) - wander + usual + grounded
     return max(scores, key=lambda up: scores[up])
 
 
@@ -333,32 +338,23 @@ def completed(raw: Raw) -> Raw:
 
 def on_floor(raw: Raw) -> Raw:
     """Moved up or down so that feet that rest are on the floor."""
-    heights, resting = [], []
+    low, rests = [], False
     for side in SIDES:
         toe = raw.at(f"{side}_toe")
-        # Over a tenth of a second: single frames are noisy.
-        span = max(1, min(round(0.1 * raw.fps), len(toe) - 1))
-        speed = np.linalg.norm(toe[span:] - toe[:-span], axis=1) * raw.fps / span
-        slow = np.convolve(speed < _SLOW_M_S, np.ones(span + 1)) > 0
-        heights.append(toe[:, 2])
-        resting.append(slow)
-    low = [
-        float(np.percentile(h[r], 15)) if r.any() else np.inf
-        for h, r in zip(heights, resting, strict=True)
-    ]
-    floor = min(low) - TOE_HEIGHT_M
-    notes = list(raw.notes)
-    if not np.isfinite(floor):
-        floor = float(np.percentile(heights, 2)) - TOE_HEIGHT_M
-        notes.append("No foot ever rests: the floor is below the lowest toes.")
-    elif abs(low[0] - low[1]) > _SIDES_DIFFER_M and np.isfinite(low).all():
-        cm = 100 * abs(low[0] - low[1])
+        speed = np.linalg.norm(rate(toe, raw.fps), axis=1)
+        low.append(standing_height(toe[:, 2], speed))
+        rests |= bool((speed[toe[:, 2] < low[-1] + 0.05] < _SLOW_M_S).any())
+    apart = abs(low[0] - low[1])
+    floor = (min(low) if apart > _SIDES_DIFFER_M else sum(low) / 2) - TOE_HEIGHT_M
+    notes = []
+    if not rests:
+        notes.append("No foot ever rests: the floor is put below the lowest toes.")
+    elif apart > _SIDES_DIFFER_M:
         lower = SIDES[int(np.argmin(low))]
-        notes.append(f"The {lower} toe rests {cm:.1f} cm below the other.")
+        notes.append(f"The {lower} toe rests {100 * apart:.1f} cm below the other.")
     if abs(floor) > 0.005:
         notes.append(f"The floor was at {100 * floor:.1f} cm.")
-    points = raw.points - [0.0, 0.0, floor]
-    return replace(raw, points=points, notes=tuple(notes))
+    return raw.noted(*notes, points=raw.points - [0.0, 0.0, floor])
 
 
 def near_origin(raw: Raw) -> Raw:
