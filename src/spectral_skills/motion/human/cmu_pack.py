@@ -11,11 +11,11 @@ import json
 import lzma
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from spectral_skills.motion.clip import ClipError
+from spectral_skills.motion.human.bvh import Capture
 from spectral_skills.motion.human.chains import forward, from_euler
 from spectral_skills.motion.readers.archives import ZippedArrays
 
@@ -28,16 +28,6 @@ FPS = 60.0
 _INDEX, _SKELETONS = "index.csv", "skeletons.json"
 _ROOT_STEP_M, _ANGLE_STEP = 1e-4, np.deg2rad(0.02)
 _ARCHIVE_LIMIT = 512 << 20
-
-
-class Packed(NamedTuple):
-    names: list[str]
-    parents: list[int]
-    offsets: np.ndarray  # (J, 3) in CMU's units
-    positions: np.ndarray  # (T, J, 3) in CMU's units, y up
-    turns: np.ndarray  # (T, J, 4)
-    text: str
-    kind: str
 
 
 def is_pack(folder: Path) -> bool:
@@ -71,7 +61,7 @@ def seconds(clip: Path) -> float:
     return float(_index(clip.parent)[clip.name]["seconds"])
 
 
-def read(clip: Path) -> Packed:
+def read(clip: Path) -> Capture:
     """One recording, in file units and axes as its BVH would have it."""
     row = _index(clip.parent)[clip.name]
     file = archive(clip)
@@ -89,16 +79,22 @@ def read(clip: Path) -> Packed:
     whole = steps.cumsum(axis=0).cumsum(axis=0)
     if whole.shape[1] != 3 + 3 * len(kept):
         raise ClipError("columns", f"{whole.shape[1]} channels for {len(kept)} joints")
-    names = [joint["name"] for joint in joints]
+    names = tuple(joint["name"] for joint in joints)
     turns = np.zeros((4, len(whole), len(joints)))
     turns[0] = 1.0
     angles = (whole[:, 3:] * _ANGLE_STEP).reshape(len(whole), len(kept), 3)
     turns[:, :, [names.index(name) for name in kept]] = from_euler(angles, "zyx")
-    parents = [joint["parent"] for joint in joints]
+    parents = tuple(joint["parent"] for joint in joints)
     offsets = np.array([joint["offset"] for joint in joints], dtype=np.float64)
     root = whole[:, :3] * (_ROOT_STEP_M / UNIT_M)
     places = forward(parents, offsets, turns, root)
-    return Packed(names, parents, offsets, *places, row["text"], row["kind"])
+    return Capture(names, parents, offsets, *places, FPS)
+
+
+def text(clip: Path) -> str:
+    """What the index says that a recording shows."""
+    row = _index(clip.parent)[clip.name]
+    return row["text"] or row["kind"]
 
 
 @lru_cache(maxsize=4)

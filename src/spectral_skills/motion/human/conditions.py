@@ -26,13 +26,18 @@ _WIDEST_LEG_M = (0.3, 1.5)  # what is believed of units that the user states
 _USUAL_LEG_M = 0.82
 TOE_HEIGHT_M = 0.02
 """Of the ball of the foot over the floor when standing."""
-_SLOW_M_S = 0.3
+_SLOW_M_S, _REST_S = 0.3, 0.1
 _COARSEST_HZ, _COARSE_HZ = 10.0, 20.0
 _SHORTEST_S, _STILL_M = 0.5, 0.05
 _FAR_M = 20.0
 _NEAR_FLOOR_M = 0.15
 _SIDES_DIFFER_M = 0.03
-_HAND_M, _HEAD_M = 0.08, 0.1  # beyond the wrist and the neck, of someone of usual size
+_BEYOND = {
+    "head": ("neck", "chest", 0.1),
+    **{f"{side}_hand": (f"{side}_wrist", f"{side}_elbow", 0.08) for side in SIDES},
+}
+"""Points that are made: beyond which, away from which, and how far, m."""
+_MADE = ("neck", *_BEYOND)
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,10 @@ class HumanOptions:
     """m, cm, mm, in, dm, cmu, or metres for one unit as a number."""
     up: str | None = None
     """Axis that points up: x, y, z, -x, -y or -z."""
+    mapping: dict[str, str] | None = None
+    """Joints of points of the body by name, where those found are wrong."""
+    body_model: str | None = None
+    """File or folder of SMPL models, for AMASS archives."""
 
     def __post_init__(self):
         if self.fps is not None and not 1.0 <= self.fps <= 1000.0:
@@ -121,6 +130,10 @@ def settle(raw: Raw, options: HumanOptions) -> Recording:
 
 def _check(raw: Raw) -> None:
     absent = np.isnan(raw.points).all(axis=(0, 2))
+    lost = [POINTS[i] for i in np.flatnonzero(absent) if POINTS[i] not in _MADE]
+    if lost:
+        words = ", ".join(lost).replace("_", " ")
+        raise ClipError("skeleton", f"the skeleton has no {words}")
     bad = ~np.isfinite(raw.points[:, ~absent]).all(axis=(1, 2))
     if bad.any():
         raise ClipError("not finite", "a joint is not a number", int(bad.argmax()))
@@ -310,29 +323,20 @@ def _check_length(raw: Raw) -> None:
 
 
 def completed(raw: Raw) -> Raw:
-    """Hands and head made from their neighbours where a file lacks them."""
+    """Neck, head and hands made from their neighbours where a file lacks them."""
     points, size = raw.points.copy(), leg_length(raw.points) / _USUAL_LEG_M
     absent = {POINTS[i] for i in np.flatnonzero(np.isnan(points).all(axis=(0, 2)))}
-    makers = {
-        "chest": ("neck", "pelvis", -_HEAD_M),
-        "neck": ("chest", "pelvis", _HEAD_M),
-        "head": ("neck", "chest", _HEAD_M),
-        "left_hand": ("left_wrist", "left_elbow", _HAND_M),
-        "right_hand": ("right_wrist", "right_elbow", _HAND_M),
-    }
-    for name, (near, far, length) in makers.items():
-        if name not in absent or {near, far} & absent:
-            continue
-        a, b = points[:, point(near)], points[:, point(far)]
-        along = a - b
-        along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
-        points[:, point(name)] = a + length * size * along
-        absent.remove(name)
-        words = name.replace("_", " ")
-        raw = raw.noted(f"The file has no {words}: made from {near} and {far}.")
-    if absent:
-        words = ", ".join(sorted(absent)).replace("_", " ")
-        raise ClipError("skeleton", f"the skeleton has no {words}")
+    if "neck" in absent:
+        shoulders = [points[:, point(f"{side}_shoulder")] for side in SIDES]
+        points[:, point("neck")] = np.mean(shoulders, axis=0)
+        raw = raw.noted("The file has no neck: it is put between the shoulders.")
+    for name, (near, far, length) in _BEYOND.items():
+        if name in absent:
+            along = points[:, point(near)] - points[:, point(far)]
+            along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
+            points[:, point(name)] = points[:, point(near)] + length * size * along
+            made = f"The file has no {name}: it is put beyond the {near}."
+            raw = raw.noted(made.replace("_", " "))
     return replace(raw, points=points)
 
 
@@ -343,7 +347,9 @@ def on_floor(raw: Raw) -> Raw:
         toe = raw.at(f"{side}_toe")
         speed = np.linalg.norm(rate(toe, raw.fps), axis=1)
         low.append(standing_height(toe[:, 2], speed))
-        rests |= bool((speed[toe[:, 2] < low[-1] + 0.05] < _SLOW_M_S).any())
+        still = (speed < _SLOW_M_S) & (toe[:, 2] < low[-1] + 0.05)
+        span = 1 + round(_REST_S * raw.fps)
+        rests |= bool(np.convolve(still, np.ones(span)).max() > span - 0.5)
     apart = abs(low[0] - low[1])
     floor = (min(low) if apart > _SIDES_DIFFER_M else sum(low) / 2) - TOE_HEIGHT_M
     notes = []

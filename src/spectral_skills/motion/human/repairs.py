@@ -22,7 +22,7 @@ _KEPT, _KEPT_S = 0.8, 1.0
 
 
 def jumps(points: np.ndarray) -> np.ndarray:
-    """(T - 1, 20) metres by which each step differs from the median of six around."""
+    """(T - 1, 20) metres by which each step differs from the median of seven."""
     steps = np.diff(points, axis=0)
     count = len(steps)
     sizes = np.zeros(steps.shape[:2])
@@ -31,10 +31,15 @@ def jumps(points: np.ndarray) -> np.ndarray:
     rough = np.flatnonzero(change > 0.2 * _BODY_M)
     at = np.unique(np.concatenate([rough, rough + 1]))
     if len(at):
-        around = np.clip(at[:, None] + [-3, -2, -1, 1, 2, 3], 0, count - 1)
-        usual = np.median(steps[around], axis=1)
+        usual = np.median(steps[_around(at, count)], axis=1)
         sizes[at] = np.linalg.norm(steps[at] - usual, axis=2)
     return sizes
+
+
+def _around(steps: np.ndarray, count: int) -> np.ndarray:
+    """(n, 7) steps nearest to each, itself among them."""
+    first = np.clip(steps - 3, 0, max(0, count - 7))
+    return first[:, None] + np.arange(min(7, count))
 
 
 def whole_part(points: np.ndarray, fps: float) -> tuple[slice, list[str]]:
@@ -128,9 +133,9 @@ def _returns(path: np.ndarray, left: int, right: int) -> bool:
 
 def _spread(path: np.ndarray, frame: int, reach: int) -> None:
     """Move the frames on either side of a jump towards each other, in place."""
-    around = np.clip(frame + np.array([-3, -2, -1, 1, 2, 3]), 0, len(path) - 2)
-    step = path[frame + 1] - path[frame]
-    half = 0.5 * (step - np.median(path[around + 1] - path[around], axis=0))
+    steps = np.diff(path, axis=0)
+    usual = np.median(steps[_around(np.array([frame]), len(steps))[0]], axis=0)
+    half = 0.5 * (steps[frame] - usual)
     before, after = range(frame, -1, -1), range(frame + 1, len(path))
     for sign, frames in ((1.0, before), (-1.0, after)):
         part = np.array(frames[:reach])

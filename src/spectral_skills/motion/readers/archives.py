@@ -83,7 +83,7 @@ class ZippedArrays(Mapping[str, np.ndarray]):
             raise ClipError("unreadable", f"{name}: not compressed as NumPy does")
         try:
             with self._zip.open(member) as data:
-                return _read_array(name, data, member.file_size)
+                return read_array(name, data, member.file_size)
         except ClipError:
             raise
         except _DAMAGE as error:
@@ -103,7 +103,7 @@ def _check_directory(file: BinaryIO) -> None:
         raise ClipError("too large", "a zip archive with far too many entries")
 
 
-def _read_array(name: str, data, member_bytes: int) -> np.ndarray:
+def read_array(name: str, data, member_bytes: int) -> np.ndarray:
     start = data.read(8)
     if len(start) < 8 or start[:6] != b"\x93NUMPY" or start[6] not in (1, 2, 3):
         raise ClipError("unreadable", f"{name}: not a NumPy array")
