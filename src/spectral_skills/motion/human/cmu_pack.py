@@ -65,13 +65,10 @@ def read(clip: Path) -> Capture:
     """One recording, in file units and axes as its BVH would have it."""
     row = _index(clip.parent)[clip.name]
     file = archive(clip)
-    if not file.is_file():
-        reason = f"not in the pack, which lacks {file.parent.name}/{file.name}"
-        raise ClipError("unreadable", f"{reason}: {row['reason'] or 'unknown why'}")
-    motions = _subject(file, file.stat().st_mtime_ns)
+    motions = _subject(file, file.stat().st_mtime_ns) if file.is_file() else {}
     if clip.name not in motions:
-        reason = row["reason"] or "unknown why"
-        raise ClipError("unreadable", f"its motion is not in the pack: {reason}")
+        why = row["reason"] or f"{file.parent.name}/{file.name} lacks it"
+        raise ClipError("unreadable", f"its motion is not in the pack: {why}")
     skeleton = _skeletons(clip.parent)[row["skeleton"]]
     joints, kept = skeleton["joints"], skeleton["kept"]
     # Second differences, (channels, frames).
