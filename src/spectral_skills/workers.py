@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -36,7 +37,7 @@ def in_order(
         return
     context = multiprocessing.get_context("forkserver")
     _start_server(context)
-    with ProcessPoolExecutor(workers, context, initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(workers, context, initializer=_begin) as pool:
         pending: deque[Future[Answer]] = deque()
         for item in items:
             with _without_script():
@@ -95,10 +96,20 @@ def one_torch_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _one_thread() -> None:
+def _begin() -> None:
+    """What a worker does first."""
     import torch
 
     torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot say so: its workers would wait forever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _result(future: Future[Answer]) -> Answer:
