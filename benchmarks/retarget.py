@@ -32,7 +32,7 @@ from spectral_skills.motion.human.fit import Fit, fit
 from spectral_skills.motion.human.quality import Quality
 from spectral_skills.motion.human.recording import Recording
 from spectral_skills.motion.human.retarget import retarget
-from spectral_skills.plots.tables import publish, show
+from spectral_skills.plots.tables import head, number, publish, text
 from spectral_skills.results import Result, set_command
 from spectral_skills.robot import g1
 
@@ -142,8 +142,6 @@ def ours(motions: Path, count: int | None, out: Path) -> list[Result]:
 def refusals(refused: list, tried: int) -> list[Result]:
     """How many clips were refused for which reason."""
     counts = Counter(refusal.kind for refusal in refused)
-    for refusal in refused:
-        print(refusal, file=sys.stderr)
     return [
         Result(f"{TABLE}refusals", kind, "clips", n, n=tried)
         for kind, n in counts.most_common()
@@ -271,6 +269,22 @@ def beside(motions: Path) -> list[Result]:
     return results + apart.results
 
 
+def turned(results: list[Result]) -> str:
+    """A line for every measure and a column for every row, and the goals."""
+    rows = list(dict.fromkeys(r.row for r in results))
+    lines: dict[str, dict[str, str]] = {}
+    for r in results:
+        line = lines.setdefault(head(r.metric, r.unit), {})
+        line[r.row] = number(r.value)
+        if r.paper:
+            line["goal"] = r.paper
+    columns = rows + ["goal"] * any("goal" in line for line in lines.values())
+    cells = [
+        [name, *(line.get(c, "") for c in columns)] for name, line in lines.items()
+    ]
+    return text([["", *columns], *cells])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("ours", "theirs", "beside", "all"))
@@ -294,7 +308,7 @@ def main() -> None:
         results += beside(motions)
     results = stamped(results, "cpu")
     for table in dict.fromkeys(r.table for r in results):
-        show([r for r in results if r.table == table])
+        print(f"\n{table}\n{turned([r for r in results if r.table == table])}")
     if given.record is not None:
         publish(results, given.record)
 

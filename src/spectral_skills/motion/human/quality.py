@@ -7,7 +7,9 @@ poses and of proportions, as a trunk or an arm is not scaled like the legs.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -38,20 +40,47 @@ LINK_OF_POINT = {
     }.items()
 }
 """Links of the robot whose origins correspond to points of a person."""
-BONES = tuple(
-    (f"{side}_{start}", f"{side}_{end}")
-    for side in SIDES
-    for start, end in (
-        *(("hip", "knee"), ("knee", "ankle")),
-        *(("shoulder", "elbow"), ("elbow", "wrist")),
-    )
-)
-"""Limbs, from one point to the next."""
 
+
+def _chain(side: str, *parts: str) -> tuple[tuple[str, str], ...]:
+    """Bones from one point of a side to the next."""
+    return tuple((f"{side}_{a}", f"{side}_{b}") for a, b in pairwise(parts))
+
+
+BONES = tuple(
+    bone
+    for side in SIDES
+    for chain in (("hip", "knee", "ankle"), ("shoulder", "elbow", "wrist"))
+    for bone in _chain(side, *chain)
+)
+"""Bones whose directions the robot should have."""
+
+
+def _limb(side: str, *parts: str) -> tuple[list[int], tuple]:
+    """Joints of a limb and the bones that turn with it, with the line that it hangs
+    on from side to side."""
+    names = tuple(f"{side}_{part}" for part in parts)
+    own = [i for i, joint in enumerate(g1.JOINTS) if joint.startswith(names)]
+    return own, (*_chain(side, *parts), _across(parts[0]))
+
+
+def _across(part: str) -> tuple[str, str]:
+    return f"left_{part}", f"right_{part}"
+
+
+_LIMBS = (
+    *(_limb(side, "hip", "knee", "ankle", "toe") for side in SIDES),
+    *(_limb(side, "shoulder", "elbow", "wrist", "hand") for side in SIDES),
+    (
+        [i for i, joint in enumerate(g1.JOINTS) if joint.startswith("waist")],
+        (_across("hip"), _across("shoulder"), ("pelvis", "neck")),
+    ),
+)
+"""Joints, and the bones of a person that they should not outrun."""
 SKATING_M_S, SUNK_M, INSIDE_M, FLOATING_M = 0.1, 0.02, 0.02, 0.03
 """What one sees at a glance in a film."""
-_JUMP_RAD_S, _JUMP_OF_LIMBS = 12.0, 3.0
-"""A joint jumps that is so much faster than so many times the person's fastest limb."""
+_JUMP_RAD_S, _JUMP_OF_LIMB = 12.0, 3.0
+"""A joint jumps that is so much faster than so many times the person's limb."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +131,7 @@ def measure(fit: Fit) -> Quality:
     ratio = (speed / g1.VELOCITY_LIMIT).max(axis=1)
     planted = found.planted[~np.isnan(found.planted)]
     points, bones = point_errors(found, fit), bone_errors(found, fit)
-    jumps = speed.max(axis=1) - _JUMP_OF_LIMBS * _limb_speeds(fit.human).max(axis=1)
+    jumps = _outrun(joints, fit.human)
     fastest = np.nan_to_num(found.planted).max(axis=1)
     worst = {
         "floor": shapes.lowest.argmin(),
@@ -157,19 +186,25 @@ def bone_errors(found: Evidence, fit: Fit) -> np.ndarray:
     """(T, 8) angles between the limbs of the robot and of the person, rad."""
     starts, ends = (list(names) for names in zip(*BONES, strict=True))
     robot = _links(found, ends) - _links(found, starts)
-    return _angles(robot, _limbs(fit.human))
+    return _angles(robot, _bones(fit.human, BONES))
 
 
-def _limbs(points: np.ndarray) -> np.ndarray:
-    """(T, 8, 3) of a person, m."""
-    starts, ends = (list(map(point, names)) for names in zip(*BONES, strict=True))
+def _bones(points: np.ndarray, bones: Iterable[tuple[str, str]]) -> np.ndarray:
+    """(T, bones, 3) of a person, m."""
+    starts, ends = (list(map(point, names)) for names in zip(*bones, strict=True))
     return points[:, ends] - points[:, starts]
 
 
-def _limb_speeds(points: np.ndarray) -> np.ndarray:
-    """(T - 1, 8) how fast limbs turn, rad/s."""
-    limbs = _limbs(points)
-    return FPS * _angles(limbs[1:], limbs[:-1])
+def _outrun(joints: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(T - 1,) how much a joint is faster than the person's limb allows, rad/s."""
+    worst = np.full(len(joints) - 1, -np.inf)
+    speed = FPS * np.abs(np.diff(joints, axis=0))
+    for own, bones in _LIMBS:
+        limb = _bones(points, bones)
+        turns = FPS * _angles(limb[1:], limb[:-1]).max(axis=1)
+        excess = speed[:, own].max(axis=1) - _JUMP_OF_LIMB * turns
+        worst = np.maximum(worst, excess)
+    return worst
 
 
 def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
