@@ -135,6 +135,12 @@ def jumping(rows):
     return 32
 
 
+def hop(rows):
+    """The whole robot is elsewhere from one frame to the next."""
+    rows[60:, 0] += 0.15
+    return 59
+
+
 @pytest.mark.parametrize(
     "spoil, kind, window",
     [
@@ -144,6 +150,7 @@ def jumping(rows):
         (inside, "self-contact", 40),
         (beyond, "joint limits", 1),
         (jumping, "joints jump", 40),
+        (hop, "hips jump", 1),
     ],
 )
 def test_faults_are_refused_with_their_frame(spoil, kind, window):

@@ -35,7 +35,7 @@ FAST_M_S = 0.02  # a planted foot that is faster slides
 # this time of landing and before that of lifting off.
 _PLANTED_HEIGHT_M = 0.01
 _LANDING_S = 0.04
-_USUAL_PERCENT, _FARTHEST_USUAL_M = 10, 0.05
+_FARTHEST_USUAL_M = 0.15
 _BODY_WINDOW_S = 1.2
 
 
@@ -182,9 +182,9 @@ def planted_speeds(dynamics: Dynamics, fps: float) -> np.ndarray:
     m/s; NaN of others.
 
     A foot is near the floor while its lowest point is less than a centimetre above the
-    usual height of standing feet: the tenth percentile over the clip's frames and both
-    feet, so that a motion that floats or sinks as a whole is measured like any other.
-    It is planted while it is near, except
+    usual height of standing feet, the median over the clip of the lower foot's: so a
+    motion that floats or sinks as a whole is measured like any other. It is planted
+    while it is near, except
 
     - for 40 ms after it came near and before it leaves: it lands, or lifts off, and
     - while it is fast for the speed of the body, as in `strides`, and the other foot is
@@ -196,8 +196,8 @@ def planted_speeds(dynamics: Dynamics, fps: float) -> np.ndarray:
     its sole, does not slide.
     """
     lowest = dynamics.soles[..., 2].min(axis=2)
-    usual = np.percentile(lowest, _USUAL_PERCENT)
-    usual = float(np.clip(usual, -_FARTHEST_USUAL_M, _FARTHEST_USUAL_M))
+    usual = float(np.median(lowest.min(axis=1)))
+    usual = min(max(usual, -_FARTHEST_USUAL_M), _FARTHEST_USUAL_M)
     near = lowest < usual + _PLANTED_HEIGHT_M
     (x, y), turning = _floor_velocity(dynamics, fps, usual)
     if not len(turning):

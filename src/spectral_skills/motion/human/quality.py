@@ -79,8 +79,9 @@ _LIMBS = (
 """Joints, and the bones of a person that they should not outrun."""
 SKATING_M_S, SUNK_M, INSIDE_M, FLOATING_M = 0.1, 0.02, 0.02, 0.03
 """What one sees at a glance in a film."""
-_JUMP_RAD_S, _JUMP_OF_LIMB = 12.0, 3.0
-"""A joint jumps that is so much faster than so many times the person's limb."""
+_JUMP_RAD_S, _JUMP_OF_LIMB, _JUMP_OF_HIPS_M_S = 12.0, 3.0, 1.5
+"""A joint jumps that is so much faster than so many times the person's limb; hips, that
+leave the scaled person's so fast."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ class Quality:
     limit_excess: float  # farthest beyond a joint's limit, rad
     speed_ratio: float  # of the fastest joint, to its motor's limit
     joint_acceleration_95: float  # over joints and frames, rad/s^2
-    jump_share: float  # with a joint that moves fast while the person's limbs do not
+    jump_share: float  # with a joint, or hips, that move fast while the person's do not
+    hips_off: float  # fastest that hips leave the scaled person's, m/s
     point_error_mm: float  # mean over frames and links of the distance to the person
     point_error_95_mm: float
     bone_error_deg: float  # mean over frames and limbs of the angle to the person's
@@ -131,7 +133,10 @@ def measure(fit: Fit) -> Quality:
     ratio = (speed / g1.VELOCITY_LIMIT).max(axis=1)
     planted = found.planted[~np.isnan(found.planted)]
     points, bones = point_errors(found, fit), bone_errors(found, fit)
-    jumps = _outrun(joints, fit.human)
+    hips_off = _hips_off(found, fit)
+    jumps = np.maximum(
+        _outrun(joints, fit.human) / _JUMP_RAD_S, hips_off / _JUMP_OF_HIPS_M_S
+    )
     fastest = np.nan_to_num(found.planted).max(axis=1)
     worst = {
         "floor": shapes.lowest.argmin(),
@@ -141,6 +146,7 @@ def measure(fit: Fit) -> Quality:
         "limits": excess.argmax(),
         "speed": ratio.argmax(),
         "jump": jumps.argmax(),
+        "hips": hips_off.argmax(),
         "bones": bones.mean(axis=1).argmax(),
     }
     same = {name: getattr(known, name) for name in _SAME}
@@ -151,7 +157,8 @@ def measure(fit: Fit) -> Quality:
         skating_share=share(planted > SKATING_M_S),
         inside_share=share(shapes.own_depth > INSIDE_M),
         limit_excess=float(excess.max().clip(0.0)),
-        jump_share=share(jumps > _JUMP_RAD_S),
+        jump_share=share(jumps > 1),
+        hips_off=float(hips_off.max()),
         point_error_mm=1e3 * float(points.mean()),
         point_error_95_mm=1e3 * float(np.percentile(points, 95)),
         bone_error_deg=float(np.degrees(bones.mean())),
@@ -173,13 +180,24 @@ def point_errors(found: Evidence, fit: Fit) -> np.ndarray:
     """(T, 10) distance of knees, ankles, shoulders, elbows and wrists to the person's,
     scaled about the middle of the hips, m."""
     names = [name for name in LINK_OF_POINT if not name.endswith("hip")]
-    hips = [g1.LINKS.index(f"{side}_hip_pitch_link") for side in SIDES]
-    robot = _links(found, names)
-    robot = robot - found.shapes.links[:, hips].mean(axis=1, keepdims=True)
-    person = fit.human[:, [point(name) for name in names]]
-    middle = fit.human[:, [point(f"{side}_hip") for side in SIDES]]
-    person = fit.scale * (person - middle.mean(axis=1, keepdims=True))
-    return np.linalg.norm(robot - person, axis=-1)
+    robot, middle = _links(found, names), _hips(found, fit)
+    person = fit.scale * fit.human[:, [point(name) for name in names]]
+    apart = (robot - middle[0][:, None]) - (person - middle[1][:, None])
+    return np.linalg.norm(apart, axis=-1)
+
+
+def _hips(found: Evidence, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """(T, 3) between the hips, of the robot and of the scaled person, m."""
+    links = [g1.LINKS.index(f"{side}_hip_pitch_link") for side in SIDES]
+    points = [point(f"{side}_hip") for side in SIDES]
+    robot, person = found.shapes.links[:, links], fit.scale * fit.human[:, points]
+    return robot.mean(axis=1), person.mean(axis=1)
+
+
+def _hips_off(found: Evidence, fit: Fit) -> np.ndarray:
+    """(T - 1,) how fast the robot's hips leave the scaled person's, m/s."""
+    robot, person = _hips(found, fit)
+    return FPS * np.linalg.norm(np.diff(robot - person, axis=0), axis=1)
 
 
 def bone_errors(found: Evidence, fit: Fit) -> np.ndarray:
@@ -250,8 +268,12 @@ _RULES = (
         "a joint is {value:.1f} times as fast as its motor",
     ),
     _Rule(
+        *("hips jump", "hips_off", 4.0, "hips"),
+        "hips leave the person's at {value:.1f} m/s",
+    ),
+    _Rule(
         *("joints jump", "jump_share", 0.01, "jump"),
-        "joints jump in {value:.1%} of frames, in which the person is slow",
+        "joints or hips jump in {value:.1%} of frames, in which the person is slow",
     ),
     _Rule(
         *("unlike person", "bone_error_deg", 25.0, "bones"),
