@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from spectral_skills.motion import legs
+from spectral_skills.motion.legs import soften
 from spectral_skills.motion.synthetic import footsteps, pendulum
 from spectral_skills.motion.synthetic.footsteps import (
     LEFT,
@@ -11,7 +13,7 @@ from spectral_skills.motion.synthetic.footsteps import (
     Path,
     plan,
 )
-from spectral_skills.motion.synthetic.sketch import FPS, Sketch, ease, soften, wander
+from spectral_skills.motion.synthetic.sketch import FPS, Sketch, ease, wander
 from spectral_skills.robot import g1
 
 
@@ -103,10 +105,8 @@ def test_soles_roll_without_slipping_or_sinking(speeds):
 
 def test_a_sole_on_its_edge_keeps_the_edge_on_the_floor():
     roll = np.linspace(0.0, 0.15, 20)
-    moved = footsteps.on_edge(roll, np.zeros(20))
-    edge = np.array(
-        (-footsteps.HALF_WIDTH_M, -footsteps.ANKLE_M)
-    )  # the right one goes down
+    moved = legs.on_edge(roll, np.zeros(20))
+    edge = np.array((-legs.HALF_WIDTH_M, -legs.ANKLE_M))  # the right one goes down
     y = moved[:, 1] + np.cos(roll) * edge[0] - np.sin(roll) * edge[1]
     z = moved[:, 2] + np.sin(roll) * edge[0] + np.cos(roll) * edge[1]
     assert np.allclose(z, edge[1], atol=1e-12)

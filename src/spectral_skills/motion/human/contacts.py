@@ -16,7 +16,7 @@ _LONGEST_GAP_S, _SHORTEST_S = 0.06, 0.08
 _LOW_SHARE, _SLOW = 0.1, 0.3
 
 
-class Feet(NamedTuple):
+class Stance(NamedTuple):
     """How feet stand, both in the order of SIDES."""
 
     standing: np.ndarray  # (T, 2) bool
@@ -24,7 +24,7 @@ class Feet(NamedTuple):
     toe_m: np.ndarray  # (2,) height of toes
 
 
-def find_contacts(person: Recording) -> Feet:
+def find_contacts(person: Recording) -> Stance:
     """Find when feet stand, and how high their joints are then."""
     hips = 0.5 * (person.at("left_hip") + person.at("right_hip"))
     body = rate(hips[:, :2], person.fps)
@@ -46,7 +46,7 @@ def find_contacts(person: Recording) -> Feet:
             standing |= hysteresis(near, far)
         masks.append(_settled(standing, person.fps))
     ankle, toe = map(np.array, usual.values())
-    return Feet(np.stack(masks, axis=1), ankle, toe)
+    return Stance(np.stack(masks, axis=1), ankle, toe)
 
 
 def standing_height(height: np.ndarray, speed: np.ndarray) -> float:

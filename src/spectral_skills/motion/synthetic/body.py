@@ -6,9 +6,11 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
+from spectral_skills.motion import legs
 from spectral_skills.motion.ik import InverseKinematics, PoseTarget
+from spectral_skills.motion.legs import FootMotion, soften
 from spectral_skills.motion.synthetic import factors, footsteps, pendulum
-from spectral_skills.motion.synthetic.footsteps import FootMotion, Path
+from spectral_skills.motion.synthetic.footsteps import Path
 from spectral_skills.motion.synthetic.pendulum import Momentum, Support
 from spectral_skills.motion.synthetic.sketch import (
     FPS,
@@ -19,7 +21,6 @@ from spectral_skills.motion.synthetic.sketch import (
     Score,
     Stroke,
     ease,
-    soften,
     wander,
 )
 from spectral_skills.robot import g1
@@ -37,11 +38,6 @@ _FIRST_STEPS, _ROUGH_STEPS, _FINE_STEPS = 4, 3, 15
 _FEWEST_PASSES, _MOST_PASSES = 3, 9
 _CLOSE_M = 0.02  # the zero-moment point is where it should be: no further pass
 _GAIN, _LIMBS_M = 0.8, 0.25  # most that one pass corrects: in a flight it is wild
-# Of the robot, from pelvis to ankle; a leg is used almost, but not quite, stretched.
-_HIP_BELOW_M, _HIP_OUT_M = 0.1027, 0.1185
-_THIGH_M, _SHANK_M, _LEG_M = 0.337, 0.317, 0.639
-# Where soles begin to give way to ankles that are near their limits, rad.
-_ANKLE_ROLL, _ANKLE_PITCH = 0.2, 0.71
 
 
 def perform_stroke(arm: np.ndarray, stroke: Stroke) -> None:
@@ -79,7 +75,7 @@ class Trunk:
         yaw = soften(path.yaw, 5.0)
         between = soles[RIGHT].position[:, :2] - soles[LEFT].position[:, :2]
         # How far the right foot is ahead of the left one.
-        lead = soften((between * footsteps.headings(yaw)).sum(axis=1), 2.0)
+        lead = soften((between * legs.headings(yaw)).sum(axis=1), 2.0)
         side = soften(2.0 * support.load - 1.0, 4.0)
         # Also steps that lead nowhere ahead move the arms a little.
         self._lead = lead + 0.09 * side * (1.0 - support.standing)
@@ -185,18 +181,18 @@ class BodySolver:
         last = False
         for number in range(_MOST_PASSES):
             # Before the first pass the place of the pelvis is a guess.
-            length = _LEG_M if number else _LEG_M - 0.008
-            legs = _legs(rows[:, :3].numpy(), trunk.pelvis, soles)
-            reach = _reach(rows[:, 2].numpy(), legs, length)
+            length = legs.LEG_M if number else legs.LEG_M - 0.008
+            lines = legs.hip_to_ankle(rows[:, :3].numpy(), trunk.pelvis, soles)
+            reach = legs.reach(rows[:, 2].numpy(), lines, length)
             placed = [
-                footsteps.adapted(sole, _tip(leg, sole), _edge(leg, sole))
-                for leg, sole in zip(legs, soles, strict=True)
+                legs.adapted(sole, legs.tip(leg, sole), legs.edge(leg, sole))
+                for leg, sole in zip(lines, soles, strict=True)
             ]
-            low = _lowered(np.minimum(nominal, reach))
+            low = legs.lowered(np.minimum(nominal, reach))
             tall = heights.near(low + above)
             if support.airborne.any() and number < _FEWEST_PASSES:
                 # Landing from a flight the pelvis may still be too high: next time.
-                nominal = nominal - _around(tall - above - reach)
+                nominal = nominal - legs.around(tall - above - reach)
             rate = pendulum.stiffness(tall)
             zmp = footsteps.kept_on_soles(support.zmp, placed, score.flight)
             mass = pendulum.follow(zmp + limbs, rate)
@@ -257,58 +253,3 @@ def _solve(
     over_the_feet = torch.tensor((1.0, 1.0, 0.0))
     targets.append(PoseTarget(None, each(goal), position_weight=over_the_feet))
     return solver.solve(each(rows), targets).qpos.view_as(rows)
-
-
-def _legs(pelvis: np.ndarray, turn: Tensor, soles) -> list[np.ndarray]:
-    """(T, 3) from each hip to its ankle."""
-    legs = []
-    for out, sole in zip((_HIP_OUT_M, -_HIP_OUT_M), soles, strict=True):
-        offset = torch.tensor((0.0, out, -_HIP_BELOW_M)).double()
-        hip = pelvis + rotation.rotate(turn, offset.expand(len(pelvis), 3)).numpy()
-        legs.append(sole.position - hip)
-    return legs
-
-
-def _reach(height: np.ndarray, legs: list[np.ndarray], length: float) -> np.ndarray:
-    """The height of the pelvis at which the longer leg is just not stretched."""
-    highest = np.full(len(height), np.inf)
-    for leg in legs:
-        away = (leg[:, :2] ** 2).sum(axis=1)
-        up = np.sqrt(np.maximum(length**2 - away, 0.3**2))
-        highest = np.minimum(highest, height + leg[:, 2] + up)
-    return highest
-
-
-def _edge(leg: np.ndarray, sole: FootMotion) -> np.ndarray:
-    """Roll of a sole whose leg leans out more than the ankle can make up for."""
-    out = leg[:, 1] * np.cos(sole.yaw) - leg[:, 0] * np.sin(sole.yaw)
-    lean = np.arctan2(out, -leg[:, 2])
-    return np.sign(lean) * _beyond(np.abs(lean) - _ANKLE_ROLL)
-
-
-def _tip(leg: np.ndarray, sole: FootMotion) -> np.ndarray:
-    """How much a heel rises where the shank leans farther than the ankle bends."""
-    ahead = -leg[:, 0] * np.cos(sole.yaw) - leg[:, 1] * np.sin(sole.yaw)
-    length = np.linalg.norm(leg, axis=1)
-    # Triangle of thigh, shank and the line from hip to ankle.
-    cosine = (length**2 + _SHANK_M**2 - _THIGH_M**2) / (2 * length * _SHANK_M)
-    shank = np.arctan2(ahead, -leg[:, 2]) + np.arccos(np.clip(cosine, -1.0, 1.0))
-    return _beyond(shank - sole.pitch - _ANKLE_PITCH)
-
-
-def _beyond(excess: np.ndarray) -> np.ndarray:
-    """What is positive, without a kink."""
-    return soften(np.logaddexp(0.0, excess / 0.02) * 0.02, 1.5)
-
-
-def _lowered(heights: np.ndarray) -> np.ndarray:
-    """A gentle curve that stays under the given one."""
-    gentle = soften(heights, 4.0)
-    return gentle - _around(gentle - heights)
-
-
-def _around(excess: np.ndarray) -> np.ndarray:
-    """A gentle curve that covers what is positive."""
-    padded = np.pad(np.maximum(excess, 0.0), 10, mode="edge")
-    window = np.lib.stride_tricks.sliding_window_view(padded, 21)
-    return soften(window.max(axis=1), 4.0)

@@ -12,17 +12,20 @@ from functools import cached_property
 
 import numpy as np
 
+from spectral_skills.motion.legs import (
+    ANKLE_M,
+    HEEL_M,
+    TOE_M,
+    FootMotion,
+    headings,
+    rolled,
+)
 from spectral_skills.motion.synthetic.sketch import FPS, LEFT, RIGHT, Score, ease
 from spectral_skills.robot import g1
 
 SIDE_SIGN = (1.0, -1.0)
 SOLE_CENTRE_M = 0.035  # ahead of the ankle, where the weight rests in standing
-HEEL_M = float(g1.SOLE_POINTS[:, 0].min())
-TOE_M = float(g1.SOLE_POINTS[:, 0].max())
-HALF_WIDTH_M = float(g1.SOLE_POINTS[:, 1].max())
-ANKLE_M = -float(g1.SOLE_POINTS[0, 2])
 _ALONG_M = np.unique(g1.SOLE_POINTS[:, 0])
-_RADIUS = g1.SOLE_RADIUS
 _FIRST_LIFT_S = 0.15
 _SIDE_HURRY, _TURN_HURRY = 3.8, 0.75
 _OUTWARD_M = 0.012
@@ -33,11 +36,6 @@ _TOUCHING_M, _BESIDE_M = 0.005, 0.016
 def _turned(yaw: float, ahead: float, left: float) -> np.ndarray:
     c, s = np.cos(yaw), np.sin(yaw)
     return np.array((c * ahead - s * left, s * ahead + c * left))
-
-
-def headings(yaw) -> np.ndarray:
-    """(..., 2) unit vectors ahead."""
-    return np.stack((np.cos(yaw), np.sin(yaw)), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -228,16 +226,6 @@ def _integral(rate: np.ndarray) -> np.ndarray:
     return np.concatenate((np.zeros_like(rate[:1]), np.cumsum(steps, axis=0)))
 
 
-@dataclass(frozen=True)
-class FootMotion:
-    """One foot over time: the pose of its ankle."""
-
-    position: np.ndarray  # (T, 3), m
-    yaw: np.ndarray
-    pitch: np.ndarray  # pitch, rad; toe down is positive
-    roll: np.ndarray  # roll, rad; left edge up is positive
-
-
 def move(steps: Footsteps, side: int, frames: int) -> FootMotion:
     """The motion of one foot through its prints."""
     t, prints = np.arange(frames) / FPS, steps.of(side)
@@ -247,7 +235,7 @@ def move(steps: Footsteps, side: int, frames: int) -> FootMotion:
         on_floor = (t >= foot.touchdown_s) & (t <= foot.lift_s)
         pitch = foot.pitch(t[on_floor])
         motion.pitch[on_floor], motion.yaw[on_floor] = pitch, foot.yaw
-        motion.position[on_floor] = _world(foot, *_rolled(pitch))
+        motion.position[on_floor] = _world(foot, *rolled(pitch))
         if index + 1 < len(prints):
             _swing(t, foot, prints[index + 1], motion)
     return motion
@@ -261,11 +249,11 @@ def _swing(t: np.ndarray, foot: Footprint, after: Footprint, motion: FootMotion)
     before = foot.pitch(np.array((start - 1e-3, start)))
     rate = (before[1] - before[0]) / 1e-3
     pitch = _flown(x, length, before[1], rate, after.strike)
-    rolled = _world(foot, *_rolled(before))
-    velocity = (rolled[1] - rolled[0]) / 1e-3
-    target = _world(after, *_rolled(np.array((after.strike,))))[0]
-    ahead = target[:2] - rolled[1][:2]
-    flat = _flown(x[:, None], length, rolled[1][:2], velocity[:2], target[:2])
+    lifted = _world(foot, *rolled(before))
+    velocity = (lifted[1] - lifted[0]) / 1e-3
+    target = _world(after, *rolled(np.array((after.strike,))))[0]
+    ahead = target[:2] - lifted[1][:2]
+    flat = _flown(x[:, None], length, lifted[1][:2], velocity[:2], target[:2])
     # Still slowing down when it lands: a foot that waits must reach too far.
     late = (0.5 * x**3 - x**4 + 0.5 * x**5)[:, None]
     flat -= (3.0 + 2.5 * after.flight) * ahead * late
@@ -280,14 +268,6 @@ def _swing(t: np.ndarray, foot: Footprint, after: Footprint, motion: FootMotion)
     motion.position[air] = np.concatenate((flat, up[:, None]), axis=1)
 
 
-def _rolled(pitch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ankle ahead of its print and above the floor when the sole rolls to a pitch."""
-    pivot = np.where(pitch > 0, TOE_M, HEEL_M)
-    c, s = np.cos(pitch), np.sin(pitch)
-    ahead = pivot + _RADIUS * pitch - pivot * c + ANKLE_M * s
-    return ahead, _RADIUS + pivot * s + ANKLE_M * c
-
-
 def _world(foot: Footprint, ahead: np.ndarray, up: np.ndarray) -> np.ndarray:
     flat = foot.position + ahead[:, None] * headings(foot.yaw)
     return np.concatenate((flat, up[:, None]), axis=1)
@@ -297,7 +277,7 @@ def _lowest_to_ankle(pitch: np.ndarray, rounding: np.ndarray) -> np.ndarray:
     """Height of the ankle over the sole's lowest point, heel and toe blended."""
     toe, heel = TOE_M * np.sin(pitch), HEEL_M * np.sin(pitch)
     highest = 0.5 * (toe + heel) + np.sqrt(0.25 * (toe - heel) ** 2 + rounding**2)
-    return _RADIUS + ANKLE_M * np.cos(pitch) + highest
+    return g1.SOLE_RADIUS + ANKLE_M * np.cos(pitch) + highest
 
 
 def _flown(x, length, start, rate, end):
@@ -317,7 +297,7 @@ def kept_on_soles(
         other_up = other.position[:, 2] - _lowest_to_ankle(other.pitch, 0 * other.pitch)
         heading = headings(sole.yaw)
         base = (zmp - sole.position[:, :2]) * heading
-        ahead = base.sum(axis=1) + _rolled(sole.pitch)[0]
+        ahead = base.sum(axis=1) + rolled(sole.pitch)[0]
         # A sphere at x is higher than the toe's by (toe - x) sin(pitch).
         slope = np.sin(sole.pitch)[:, None]
         lifted = np.maximum((TOE_M - _ALONG_M) * slope, (HEEL_M - _ALONG_M) * slope)
@@ -328,22 +308,3 @@ def kept_on_soles(
         shift = np.where(alone, np.clip(ahead, low, high) - ahead, 0.0)
         zmp += shift[:, None] * heading
     return zmp
-
-
-def adapted(sole: FootMotion, tip: np.ndarray, edge: np.ndarray) -> FootMotion:
-    """The same foot, its heel raised by `tip` and rolled onto its edge, unslipping."""
-    before, after = _rolled(sole.pitch), _rolled(sole.pitch + tip)
-    ahead, up = after[0] - before[0], after[1] - before[1]
-    heading = np.stack((np.cos(sole.yaw), np.sin(sole.yaw), 0 * sole.yaw), axis=1)
-    position = sole.position + ahead[:, None] * heading + on_edge(edge, sole.yaw)
-    position[:, 2] += up
-    return FootMotion(position, sole.yaw, sole.pitch + tip, edge)
-
-
-def on_edge(roll: np.ndarray, yaw: np.ndarray) -> np.ndarray:
-    """(T, 3) how the ankle moves when a sole rolls onto its edge without slipping."""
-    pivot = -np.sign(roll) * HALF_WIDTH_M
-    c, s = np.cos(roll), np.sin(roll)
-    left = pivot - _RADIUS * roll - pivot * c - ANKLE_M * s
-    up = -pivot * s + ANKLE_M * (c - 1)
-    return np.stack((-np.sin(yaw) * left, np.cos(yaw) * left, up), axis=1)

@@ -17,13 +17,14 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses
+from spectral_skills.motion.legs import soften
 from spectral_skills.motion.synthetic.footsteps import (
     LEFT,
     SOLE_CENTRE_M,
     Footprint,
     Footsteps,
 )
-from spectral_skills.motion.synthetic.sketch import FPS, Score, soften
+from spectral_skills.motion.synthetic.sketch import FPS, Score
 from spectral_skills.robot.model import build_model
 
 GRAVITY = 9.81

@@ -35,17 +35,6 @@ def wander(rng: np.random.Generator, t: np.ndarray) -> np.ndarray:
     return (weights * np.sin(2 * np.pi * t[:, None] / periods + phases)).sum(axis=1)
 
 
-def soften(values: np.ndarray, sigma_frames: float) -> np.ndarray:
-    """Gaussian filter along time; the ends repeat."""
-    radius = int(np.ceil(4 * sigma_frames))
-    kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma_frames) ** 2)
-    kernel /= kernel.sum()
-    flat = values.reshape(len(values), -1)
-    padded = np.pad(flat, ((radius, radius), (0, 0)), mode="edge")
-    columns = [np.convolve(column, kernel, mode="valid") for column in padded.T]
-    return np.stack(columns, axis=1).reshape(values.shape)
-
-
 @dataclass(frozen=True)
 class Stroke:
     """One arm takes a pose from `start_s` to `end_s`, eased within `ramp_s`."""

@@ -1,0 +1,173 @@
+"""Where the robot's feet stand and how they swing, from where a person's do.
+
+A foot that stands does not move: it is flat, or has its heel up where the person's is.
+Between two stances it has the accelerations of the person's foot as far as its start
+and end allow, and is off the floor.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy.linalg import solveh_banded
+from scipy.ndimage import distance_transform_edt, gaussian_filter1d
+
+from spectral_skills.motion import legs
+from spectral_skills.motion.human.contacts import Stance
+from spectral_skills.motion.human.recording import SIDES, Recording
+from spectral_skills.motion.legs import FootMotion
+from spectral_skills.robot import g1
+
+FLAT_M = legs.ANKLE_M + g1.SOLE_RADIUS  # height of the ankle over a flat sole
+_REACH_M = 0.65  # from hip to ankle, of a leg that is almost straight
+_LEAST_M = 0.3
+_HEEL_RAD = (0.05, 0.3)  # heels that rise less stay down; those above rise as much
+_CLEARANCE_M, _CLEARANCE_FRAMES = 0.015, 3
+_EASE_FRAMES, _STIFF = 15.0, 1e4
+_TOWARDS_HIPS = 0.1
+
+
+@dataclass(frozen=True)
+class Soles:
+    """What both feet shall do."""
+
+    feet: list[FootMotion]
+    standing: np.ndarray  # (T, 2) bool
+
+    def reached(
+        self, rows: np.ndarray, lower: bool = False
+    ) -> tuple["Soles", np.ndarray]:
+        """Feet that legs can bring there from the pelvis of rows (T, 36), and heights
+        of the pelvis: `lower` where feet that stand need it.
+
+        Soles tip and roll onto their edge where ankles do not bend any farther; feet
+        that swing come nearer.
+        """
+        turn, pelvis = torch.from_numpy(rows[:, 3:7]), rows[:, :3].copy()
+        if lower:
+            lines = legs.hip_to_ankle(pelvis, turn, self.feet)
+            excess = np.zeros(len(rows))
+            for line, stands in zip(lines, self.standing.T, strict=True):
+                away = (line[:, :2] ** 2).sum(axis=1)
+                up = np.sqrt(np.maximum(_REACH_M**2 - away, _LEAST_M**2))
+                excess = np.maximum(excess, np.where(stands, -line[:, 2] - up, 0.0))
+            pelvis[:, 2] -= legs.around(excess)
+        lines = legs.hip_to_ankle(pelvis, turn, self.feet)
+        feet = []
+        for foot, line, stands in zip(self.feet, lines, self.standing.T, strict=True):
+            far = np.linalg.norm(line, axis=1)
+            part = np.where(stands, 1.0, np.minimum(1.0, _REACH_M / far))
+            shift = line * (part - 1.0)[:, None]
+            near = replace(foot, position=foot.position + shift)
+            line = line + shift
+            tip, edge = legs.tip(line, near), legs.edge(line, near)
+            feet.append(legs.adapted(near, tip, edge))
+        return replace(self, feet=feet), pelvis[:, 2]
+
+    def bent(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (T, 36) whose knees bend as far as the feet are away: where a leg is
+        almost straight, a solver has no slope to find that by."""
+        rows = rows.copy()
+        turn = torch.from_numpy(rows[:, 3:7])
+        lines = legs.hip_to_ankle(rows[:, :3], turn, self.feet)
+        for side, line in zip(SIDES, lines, strict=True):
+            far = np.linalg.norm(line, axis=1)
+            square = far**2 - legs.THIGH_M**2 - legs.SHANK_M**2
+            cosine = square / (2 * legs.THIGH_M * legs.SHANK_M)
+            hip, knee, ankle = (
+                7 + g1.joint_index(f"{side}_{joint}")
+                for joint in ("hip_pitch", "knee", "ankle_pitch")
+            )
+            more = np.arccos(np.clip(cosine, -1.0, 1.0)) - rows[:, knee]
+            rows[:, knee] += more
+            rows[:, hip] -= 0.5 * more
+            rows[:, ankle] -= 0.5 * more
+        return rows
+
+
+def plan(person: Recording, stance: Stance, scale: float, pelvis: np.ndarray) -> Soles:
+    """Both feet of the robot, whose pelvis (T, 3, 3) is turned as given."""
+    width = np.linalg.norm(person.at("left_hip") - person.at("right_hip"), axis=1)
+    wider_m = legs.HIP_OUT_M - 0.5 * scale * float(np.median(width))
+    feet = []
+    for number, side in enumerate(SIDES):
+        standing = stance.standing[:, number]
+        ankle = person.at(f"{side}_ankle")
+        yaw, pitch = _direction(person, side, stance, pelvis)
+        path = scale * ankle + (1 - 2 * number) * wider_m * pelvis[:, :, 1]
+        path[:, 2] += FLAT_M - scale * stance.ankle_m[number]
+        feet.append(_planted(path, yaw, pitch, standing))
+    return Soles(feet, stance.standing)
+
+
+def _direction(
+    person: Recording, side: str, stance: Stance, pelvis: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Yaw of a foot, and pitch: zero as it stands, positive with the heel up."""
+    number = SIDES.index(side)
+    sole = person.at(f"{side}_toe") - person.at(f"{side}_ankle")
+    length = np.median(np.linalg.norm(sole, axis=1))
+    # Feet that point straight up or down go where the hips face.
+    towards = sole[:, :2] + _TOWARDS_HIPS * length * pelvis[:, :2, 0]
+    yaw = np.unwrap(np.arctan2(towards[:, 1], towards[:, 0]))
+    rise = stance.toe_m[number] - stance.ankle_m[number]
+    flat = np.arcsin(np.clip(rise / length, -1, 1))
+    slope = np.arcsin(np.clip(sole[:, 2] / length, -1, 1))
+    return yaw, gaussian_filter1d(flat - slope, 1.0, mode="nearest")
+
+
+def _planted(
+    path: np.ndarray, yaw: np.ndarray, pitch: np.ndarray, standing: np.ndarray
+) -> FootMotion:
+    """A foot that follows a path, yaw and pitch and does not move while it stands."""
+    part = np.clip((pitch - _HEEL_RAD[0]) / np.ptp(_HEEL_RAD), 0, 1)
+    heel = pitch * part * part * (3 - 2 * part)
+    ahead, up = legs.rolled(heel)
+    goal, heading = path.copy(), yaw.copy()
+    for start, end in _runs(standing):
+        still = slice(start, end)
+        heading[still] = np.median(yaw[still])
+        rolls = ahead[still, None] * legs.headings(heading[start])
+        goal[still, :2] = np.median(path[still, :2] - rolls, axis=0) + rolls
+        goal[still, 2] = up[still]
+    path = eased(path, standing, goal)
+    yaw = eased(yaw[:, None], standing, heading[:, None])[:, 0]
+    pitch = eased(pitch[:, None], standing, heel[:, None])[:, 0]
+    # Feet that do not stand are off the floor soon after and until soon before.
+    away = distance_transform_edt(~standing) if standing.any() else len(path)
+    free = _CLEARANCE_M * np.clip(away / _CLEARANCE_FRAMES, 0, 1)
+    path[:, 2] = np.maximum(path[:, 2], legs.rolled(pitch)[1] + free)
+    return FootMotion(path, yaw, pitch, np.zeros_like(yaw))
+
+
+def _runs(mask: np.ndarray) -> np.ndarray:
+    """(n, 2) first frames of the stretches that are true, and the frames after."""
+    edges = np.diff(np.concatenate(([0], mask.astype(int), [0])))
+    return np.flatnonzero(edges).reshape(-1, 2)
+
+
+def _second_differences(count: int, strength: float) -> np.ndarray:
+    """(3, count) upper bands of the matrix of squared second differences."""
+    bands = np.zeros((3, count))
+    for start, end, share in ((0, -2, 1), (1, -1, 4), (2, None, 1)):
+        bands[2, start:end] += share * strength
+    bands[1, 1:-1] -= 2 * strength
+    bands[1, 2:] -= 2 * strength
+    bands[0, 2:] += strength
+    return bands
+
+
+def smoothed(values: np.ndarray, strength: float) -> np.ndarray:
+    """Nearest curves (T, n) whose squared second differences weigh `strength`."""
+    bands = _second_differences(len(values), strength)
+    bands[2] += 1.0
+    return solveh_banded(bands, values)
+
+
+def eased(path: np.ndarray, fixed: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """A path (T, n) that is at its goal where fixed, and between has the accelerations
+    of the given one as far as that allows."""
+    bands = _second_differences(len(path), 1.0)
+    bands[2] += _EASE_FRAMES**-4 + _STIFF * fixed
+    offset = solveh_banded(bands, _STIFF * fixed[:, None] * (goal - path))
+    return np.where(fixed[:, None], goal, path + offset)
