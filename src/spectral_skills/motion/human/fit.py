@@ -201,13 +201,13 @@ class Solver:
         start = np.tile(g1.DEFAULT_QPOS, (count, 1))
         start[:, :3] = trunk.hips + legs.HIP_BELOW_M * trunk.pelvis[:, :, 2]
         start[:, 3:7] = _quaternion(trunk.pelvis)
-        soles, start[:, 2] = soles.reached(start, lower=True)
+        placed, start[:, 2] = soles.reached(start, lower=True)
         upper = _upper_targets(person, start, trunk)
         keys = np.unique(np.append(np.arange(0, count, _STRIDE), count - 1))
         rest = torch.from_numpy(g1.DEFAULT_JOINTS)
         found = self._first.solve(
             torch.from_numpy(start[keys, None]),
-            [_at(t, keys) for t in (*upper, *_foot_targets(soles))],
+            [_at(t, keys) for t in (*upper, *_foot_targets(placed))],
             pull=Pull(rest, torch.full_like(rest, 1e-4)),
         )
         rows = _blended(found.qpos[:, 0].numpy(), keys, count)
@@ -216,7 +216,7 @@ class Solver:
             near = _smoothed(rows, _SMOOTH)
             near[:, _ARM:] = slowed(near[:, _ARM:], fastest)
             placed, _ = soles.reached(near)
-            near = soles.bent(near)
+            near = placed.bent(near)
             weight = torch.full_like(rest, strength)
             weight[: len(_LEGS)] = 1e-4
             begin = torch.from_numpy(near)[:, None]
@@ -230,10 +230,10 @@ class Solver:
         """Trunk and arms stay as they are now; legs bring the feet in place."""
         arms, rows = _smoothed(rows, _SMOOTH_ARMS), _smoothed(rows, _SMOOTH)
         rows[:, _ARM:] = arms[:, _ARM:]
-        soles, rows[:, 2] = soles.reached(rows, lower=True)
-        begin = torch.from_numpy(soles.bent(rows))
+        placed, rows[:, 2] = soles.reached(rows, lower=True)
+        begin = torch.from_numpy(placed.bent(rows))
         held = PoseTarget("pelvis", begin[:, :3], begin[:, 3:7], 10.0, 10.0)
-        targets = [_at(t) for t in (held, *_foot_targets(soles))]
+        targets = [_at(t) for t in (held, *_foot_targets(placed))]
         found = self._legs.solve(begin[:, None], targets, clearance=self._floor)
         begin = found.qpos[:, 0]
         low, high = torch.from_numpy(g1.SOFT_LIMITS.T)

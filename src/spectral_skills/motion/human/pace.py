@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from spectral_skills.motion.gait import Pace, Walk, strides
-from spectral_skills.motion.human.fit import LEG_M
+from spectral_skills.motion.human.fit import STRAIGHT_M
 from spectral_skills.motion.human.recording import SIDES, Recording, point
 
 SPEEDS = {
@@ -51,7 +51,7 @@ class LegPace:
 
 def robot_paces(qpos: np.ndarray, fps: float) -> list[LegPace]:
     """Steady strides straight ahead of (T, 36) rows."""
-    return [LegPace.of(stride, LEG_M) for stride in strides(qpos, fps)]
+    return [LegPace.of(stride, STRAIGHT_M) for stride in strides(qpos, fps)]
 
 
 def human_paces(person: Recording) -> list[LegPace]:
@@ -61,7 +61,7 @@ def human_paces(person: Recording) -> list[LegPace]:
     tell standing feet. What touches are ankle and toe, each less its own usual height.
     """
     leg_m = person.leg_m()
-    larger = leg_m / LEG_M
+    larger = leg_m / STRAIGHT_M
     points = person.points / larger
     hips = points[:, [point(f"{side}_hip") for side in SIDES]]
     across = hips[:, 0] - hips[:, 1]
