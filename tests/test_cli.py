@@ -163,6 +163,9 @@ def test_retarget_exit_codes(tmp_path, message):
         ([str(bad), "--units", "feetish"], 1, "--units feetish"),
         ([str(bad), "--up", "w"], 1, "--up w"),
         ([str(bad), "--text", str(tmp_path / "no.csv")], 1, "no.csv: no such file"),
+        ([str(bad), "--map", str(tmp_path / "no.toml")], 1, "no.toml: no such file"),
+        ([str(bad), "--map", str(bad)], 1, "bad.bvh: not TOML"),
+        ([str(bad), "--body-model", str(tmp_path / "no")], 1, "no: no such file"),
     ):
         found, text = message("retarget", *arguments, *out)
         assert found == code and said in text, arguments

@@ -5,9 +5,9 @@ Each verb imports what it needs when it runs.
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from spectral_skills import api
 from spectral_skills.cli.arguments import (
@@ -17,6 +17,9 @@ from spectral_skills.cli.arguments import (
     check_file,
     check_folder,
 )
+
+if TYPE_CHECKING:
+    from spectral_skills.motion.intake import Summary
 
 
 def ingest(
@@ -50,9 +53,8 @@ def ingest(
         raise ValueError("name files or folders of motions to read")
     check_folder(out)
     options = {"strict": strict, "pad_wrists": pad_wrists, "workers": workers}
-    known = ", ".join(SUFFIXES)
     try:
-        return _made(lambda: run(paths, out, fps=fps, **options), paths, known, out)
+        return _made(lambda: run(paths, out, fps=fps, **options), paths, SUFFIXES, out)
     except ClipError as error:
         raise ValueError(f"stopped by --strict: {error}") from None
 
@@ -63,9 +65,11 @@ def retarget(
     *,
     out: Path,
     text: Path | None = None,
+    map: Path | None = None,
     fps: float | None = None,
     units: str | None = None,
     up: str | None = None,
+    body_model: Path | None = None,
     jobs: int | None = None,
 ) -> int:
     """Bring human motion onto the robot: BVH files, joint positions, the CMU set.
@@ -79,9 +83,12 @@ def retarget(
         paths: Files and folders of human motion.
         out: Folder of the corpus.
         text: Table (.csv) with the columns name and text, one row for each motion.
+        map: Which joint is which point of the body (.toml), for skeletons that are
+            not understood; the message about one has a template.
         fps: Frame rate of the files, if they state it wrongly or not at all.
         units: Unit of length of the files: m, cm, mm, in, or metres as a number.
         up: Axis of the files that points up: x, y, z, -x, -y or -z.
+        body_model: Your own SMPL model, or a folder of them, for AMASS files.
     """
     from spectral_skills.motion.human.retarget import measured
     from spectral_skills.motion.human.retarget import retarget as run
@@ -92,18 +99,35 @@ def retarget(
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs {jobs}: at least 1")
     check_folder(out)
-    options = {"text": text, "fps": fps, "units": units, "up": up, "workers": jobs}
-    known = ", ".join(SUFFIXES)
-    code = _made(lambda: run(paths, out, **options), paths, known, out, "motions")
-    if code == 0:
+
+    def make() -> "Summary":
+        return run(
+            paths,
+            out,
+            text=text,
+            map=map,
+            fps=fps,
+            units=units,
+            up=up,
+            body_model=body_model,
+            workers=jobs,
+        )
+
+    def show(summary: "Summary") -> None:
         corpus = api.open_corpus(out)
         print("\n".join(f"measured  {line}" for line in measured(corpus)))
         print(f"look      spectral corpus show {corpus.names[0]} {out}")
-    return code
+
+    return _made(make, paths, SUFFIXES, out, show, "motions")
 
 
 def _made(
-    make: Callable, paths: list[Path], endings: str, out: Path, what: str = "files"
+    make: "Callable[[], Summary]",
+    paths: list[Path],
+    endings: Sequence[str],
+    out: Path,
+    show: "Callable[[Summary], None]" = lambda summary: None,
+    what: str = "files",
 ) -> int:
     """Make a corpus of files, and print what became of them."""
     try:
@@ -112,14 +136,19 @@ def _made(
         print("stopped; the same command continues it", file=sys.stderr)
         return INTERRUPTED
     if not summary.files:
-        where = ", ".join(map(str, paths))
-        print(f"{where}: no motion files, which end in {endings}", file=sys.stderr)
+        where, known = ", ".join(map(str, paths)), ", ".join(endings)
+        print(f"{where}: no motion files, which end in {known}", file=sys.stderr)
         return NOTHING_USABLE
     print("\n".join(summary.lines(what)))
     if not summary.clips:
         print("nothing was usable; no corpus was written", file=sys.stderr)
         return NOTHING_USABLE
     print(f"corpus    {out}")
+    try:
+        show(summary)
+    except KeyboardInterrupt:
+        print("stopped; the corpus is whole", file=sys.stderr)
+        return INTERRUPTED
     return 0
 
 

@@ -22,6 +22,7 @@ from spectral_skills.motion.human.fit import fit
 from spectral_skills.motion.human.quality import Quality, judge, measure
 from spectral_skills.motion.human.recording import Recording
 from spectral_skills.motion.human.rows import HumanRows
+from spectral_skills.motion.human.skeletons import load_map
 from spectral_skills.motion.intake import (
     Intake,
     Made,
@@ -44,22 +45,29 @@ def retarget(
     out: Path,
     *,
     text: Path | None = None,
+    map: Path | None = None,
     fps: float | None = None,
     units: str | None = None,
     up: str | None = None,
+    body_model: Path | None = None,
     workers: int | None = None,
 ) -> Summary:
     """Bring human motion onto the robot, as the corpus `out`, which is replaced.
 
     A killed run is continued. If nothing was usable, an older corpus at `out` stays.
     """
-    options = HumanOptions(fps, units, up)
+    if body_model is not None and not body_model.exists():
+        raise FileNotFoundError(f"{body_model}: no such file or folder")
+    mapping = None if map is None else load_map(map)
+    model = None if body_model is None else str(body_model)
+    options = HumanOptions(fps, units, up, mapping, model)
     inputs = {key(path, *_parts(path)): path for path in sources.find(paths)}
     if not inputs:
         return Summary()
     job = Intake(
         "retarget",
-        asdict(options) | {"text": _state(text), "code": code_hash()},
+        asdict(options)
+        | {"body_model": _state(body_model), "text": _state(text), "code": code_hash()},
         partial(make, options=options),
         unit="frame",
         size=about_frames,
@@ -70,7 +78,8 @@ def retarget(
 
 def code_hash() -> str:
     """Names the code that decides the motions: two versions of it are never mixed."""
-    return cache.code_hash("motion/human/retarget.py")
+    words = Path(__file__).with_name("skeletons.toml")
+    return cache.code_hash("motion/human/retarget.py", [words])
 
 
 def _state(file: Path | None) -> str:
@@ -139,7 +148,7 @@ def made(person: Recording) -> Made:
         name=person.name,
         fps=float(FPS),
         text=person.text,
-        source=person.source,
+        source=person.source or f"a person, {person.skeleton} skeleton",
         licence=person.licence,
         notes=(*person.notes, *found.notes),
     )
