@@ -3,6 +3,7 @@
 A tree is written as chains, `joint > name offset, name offset, ...`, where an offset
 is an axis and a length in centimetres such as x10 or -y40, and the name `end` is an
 end site. The right side mirrors the left one, whose word for the side is exchanged.
+`point=name` says which point of the body a joint is.
 """
 
 import re
@@ -23,16 +24,30 @@ def tree(*chains: str, sides: tuple[str, str] = ("Left", "Right")):
             name = word.sub(right, start) if mirrored else start
             parent = names.index(name) if name else -1
             for joint in joints.split(", "):
-                name, offset = joint.rsplit(" ", 1)
-                axis, length = re.fullmatch(r"(-?[xyz])(.*)", offset).groups()
+                name, offset = joint.rpartition("=")[2].rsplit(" ", 1)
+                axis, length = offset.lstrip("-")[0], offset.lstrip("-")[1:]
                 vector = np.zeros(3)
-                vector["xyz".index(axis[-1])] = float(length) * (-1) ** len(axis[:-1])
+                vector["xyz".index(axis)] = float(length) * (-1) ** offset.count("-")
                 name = names[parent] + "_end" if name == "end" else name
                 names.append(word.sub(right, name) if mirrored else name)
                 parents.append(parent)
                 offsets.append(vector * ((-1) ** mirrored, 1, 1))
                 parent = len(names) - 1
     return names, parents, np.array(offsets)
+
+
+def points(*chains: str) -> dict[str, str]:
+    """Points that the chains name, and their joints; of limbs the left ones."""
+    found = {}
+    for chain in chains:
+        joint = ""
+        for entry in chain.rpartition(" > ")[2].split(", "):
+            point, _, name = entry.rsplit(" ", 1)[0].rpartition("=")
+            joint = f"{joint}_end" if name == "end" else name
+            if point:
+                trunk = point in ("pelvis", "chest", "neck", "head")
+                found[point if trunk else f"left_{point}"] = joint
+    return found
 
 
 def text(names, parents, offsets, rows, channels: str = CHANNELS, fps: float = 30.0):
@@ -62,7 +77,16 @@ def text(names, parents, offsets, rows, channels: str = CHANNELS, fps: float = 3
     return "\n".join(lines) + "\n"
 
 
-TRUNK = "Hips y90, Spine y10, Spine1 y10, Spine2 y20, Neck y20, Head y10, end y15"
-LEG = "LeftUpLeg x10, LeftLeg -y40, LeftFoot -y40, LeftToeBase z15, end z7"
-ARM = "LeftShoulder x5, LeftArm x12, LeftForeArm x28, LeftHand x25, end x8"
+TRUNK = (
+    "pelvis=Hips y90, Spine y10, Spine1 y10, chest=Spine2 y20, neck=Neck y20, "
+    "head=Head y10, end y15"
+)
+LEG = (
+    "hip=LeftUpLeg x10, knee=LeftLeg -y40, ankle=LeftFoot -y40, toe=LeftToeBase z15, "
+    "end z7"
+)
+ARM = (
+    "LeftShoulder x5, shoulder=LeftArm x12, elbow=LeftForeArm x28, wrist=LeftHand x25, "
+    "hand=end x8"
+)
 PLAIN = (TRUNK, f"Hips > {LEG}", f"Spine2 > {ARM}")

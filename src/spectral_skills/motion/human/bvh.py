@@ -25,17 +25,18 @@ _HEADER_BYTES = 8 << 20  # more than the joints of any file
 _JOINT_BYTES = 7 * 8  # what a joint takes in a frame: position and turn
 _CHUNK_FRAMES = 2048  # arrays of this length stay in the processor's cache
 
-_MOTION = re.compile(rb"^[ \t]*MOTION[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_MOTION = re.compile(rb"(?:^|[\r\n])[ \t]*MOTION(?=\s|$)", re.IGNORECASE)
 _COUNTS = re.compile(
-    rb"\s*Frames[ \t]*:?[ \t]*(\S+)\s+Frame[ \t]*Time[ \t]*:?[ \t]*(\S+)", re.IGNORECASE
+    rb"\s*Frames[ \t]*:?[ \t]*([^:\s]+)\s+Frame[ \t]*Time[ \t]*:?[ \t]*([^:\s]+)",
+    re.IGNORECASE,
 )
 _TOKEN = re.compile(
-    r"\s*(?:(?P<open>\{)|(?P<close>\})"
+    r"(?:(?P<open>\{)|(?P<close>\})"
     r"|(?P<joint>(?P<kind>ROOT|JOINT)\b[ \t]*(?P<name>[^\n{}]*))"
     r"|(?P<end>END[ \t]*SITE\b[^\n{}]*)"
-    r"|(?P<offset>OFFSET(?P<numbers>(?:\s+[-+.\w]*\d[-+.\w]*){3}))"
+    r"|(?P<offset>OFFSET\b(?P<numbers>(?:\s+[^\s{}]+){3}))"
     r"|(?P<channels>CHANNELS\s+(?P<count>\d{1,4})"
-    r"(?P<kinds>(?:\s+[XYZ](?:position|rotation)\b)*)))",
+    r"(?P<kinds>(?:\s+[XYZ](?:position|rotation)\b)*)))\s*",
     re.IGNORECASE,
 )
 
@@ -125,10 +126,10 @@ def _tree(text: str) -> list[_Joint]:
     joints: list[_Joint] = []
     stack: list[int] = []  # joints whose braces are open
     names: set[str] = set()
-    at, waiting = 0, False  # for the brace of the last joint
+    at, waiting = len(text) - len(text.lstrip()), False  # for the last joint's brace
 
     def refuse(what: str) -> NoReturn:
-        raise ClipError("unreadable", f"line {text.count(chr(10), 0, at) + 1}: {what}")
+        raise ClipError("unreadable", f"line {1 + text.count(chr(10), 0, at)}: {what}")
 
     def add(name: str) -> None:
         if len(joints) == MAX_JOINTS or len(stack) > MAX_DEPTH:
@@ -143,9 +144,9 @@ def _tree(text: str) -> list[_Joint]:
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None:
-            at = len(text) - len(text[at:].lstrip())
-            refuse(f"{printable(text[at:].partition(chr(10))[0], 40)!r} is not BVH")
-        at, kind = token.end(), token.lastgroup
+            words = text[at : at + 1000].partition("\n")[0]
+            refuse(f"{printable(words, 40)!r} is not BVH")
+        kind = token.lastgroup
         if waiting != (kind == "open"):
             refuse(f"no {{ follows {joints[-1].name}" if waiting else "a { too many")
         waiting = kind in ("joint", "end")
@@ -171,15 +172,20 @@ def _tree(text: str) -> list[_Joint]:
                 refuse(f"a second OFFSET of {here.name}")
             here.offset.extend(map(_number, token["numbers"].split()))
             if not np.abs(here.offset).max() < MAX_VALUE:
-                refuse(f"OFFSET of {here.name} is{token['numbers']}")
+                refuse(f"OFFSET of {here.name} is {printable(token['numbers'], 60)}")
         else:
             kinds = token["kinds"].lower().split()
-            if here.channels or len(kinds) != int(token["count"]):
-                named = f"{len(kinds)} named"
-                refuse(f"{token['count']} more CHANNELS of {here.name}, {named}")
+            if here.channels:
+                refuse(f"a second line of CHANNELS of {here.name}")
+            if len(kinds) != int(token["count"]):
+                counts = f"{token['count']} CHANNELS and names {len(kinds)} of them"
+                refuse(f"{here.name} has {counts}")
             here.channels.extend(kinds)
+        at = token.end()
     if waiting or stack:
         raise ClipError("unreadable", f"no }} closes {joints[-1].name}")
+    if not joints:
+        raise ClipError("unreadable", "no joints follow HIERARCHY")
     if not any(joint.channels for joint in joints):
         raise ClipError("columns", f"{len(joints)} joints without CHANNELS: no motion")
     return joints
@@ -242,10 +248,12 @@ def _broken_rows(body: bytes, columns: list[str]) -> tuple[np.ndarray, bool]:
     rows: list[np.ndarray] = []
     row: list[bytes] = []
     for line in body.splitlines():
-        row += line.split()
-        if len(row) > len(columns):
-            reason = f"{len(row)} numbers in a row for {len(columns)} channels"
+        cells = line.split()
+        if len(row) + len(cells) > len(columns):
+            count = len(row) or len(cells)
+            reason = f"{count} numbers in a row for {len(columns)} channels"
             raise ClipError("columns", reason, len(rows))
+        row += cells
         if len(row) == len(columns):
             try:
                 rows.append(np.fromiter(map(float, row), float, len(row)))

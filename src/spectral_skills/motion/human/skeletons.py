@@ -23,7 +23,7 @@ from spectral_skills.motion.readers.assemble import printable
 
 LEG = ("hip", "knee", "ankle", "toe")
 ARM = ("shoulder", "elbow", "wrist", "hand")
-OPTIONAL = ("neck", "head", "left_hand", "right_hand")
+NEEDED = tuple(f"{side}_{point}" for side in SIDES for point in (*LEG[:3], *ARM[:3]))
 _BONES = {
     "thigh": ("hip", "knee"),
     "shank": ("knee", "ankle"),
@@ -153,7 +153,7 @@ def _limbs(tree: _Tree) -> dict[str, int]:
         own = [i for i, m in enumerate(tree.meanings) if m.side == side]
         for limb in (LEG, ARM):
             _add(found, side, limb, _chain(tree, own, limb, words=2))
-    if not all(f"{s}_{p}" in found for s in SIDES for p in (*LEG[:3], *ARM[:3])):
+    if not set(NEEDED) <= set(found):
         for side, limb, chain in _limbs_by_structure(tree):
             _add(found, side, limb, chain)
     return found
@@ -186,9 +186,11 @@ def _chain(
                 if a not in first or b not in second or a not in among:
                     continue
                 names = [first[a], second[b], third[c]]
-                if sum(map(bool, names)) < words:
+                shape = _shape(tree, (a, b, c), above, limb)
+                if sum(map(bool, names)) < words or (shape is None and not words):
                     continue
-                score = sum(names) + _shape(tree, (a, b, c), above, limb)
+                # Names that fit count more than any shape.
+                score = sum(names) + (-0.5 if shape is None else max(shape, -0.5))
                 score += 0.0 if end is None else last[end]
                 if score > best:
                     best, chain = score, (a, b, c) if end is None else (a, b, c, end)
@@ -197,15 +199,15 @@ def _chain(
 
 def _shape(
     tree: _Tree, chain: tuple[int, int, int], above: list[int], limb: Sequence[str]
-) -> float:
-    """How much three joints look like a limb, at most 0.5.
+) -> float | None:
+    """How much three joints look like a limb, at most 0.5; None without length.
 
     Its bones are about equal, make up most of it and have no joints within.
     """
     a, b, c = chain
     upper, lower = tree.length(a, b), tree.length(b, c)
     if not upper or not lower:
-        return -5.0
+        return None
     usual = 0.0 if limb == LEG else 0.2
     top = above[-1]
     skipped = [
@@ -380,15 +382,16 @@ def _refuse_missing(tree: _Tree, found: dict[str, int]) -> None:
 
 def _template(tree: _Tree, found: Mapping[str, int]) -> list[str]:
     """A file for `--map` to be filled in, under the tree of joints."""
-    shown = [
-        f"#   {'  ' * (len(up) - 1)}{name}"
-        for name, up in zip(tree.names, tree.up, strict=True)
-    ]
+    shown, waiting = [], [j for j, parent in enumerate(tree.parents) if parent < 0]
+    while waiting:
+        joint = waiting.pop(0)
+        shown.append(f"#   {'  ' * (len(tree.up[joint]) - 1)}{tree.names[joint]}")
+        waiting = tree.children[joint] + waiting
     more = [f"#   and {len(shown) - _TREE_LINES} more"] * (len(shown) > _TREE_LINES)
     lines = ["# The joints of the file:", *shown[:_TREE_LINES], *more]
     for point in POINTS:
         name = tree.names[found[point]] if point in found else ""
-        remark = "  # may stay empty" if point in OPTIONAL else ""
+        remark = "" if point in NEEDED else "  # found by itself if empty"
         lines.append(f"{point} = {json.dumps(name, ensure_ascii=False)}{remark}")
     return lines
 
