@@ -108,7 +108,7 @@ def row(
     worst("joint speed, worst", "speed_ratio", "% of limit", 100)
     pooled = [checks.joint_accelerations(j, fps).astype(np.float32) for j in joints]
     pooled = np.concatenate(pooled, axis=None)
-    found.add("joint acceleration, 95 %", np.percentile(pooled, 95), "rad/s^2")
+    found.add("joint acceleration, 95 %", float(np.percentile(pooled, 95)), "rad/s^2")
     add("torques in limits", "torque_share")
     add("zero-moment point in the soles", "balanced_share")
     add("airborne", "airborne_share")

@@ -1,6 +1,7 @@
 """Plausibility: physics by hand, and a simulated motion that must be plausible."""
 
 import json
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -220,8 +221,19 @@ def planted(feet: np.ndarray, body: np.ndarray | None = None) -> np.ndarray:
     frames, level = len(feet), np.broadcast_to(np.eye(3), (len(feet), 2, 3, 3))
     ankles = feet + (0, 0, g1.SOLE_RADIUS - g1.SOLE_POINTS[0, 2])
     centre = np.zeros((frames, 3)) if body is None else body
-    rest = [np.zeros(0)] * 6
-    return planted_speeds(Dynamics(ankles, level, centre, *rest, 0.01), FPS)
+    nothing: Any = dict.fromkeys(
+        ("force", "moment", "contact_force", "residual_force", "residual_moment"),
+        np.zeros(0),
+    )
+    dynamics = Dynamics(
+        feet=ankles,
+        feet_rotation=level,
+        mass_centre=centre,
+        torque=np.zeros(0),
+        contact_height_m=0.01,
+        **nothing,
+    )
+    return planted_speeds(dynamics, FPS)
 
 
 def feet_at_rest(frames: int) -> np.ndarray:

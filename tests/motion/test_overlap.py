@@ -11,11 +11,11 @@ from spectral_skills.robot.model import build_model
 def random_rows(frames: int) -> np.ndarray:
     """Any pose within the limits, near the floor, turned in any way."""
     random = np.random.default_rng(0)
-    rows = np.tile(g1.DEFAULT_QPOS, (frames, 1))
+    rows, (low, high) = np.tile(g1.DEFAULT_QPOS, (frames, 1)), g1.JOINT_LIMITS.T
     rows[:, 2] = random.uniform(0.2, 0.6, frames)
     rows[:, 3:7] = random.normal(size=(frames, 4))
     rows[:, 3:7] /= np.linalg.norm(rows[:, 3:7], axis=1, keepdims=True)
-    rows[:, 7:] = random.uniform(*g1.JOINT_LIMITS.T, (frames, g1.NUM_JOINTS))
+    rows[:, 7:] = random.uniform(low, high, (frames, g1.NUM_JOINTS))
     return rows
 
 

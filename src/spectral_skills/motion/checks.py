@@ -206,7 +206,8 @@ def planted_speeds(dynamics: Dynamics, fps: float) -> np.ndarray:
     first = middle[..., 2].argmin(axis=-1)[..., None]
     x, y = (np.take_along_axis(v, first, axis=-1)[..., 0] for v in (x, y))
 
-    settled = minimum_filter1d(near, 2 * round(_LANDING_S * fps) + 1, axis=0)
+    window = 2 * round(_LANDING_S * fps) + 1
+    settled = minimum_filter1d(near, window, axis=0).astype(bool)
     window = round(_BODY_WINDOW_S * fps)
     body = average(rate(dynamics.mass_centre[:, :2], fps), window)
     body = np.linalg.norm(0.5 * (body[1:] + body[:-1]), axis=1)
