@@ -79,11 +79,16 @@ def is_wide(chart: Chart) -> bool:
 @styled
 def draw(chart: Chart) -> str:
     """SVG of a chart, as wide as its place, with its text as text."""
-    out, alt = io.StringIO(), describe(chart)
+    return svg(figure_of(chart), describe(chart))
+
+
+def svg(figure: Figure, alt: str) -> str:
+    """A figure as SVG, with what it is in words."""
+    out = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     # Ids of parts are made from their looks and this salt: one chart, one salt.
     with matplotlib.rc_context({"svg.hashsalt": alt}):
-        figure_of(chart).savefig(out, format="svg", metadata=nothing)
+        figure.savefig(out, format="svg", metadata=nothing)
     text = out.getvalue()
     text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
     box = re.search(r'viewBox="[^"]*"', text)

@@ -19,7 +19,8 @@ from scipy.spatial.transform import Rotation
 
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.human import fit
-from spectral_skills.motion.human.recording import POINTS, SIDES, Recording
+from spectral_skills.motion.human.quality import LINK_OF_POINT
+from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.plots import charts, film
 from spectral_skills.robot import g1, software
@@ -40,17 +41,7 @@ _LIMBS = {
 }
 """Radii of both ends, in lengths of the leg."""
 _BESIDE_M = 0.9
-_LINKS = tuple(link for link in g1.TRACKED_LINKS if link != "torso_link")
-_LIKE = ("hip", "knee", "ankle", "shoulder", "elbow", "wrist")
-_PLACES = [
-    POINTS.index(name)
-    for name in (
-        "pelvis",
-        *(f"{s}_{p}" for s in SIDES for p in _LIKE[:3]),
-        *(f"{s}_{p}" for s in SIDES for p in _LIKE[3:]),
-    )
-]
-"""Points of a person that have a link of the robot, in the order of those links."""
+_PLACES = [point(name) for name in LINK_OF_POINT]
 
 
 @dataclass(frozen=True)
@@ -88,6 +79,12 @@ class Pair:
     def frames(self) -> int:
         return len(self.person)
 
+    def part(self, start: int, end: int) -> "Pair":
+        """Some frames of it."""
+        contacts = None if self.contacts is None else self.contacts[start:end]
+        robots = tuple(one[start:end] for one in self.robots)
+        return Pair(self.person[start:end], robots, contacts)
+
     def spread(self, panels: int) -> np.ndarray:
         """Frames spread evenly from the first to the last."""
         return np.linspace(0, self.frames - 1, panels).round().astype(int)
@@ -95,11 +92,11 @@ class Pair:
 
 @lru_cache(maxsize=1)
 def _kinematics() -> Kinematics:
-    return Kinematics(_LINKS)
+    return Kinematics(tuple(LINK_OF_POINT.values()))
 
 
 def _links(rows: np.ndarray) -> np.ndarray:
-    """(T, 13, 3) places of the links that points of a person are compared with."""
+    """(T, 12, 3) places of the links that correspond to points of a person."""
     return _kinematics()(torch.from_numpy(rows).float()).position.double().numpy()
 
 

@@ -1,25 +1,52 @@
 """The sheet of a retargeted clip: person and robot, their feet, and its quality."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 
+from spectral_skills.config import read_table
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.human.quality import Quality
 from spectral_skills.motion.human.recording import SIDES, point
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
 from spectral_skills.plots import charts, human
 from spectral_skills.plots.charts import LEFT, MUTED, RIGHT, RULE
 from spectral_skills.robot import g1
 
+_DATA = read_table(__file__, "human.toml")
+TEXTS: dict[str, str] = _DATA["text"]
 PANELS = 8
 _ON_FLOOR_M = 0.01
 """Height of a sole below which it is drawn as standing."""
 _LEAST_M = 0.8
 """Width of floor that is drawn at least."""
 _COLOURS = dict(zip(SIDES, (LEFT, RIGHT), strict=True))
+
+
+class Measure(NamedTuple):
+    """How a measure of quality is written."""
+
+    heading: str
+    unit: str
+    factor: float
+    decimals: int
+    at: str  # key of its worst frame; without it, small is bad
+    means: str
+
+    def number(self, value: float) -> str:
+        return f"{self.factor * value:z.{self.decimals}f}"
+
+    def words(self, value: float) -> str:
+        return f"{self.number(value)} {self.unit}"
+
+
+MEASURES = {
+    key: Measure(*one["look"], one.get("at", ""), one["means"])
+    for key, one in _DATA["measures"].items()
+}
 
 
 @charts.styled
@@ -131,6 +158,14 @@ def _bars(axes: Axes, contacts: np.ndarray, standing: np.ndarray) -> None:
     axes.grid(visible=False)
 
 
-def quality_line(quality: str) -> str:
-    """The measures of a clip as one line of text."""
-    return quality
+def quality_line(quality: str, short: bool = False) -> str:
+    """The measures of a clip as a line of text; in short, those that are bad."""
+    if not quality:
+        return "not measured"
+    found = Quality.from_json(quality)
+    shown = [
+        f"{measure.heading} {measure.words(getattr(found, key))}"
+        for key, measure in MEASURES.items()
+        if not short or measure.at
+    ]
+    return ("; " if short else "   ").join(shown[:4] if short else shown)

@@ -17,7 +17,7 @@ from spectral_skills.robot.model import Camera, Capsules, linear, unit
 
 _SUPERSAMPLE = 2
 _NEAR_M = 0.05
-_TEXEL_M = 0.004
+_TEXEL_M, _FILM_TEXEL_M = 0.004, 0.008
 _AROUND, _ALONG = 18, 6
 """Corners of a capsule around its axis, and from its middle to its tip."""
 _EMPTY = np.iinfo(np.int64).max
@@ -106,7 +106,7 @@ def _splat(buffer, width, size, ids, corners, origin):
 class _ShadowMap:
     """Depth of the robots as seen from the key light."""
 
-    def __init__(self, surfaces: "list[_Robots | _Figure]", to_light_w):
+    def __init__(self, surfaces: "list[_Robots | _Figure]", to_light_w, film: bool):
         vertex_w = np.concatenate([one.vertex_w for one in surfaces])
         starts = np.cumsum([0] + [len(one.vertex_w) for one in surfaces[:-1]])
         faces = [one.face + i for one, i in zip(surfaces, starts, strict=True)]
@@ -116,7 +116,8 @@ class _ShadowMap:
         local = vertex_w @ self.axes.T
         low, high = local.min(axis=0), local.max(axis=0)
         extent_m = (high - low)[:2].max() + 0.5
-        self.size = int(np.clip(extent_m / _TEXEL_M, 64, 1024))
+        texel_m = _FILM_TEXEL_M if film else _TEXEL_M
+        self.size = int(np.clip(extent_m / texel_m, 64, 1024))
         self.texel_m = extent_m / self.size
         self.centre = (low + high)[:2] / 2
         xy, height_m = self._texels(vertex_w)
@@ -350,7 +351,7 @@ def draw(
         surfaces.append(_Robots(picture, solid, colours[solid, :3]))
     if figures is not None:
         surfaces.append(_Figure(figures))
-    shadows = _ShadowMap(surfaces, camera.lights_w[0]) if surfaces else None
+    shadows = _ShadowMap(surfaces, camera.lights_w[0], film) if surfaces else None
     light = picture.backdrop(shadows).reshape(-1, 3)
     nearest_m = np.full((height * _SUPERSAMPLE, width * _SUPERSAMPLE), np.inf)
     middle_w = picture.vertex_w.mean(axis=1)

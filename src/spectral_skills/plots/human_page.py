@@ -1,0 +1,301 @@
+"""The page of a retargeted corpus: how good it is, films of it, and every clip."""
+
+import base64
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+from tqdm import tqdm
+
+from spectral_skills.experiments.corpus_check import groups
+from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.corpus_writer import Refusal
+from spectral_skills.motion.human.quality import Quality
+from spectral_skills.plots import charts, film, human
+from spectral_skills.plots.human_sheet import MEASURES, TEXTS, quality_line
+from spectral_skills.plots.page import Part, Section, cells, text, write
+from spectral_skills.workers import in_order
+
+FILM_SIZE = (288, 176)
+FILMS = 24
+"""Number of clips that are filmed to show the kinds."""
+WORST = 2
+"""Number of clips that are filmed for being worst by a measure."""
+_LENGTH_S, _STEP = 3.2, 6
+"""Of a film, and frames from one picture to the next."""
+_LARGEST_FILM = 160_000
+_BINS = 24
+
+
+class Shown(NamedTuple):
+    """A clip of the page: what is filmed of it, and why."""
+
+    index: int
+    start: int
+    end: int
+    why: str = ""
+
+
+def write_page(
+    corpus: Corpus | Path,
+    out: Path,
+    names: Sequence[str] | None = None,
+    refusals: Sequence[Refusal] = (),
+    workers: int | None = None,
+) -> Path:
+    """Write one file about a retargeted corpus, which needs no other; gives its path.
+
+    Films show clips of all kinds, or those of the given names.
+    """
+    label = "" if isinstance(corpus, Corpus) else corpus.name
+    corpus = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
+    if corpus.human(0) is None:
+        raise ValueError(
+            "this corpus has no persons beside its clips; `spectral retarget` makes "
+            "one that has"
+        )
+    table, kinds = Measured(corpus), groups(corpus)
+    if names is None:
+        chosen = spread(kinds, table.rank, FILMS)
+    else:
+        chosen = [corpus.index(name) for name in names]
+    best, bad = [_middle(corpus, i) for i in chosen], list(table.worst(WORST))
+    films = Films(corpus, [*best, *bad], workers)
+    sections = {
+        "How good it is": [text(TEXTS["quality"]), *table.parts()],
+        "All kinds": [text(TEXTS["kinds"]), films.cards(best, kinds)],
+        "Worst clips": [text(TEXTS["worst"]), films.cards(bad, kinds)],
+        "Refused": _refused(refusals),
+        "All clips": [text(TEXTS["clips"]), table.all_clips(kinds)],
+    }
+    if not bad:
+        del sections["Worst clips"]
+    skeletons = sorted({corpus.entry(i).skeleton for i in range(len(corpus))})
+    lead = (
+        f"{len(corpus):,} clips, {corpus.hours:.2f} hours, made from motion of people"
+    )
+    lead += f" ({', '.join(filter(None, skeletons))})" if any(skeletons) else ""
+    lead += f"; {len(refusals):,} refused." if refusals else "."
+    write(
+        out,
+        title=f"Human motion on the G1: {label}".removesuffix(": "),
+        lead=lead,
+        sections=[
+            Section(title, f"part-{i}", parts)
+            for i, (title, parts) in enumerate(sections.items())
+        ],
+        opening=[text(TEXTS["page"])],
+        facts=_facts(corpus),
+    )
+    return out
+
+
+def _facts(corpus: Corpus) -> dict[str, str]:
+    entries = [corpus.entry(i) for i in range(len(corpus))]
+    facts = {
+        "Sources": [entry.source for entry in entries],
+        "Licences": [entry.licence for entry in entries],
+    }
+    return {key: "; ".join(dict.fromkeys(v)) for key, v in facts.items()} | {
+        "Corpus": corpus.hash
+    }
+
+
+def spread(kinds: Sequence[str], rank: np.ndarray, most: int) -> list[int]:
+    """Clips of every kind, of large kinds more, from best to worst in each."""
+    own = {kind: [i for i, k in enumerate(kinds) if k == kind] for kind in set(kinds)}
+    order = sorted(own, key=lambda kind: (-len(own[kind]), kind))[:most]
+    shares = dict.fromkeys(order, 1)
+    for _ in range(most - len(order)):
+        # The next one goes to the kind of which the smallest share is shown.
+        open_ = [kind for kind in order if shares[kind] < len(own[kind])]
+        if not open_:
+            break
+        shares[min(open_, key=lambda kind: shares[kind] / len(own[kind]) ** 0.5)] += 1
+    chosen = []
+    for kind in order:
+        ranked = sorted(own[kind], key=lambda i: (rank[i], i))
+        places = (np.arange(shares[kind]) + 0.5) / shares[kind] * len(ranked)
+        chosen += [ranked[int(place)] for place in places]
+    return chosen
+
+
+def _window(corpus: Corpus, index: int, middle: int, why: str = "") -> Shown:
+    frames, length = int(corpus.lengths[index]), round(_LENGTH_S * FPS)
+    start = int(np.clip(middle - length // 2, 0, max(frames - length, 0)))
+    return Shown(index, start, min(start + length, frames), why)
+
+
+def _middle(corpus: Corpus, index: int) -> Shown:
+    return _window(corpus, index, int(corpus.lengths[index]) // 2)
+
+
+class Measured:
+    """The measures of all clips of a corpus that have some."""
+
+    def __init__(self, corpus: Corpus):
+        self.corpus = corpus
+        self.entries = [corpus.entry(i) for i in range(len(corpus))]
+        self.quality = [
+            Quality.from_json(entry.quality) if entry.quality else None
+            for entry in self.entries
+        ]
+        self.values = {
+            key: np.array(
+                [np.nan if q is None else getattr(q, key) for q in self.quality]
+            )
+            for key in MEASURES
+        }
+        ranks = [
+            np.argsort(np.argsort(np.nan_to_num(self.values[key])))
+            for key, measure in MEASURES.items()
+            if measure.at
+        ]
+        self.rank = np.mean(ranks, axis=0)
+        """(clips,) from good to bad, by all measures of which much is bad."""
+
+    def worst(self, count: int) -> Iterator[Shown]:
+        """The clips that are worst by each measure, each clip once."""
+        seen = set()
+        for key, measure in MEASURES.items():
+            values = np.nan_to_num(self.values[key])
+            for index in np.argsort(-values, kind="stable")[:count].tolist():
+                quality = self.quality[index]
+                if quality is None or not measure.at or index in seen:
+                    continue
+                if values[index] > 0:
+                    seen.add(index)
+                    frame = quality.worst.get(measure.at, 0)
+                    why = f"{measure.heading} {measure.words(values[index])}"
+                    yield _window(self.corpus, index, frame, why)
+
+    def parts(self) -> list[Part]:
+        known = np.array([q is not None for q in self.quality])
+        if not known.any():
+            return [text("No clip of this corpus has been measured.")]
+        weight = self.corpus.lengths[known]
+        lines = [["", "all frames", "median clip", "95 % of clips", "worst clip", ""]]
+        for key, measure in MEASURES.items():
+            values = self.values[key][known]
+            worse = 95 if measure.at else 5
+            numbers = (
+                np.average(values, weights=weight),
+                np.median(values),
+                np.percentile(values, worse),
+                values.max() if measure.at else values.min(),
+            )
+            cut = [measure.words(float(number)) for number in numbers]
+            lines.append([measure.heading, *cut, measure.means])
+        figure = {"kind": "figure", "svg": self._histograms(known), "wide": True}
+        caption = "Clips by each measure; the last bar has all that are beyond it."
+        return [cells(lines, "numbers told"), {**figure, "caption": caption}]
+
+    @charts.styled
+    def _histograms(self, known: np.ndarray) -> str:
+        shown = [key for key in MEASURES if np.ptp(self.values[key][known]) > 0]
+        deep = max(1, -(-len(shown) // 4))
+        figure = Figure((1040 / 72, 150 * deep / 72), layout="constrained")
+        for number, key in enumerate(shown):
+            measure, axes = MEASURES[key], figure.add_subplot(deep, 4, number + 1)
+            values = measure.factor * self.values[key][known]
+            low, high = (
+                (0.0, np.percentile(values, 99))
+                if measure.at
+                else (np.percentile(values, 1), values.max())
+            )
+            edges = np.linspace(low, max(high, low + 1e-6), _BINS + 1)
+            axes.hist(values.clip(low, edges[-1]), edges, color=charts.COLOURS[0])
+            axes.set_title(f"{measure.heading} ({measure.unit})")
+        alt = f"Histograms of {', '.join(MEASURES[key].heading for key in shown)}."
+        return charts.svg(figure, alt)
+
+    def all_clips(self, kinds: list[str]) -> Part:
+        heads = ["clip", "kind", "text", "s"]
+        heads += [f"{m.heading} ({m.unit})" for m in MEASURES.values()]
+        lines = []
+        for i, entry in enumerate(self.entries):
+            words = entry.text.split("\n")[0]
+            line = [entry.name, kinds[i], words, f"{entry.length / FPS:.1f}"]
+            for key, measure in MEASURES.items():
+                value = self.values[key][i]
+                line.append(measure.number(value) if np.isfinite(value) else "")
+            lines.append(line)
+        return sortable(heads, lines)
+
+
+class Films:
+    """Films of clips, drawn by several processes."""
+
+    def __init__(self, corpus: Corpus, shown: list[Shown], workers: int | None):
+        self.corpus = corpus
+        wanted = list(dict.fromkeys((s.index, s.start, s.end) for s in shown))
+        jobs = (self._job(*one) for one in wanted)
+        many = workers if len(wanted) > 8 else 1
+        drawn = tqdm(
+            in_order(draw_film, jobs, many),
+            desc="films",
+            total=len(wanted),
+            disable=None,
+        )
+        self.drawn = dict(zip(wanted, drawn, strict=True))
+
+    def _job(self, index: int, start: int, end: int) -> human.Pair:
+        pair = human.Pair.of_clip(self.corpus, index)
+        assert pair is not None
+        return pair.part(start, end)
+
+    def cards(self, shown: list[Shown], kinds: list[str]) -> Part:
+        return {
+            "kind": "cards",
+            "look": "films",
+            "cards": [self._card(one, kinds[one.index]) for one in shown],
+        }
+
+    def _card(self, one: Shown, kind: str) -> Part:
+        entry = self.corpus.entry(one.index)
+        seconds = f"{one.start / FPS:.1f} to {one.end / FPS:.1f} s"
+        if one.end - one.start < entry.length:
+            seconds += f" of {entry.length / FPS:.1f} s"
+        words = entry.text.split("\n")[0]
+        caption = [words, seconds, one.why or quality_line(entry.quality, short=True)]
+        images = [
+            {
+                "look": look,
+                "alt": f"{entry.name}: the person and the robot beside it",
+                "src": f"data:image/webp;base64,{base64.b64encode(data).decode()}",
+            }
+            for look, data in self.drawn[one.index, one.start, one.end].items()
+        ]
+        return {
+            "kind": "figure",
+            "title": f"{entry.name} ({kind})",
+            "images": images,
+            "caption": ". ".join(filter(None, caption)) + ".",
+        }
+
+
+def draw_film(pair: human.Pair) -> dict[str, bytes]:
+    """A film of a pair, and a few pictures of it for paper."""
+    frames = np.arange(0, pair.frames, _STEP)
+    drawn = human.shots(pair, frames, FILM_SIZE, film_step=_STEP)
+    still, few = io.BytesIO(), drawn[:: max(1, len(drawn) // 3)][:3]
+    strip = Image.fromarray(np.concatenate(few, axis=1)).reduce(2)
+    strip.save(still, format="WEBP", quality=60)
+    clip = film.webp_bytes(drawn, _STEP / FPS, _LARGEST_FILM)
+    return {"clip": clip, "strip": still.getvalue()}
+
+
+def sortable(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Part:
+    """A table whose first three columns are words and the others numbers."""
+    return {"kind": "sortable", "heads": heads, "lines": lines, "words": 3}
+
+
+def _refused(refusals: Sequence[Refusal]) -> list[Part]:
+    if not refusals:
+        return [text("Nothing was refused.")]
+    lines = [(Path(r.file).name, r.kind, r.reason) for r in refusals]
+    return [text(TEXTS["refused"]), sortable(("motion", "kind", "reason"), lines)]
