@@ -1,15 +1,21 @@
 """Persons beside robots: in one world, at one size, told apart by their colours."""
 
+import base64
+import io
+import re
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
 from spectral_skills.motion.corpus import Corpus
-from spectral_skills.motion.corpus_writer import CorpusWriter
+from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
+from spectral_skills.motion.human.quality import Quality
 from spectral_skills.motion.human.recording import POINTS, point
 from spectral_skills.motion.human.rows import HumanRows
-from spectral_skills.plots import film, human, human_sheet
+from spectral_skills.plots import film, human, human_page, human_sheet
 from spectral_skills.plots.corpus import clip_sheet
 from spectral_skills.plots.human import Pair
 from spectral_skills.robot import g1
@@ -119,16 +125,27 @@ def test_a_strip_has_a_row_of_pairs_for_each_kind(tmp_path):
         human.strip(tmp_path / "none.png", {})
 
 
+def _quality(**values: float | dict) -> Quality:
+    """Faultless but for what is given."""
+    plain = {f.name: 0 if f.type in (int, float) else "" for f in fields(Quality)}
+    return Quality(**{**plain, "frames": 60, "worst": {}, **values})
+
+
 @pytest.fixture
 def retargeted(make_clip, tmp_path) -> Corpus:
-    """Two clips with the person they were made from."""
-    writer = CorpusWriter(tmp_path / "corpus", {}, ["a", "b"], human=True)
-    for key, frames in (("a", 60), ("b", 30)):
+    """Three clips with the persons they were made from; the last is not measured."""
+    writer = CorpusWriter(tmp_path / "corpus", {}, ["a", "b", "c"], human=True)
+    found = {
+        "a": _quality(self_share=0.25, worst={"self": 40}).to_json(),
+        "b": _quality(planted_fast_share=0.5, worst={"feet": 10}).to_json(),
+        "c": "",
+    }
+    for (key, quality), frames in zip(found.items(), (240, 30, 9), strict=True):
         contacts = np.zeros((frames, 2), bool)
         contacts[: frames // 2, 0] = contacts[frames // 2 :, 1] = True
         person = HumanRows(_person(frames), contacts, "CMU")
-        clip = make_clip(key, frames, text="walks <ahead>", source="here")
-        facts = {"quality": "{}", "person": key}
+        clip = make_clip(f"walk_{key}", frames, text="goes <ahead>", source="here")
+        facts = {"quality": quality, "person": key}
         writer.add(key, f"{key}.bvh", [clip], [], [person], [facts])
     writer.finish()
     return Corpus.open(tmp_path / "corpus")
@@ -153,3 +170,62 @@ def test_stretches_of_a_mask():
         (6, 7),
     ]
     assert human_sheet._stretches(np.zeros(3, bool)) == []
+
+
+def test_a_page_needs_no_other_file(retargeted, tmp_path, monkeypatch):
+    """Measures, films, refusals and a line for each clip, in one file."""
+    monkeypatch.setattr(human_page, "FILM_SIZE", (48, 32))
+    monkeypatch.setattr(human_page, "_STEP", 30)
+    refused = [Refusal("folder/bad.bvh", "floats", "nothing <touches> the floor")]
+    out = human_page.write_page(retargeted, tmp_path / "p.html", None, refused, 1)
+    text = out.read_text()
+    assert "3 clips" in text and "1 refused" in text
+    assert "bad.bvh" in text and "nothing &lt;touches&gt; the floor" in text
+    assert "goes &lt;ahead&gt;" in text and "<ahead>" not in text
+    sources = re.findall(r'src="(.*?)"', text)
+    # Three of the kind, two that are worst by a measure; film and stills of each.
+    assert len(sources) == 10
+    assert all(source.startswith("data:image/webp;base64,") for source in sources)
+    assert not re.search(r'(?:href|src)="(?!#|data:)', text)
+    film_bytes = base64.b64decode(sources[0].partition(",")[2])
+    with Image.open(io.BytesIO(film_bytes)) as image:
+        assert image.size == (48, 32)
+    heading = r"<button>(.*?)</button>"
+    assert "sliding (%)" in re.findall(heading, text)
+    row = re.search("<tr><td[^>]*>walk_b</td>.*?</tr>", text)
+    assert row is not None and "<td>50.00</td>" in row[0]
+    # Over all frames: 30 of 270 measured ones have half of their feet sliding.
+    assert "5.56 %" in text and "22.22 %" in text
+    only = human_page.write_page(retargeted, tmp_path / "q.html", ["walk_c"], (), 1)
+    assert only.read_text().count("<figure><p") == 3
+    assert "Nothing was refused" in only.read_text()
+
+
+def test_a_page_of_robots_alone_is_refused(make_clip, make_corpus, tmp_path):
+    corpus = make_corpus(tmp_path / "corpus", [make_clip()])
+    with pytest.raises(ValueError, match="spectral retarget"):
+        human_page.write_page(corpus, tmp_path / "page.html")
+
+
+def test_the_worst_are_shown_where_they_are_worst(retargeted):
+    worst = {one.index: one for one in human_page.Measured(retargeted).worst(2)}
+    assert list(worst) == [1, 0]  # in the order of measures; the third has none
+    assert worst[1].why == "sliding 50.00 %" and worst[1].end == 30
+    assert worst[0].start <= 40 < worst[0].end < 240
+
+
+def test_all_kinds_are_shown_from_best_to_worst():
+    kinds = ["walk"] * 16 + ["run"] * 4 + ["jump"]
+    rank = np.arange(21)[::-1]
+    chosen = human_page.spread(kinds, rank, 6)
+    shown = [kinds[i] for i in chosen]
+    assert shown == ["walk"] * 3 + ["run"] * 2 + ["jump"]
+    assert chosen == [13, 7, 2, 18, 16, 20]
+    assert len(human_page.spread(kinds, rank, 2)) == 2
+    assert sorted(human_page.spread(kinds, rank, 99)) == list(range(21))
+
+
+def test_a_clip_of_each_kind(retargeted, tmp_path):
+    human_page.draw_kinds(retargeted, tmp_path / "kinds.png")
+    with Image.open(tmp_path / "kinds.png") as image:
+        assert image.width == 1600 and image.height < 400

@@ -16,6 +16,7 @@ from spectral_skills.cli.arguments import (
     NOTHING_USABLE,
     check_file,
     check_folder,
+    check_length,
 )
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def retarget(
     units: str | None = None,
     up: str | None = None,
     body_model: Path | None = None,
+    page: bool = True,
     jobs: int | None = None,
 ) -> int:
     """Bring human motion onto the robot: BVH files, joint positions, the CMU set.
@@ -89,6 +91,7 @@ def retarget(
         units: Unit of length of the files: m, cm, mm, in, or metres as a number.
         up: Axis of the files that points up: x, y, z, -x, -y or -z.
         body_model: Your own SMPL model, or a folder of them, for AMASS files.
+        page: Write retarget.html into OUT: measures, films, every clip and refusal.
     """
     from spectral_skills.motion.human.retarget import measured
     from spectral_skills.motion.human.retarget import retarget as run
@@ -117,6 +120,11 @@ def retarget(
         corpus = api.open_corpus(out)
         print("\n".join(f"measured  {line}" for line in measured(corpus)))
         print(f"look      spectral corpus show {corpus.names[0]} {out}")
+        if page:
+            from spectral_skills.plots.human_page import write_page
+
+            path = write_page(out, out / "retarget.html", None, summary.refusals, jobs)
+            print(f"page      {path}")
 
     return _made(make, paths, SUFFIXES, out, show, "motions")
 
@@ -222,19 +230,31 @@ def corpus_list(
 
 
 def corpus_show(
-    name: str, corpus: Path = EMBEDDED, /, *, out: Path | None = None
+    name: str,
+    corpus: Path = EMBEDDED,
+    /,
+    *,
+    out: Path | None = None,
+    film: bool = False,
+    film_seconds: float = 20.0,
 ) -> None:
     """Draw a clip: contact sheet, foot heights, root and joint curves.
+
+    Where it was made from a person's motion, the person is drawn beside the robot.
 
     Args:
         name: Name of the clip, as `corpus list` prints it.
         out: Picture to write (.png); NAME.png here by default.
+        film: Draw a film too (.gif, .mp4), beside the picture.
+        film_seconds: Length of the film at most.
     """
     from spectral_skills.plots.corpus import draw_clip
 
     picture = out or Path(re.sub(r"[^\w.~ +-]", "_", name) + ".png")
     check_file(picture, ".png")
-    draw_clip(api.corpus_folder(corpus), name, picture)
+    check_length("--film-seconds", film_seconds)
+    seconds = film_seconds if film else None
+    draw_clip(api.corpus_folder(corpus), name, picture, seconds)
 
 
 def corpus_check(

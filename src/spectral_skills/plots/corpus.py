@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from spectral_skills.config import read_table
+from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments.corpus_check import (
     GAIT,
     RECORDED,
@@ -26,6 +27,7 @@ from spectral_skills.motion.gait import rate
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
 from spectral_skills.plots import charts, film
 from spectral_skills.plots.charts import GREY, RULE
+from spectral_skills.plots.human import Pair, write_film
 from spectral_skills.plots.human_sheet import human_sheet
 from spectral_skills.plots.tables import publish, text
 from spectral_skills.robot import g1
@@ -167,12 +169,25 @@ def gait_table(labelled: dict[str, Summary]) -> str:
     return f"{title}\n{text(lines)}"
 
 
-def draw_clip(folder: Path, name: str, picture: Path) -> None:
+def draw_clip(
+    folder: Path, name: str, picture: Path, film_s: float | None = None
+) -> None:
+    """Draw a clip, and film as many seconds of it."""
     corpus = Corpus.open(folder)
     if name not in corpus.names and name.endswith(mirror_name("")):
         corpus = corpus.with_mirror()
-    clip_sheet(corpus, corpus.index(name), picture)
+    index = corpus.index(name)
+    clip_sheet(corpus, index, picture)
     print(f"wrote {picture}")
+    if film_s is not None:
+        pair = Pair.of_clip(corpus, index)
+        if pair is None:
+            record = Rollout.of_rows(name, np.array(corpus.qpos(index), dtype=float))
+            made = film.write_film(record, picture, most_s=film_s)
+        else:
+            made = write_film(pair, picture, name, most_s=film_s)
+        for path in made:
+            print(f"wrote {path}")
 
 
 def clip_sheet(corpus: Corpus, index: int, path: Path) -> None:

@@ -138,13 +138,13 @@ def figure(points: np.ndarray, leg_m: float = LEG_M) -> Capsules:
         rods.append((heel, tip, (0.042, 0.034), rgb))
         rods.append((ankle, toe, (0.042, 0.034), rgb))
         # Half of the trunk, from the hip to below the shoulder.
-        low = at["pelvis"] + 0.05 * out + 0.08 * up
-        high = 0.4 * own["shoulder"] + 0.6 * at["chest"]
-        rods.append((low, high, (0.105, 0.125), BODY_RGB))
+        low = at["pelvis"] + 0.045 * out + 0.08 * up
+        high = 0.38 * own["shoulder"] + 0.62 * at["chest"]
+        rods.append((low, high, (0.105, 0.12), BODY_RGB))
         rods.append((own["hip"], low, (0.096, 0.105), BODY_RGB))
         rods.append((at["chest"] + 0.06 * up, own["shoulder"], (0.08, 0.058), BODY_RGB))
     head, skull = at["head"], unit(at["head"] - at["neck"])
-    rods.append((at["pelvis"] + 0.08 * up, at["chest"], (0.11, 0.14), BODY_RGB))
+    rods.append((at["pelvis"] + 0.08 * up, at["chest"], (0.108, 0.124), BODY_RGB))
     rods.append((at["chest"], at["neck"], (0.1, 0.062), BODY_RGB))
     rods.append((at["neck"], head, (0.06, 0.055), BODY_RGB))
     rods.append((head + 0.06 * skull, head + 0.13 * skull, (0.09, 0.112), BODY_RGB))

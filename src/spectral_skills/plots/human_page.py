@@ -2,12 +2,15 @@
 
 import base64
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
 from PIL import Image
 from tqdm import tqdm
 
@@ -25,7 +28,7 @@ FILMS = 24
 """Number of clips that are filmed to show the kinds."""
 WORST = 2
 """Number of clips that are filmed for being worst by a measure."""
-_LENGTH_S, _STEP = 3.2, 6
+_LENGTH_S, _STEP = 2.8, 6
 """Of a film, and frames from one picture to the next."""
 _LARGEST_FILM = 160_000
 _BINS = 24
@@ -63,7 +66,8 @@ def write_page(
         chosen = spread(kinds, table.rank, FILMS)
     else:
         chosen = [corpus.index(name) for name in names]
-    best, bad = [_middle(corpus, i) for i in chosen], list(table.worst(WORST))
+    best = [_window(corpus, i, int(corpus.lengths[i]) // 2) for i in chosen]
+    bad = list(table.worst(WORST))
     films = Films(corpus, [*best, *bad], workers)
     sections = {
         "How good it is": [text(TEXTS["quality"]), *table.parts()],
@@ -74,11 +78,7 @@ def write_page(
     }
     if not bad:
         del sections["Worst clips"]
-    skeletons = sorted({corpus.entry(i).skeleton for i in range(len(corpus))})
-    lead = (
-        f"{len(corpus):,} clips, {corpus.hours:.2f} hours, made from motion of people"
-    )
-    lead += f" ({', '.join(filter(None, skeletons))})" if any(skeletons) else ""
+    lead = f"{len(corpus):,} clips, {corpus.hours:.2f} hours, made from people's motion"
     lead += f"; {len(refusals):,} refused." if refusals else "."
     write(
         out,
@@ -96,13 +96,12 @@ def write_page(
 
 def _facts(corpus: Corpus) -> dict[str, str]:
     entries = [corpus.entry(i) for i in range(len(corpus))]
-    facts = {
-        "Sources": [entry.source for entry in entries],
-        "Licences": [entry.licence for entry in entries],
-    }
-    return {key: "; ".join(dict.fromkeys(v)) for key, v in facts.items()} | {
-        "Corpus": corpus.hash
-    }
+    columns = {"Source": "source", "Licence": "licence", "Skeleton": "skeleton"}
+    facts = {"Corpus": corpus.hash}
+    for name, column in columns.items():
+        found = dict.fromkeys(getattr(entry, column) for entry in entries)
+        facts[name] = "; ".join(filter(None, found))
+    return {name: words for name, words in facts.items() if words}
 
 
 def spread(kinds: Sequence[str], rank: np.ndarray, most: int) -> list[int]:
@@ -130,10 +129,6 @@ def _window(corpus: Corpus, index: int, middle: int, why: str = "") -> Shown:
     return Shown(index, start, min(start + length, frames), why)
 
 
-def _middle(corpus: Corpus, index: int) -> Shown:
-    return _window(corpus, index, int(corpus.lengths[index]) // 2)
-
-
 class Measured:
     """The measures of all clips of a corpus that have some."""
 
@@ -153,7 +148,7 @@ class Measured:
         ranks = [
             np.argsort(np.argsort(np.nan_to_num(self.values[key])))
             for key, measure in MEASURES.items()
-            if measure.at
+            if measure.large == "bad"
         ]
         self.rank = np.mean(ranks, axis=0)
         """(clips,) from good to bad, by all measures of which much is bad."""
@@ -178,37 +173,33 @@ class Measured:
         if not known.any():
             return [text("No clip of this corpus has been measured.")]
         weight = self.corpus.lengths[known]
-        lines = [["", "all frames", "median clip", "95 % of clips", "worst clip", ""]]
+        lines = [["", "all frames", "median clip", "1 clip in 20", "worst clip", ""]]
         for key, measure in MEASURES.items():
             values = self.values[key][known]
-            worse = 95 if measure.at else 5
-            numbers = (
-                np.average(values, weights=weight),
-                np.median(values),
-                np.percentile(values, worse),
-                values.max() if measure.at else values.min(),
-            )
-            cut = [measure.words(float(number)) for number in numbers]
-            lines.append([measure.heading, *cut, measure.means])
+            marks = (50, 95, 100) if measure.large == "bad" else (50, 5, 0)
+            numbers = np.average(values, weights=weight), *np.percentile(values, marks)
+            words = [measure.words(float(number)) for number in numbers]
+            lines.append([measure.heading, *words, measure.means])
         figure = {"kind": "figure", "svg": self._histograms(known), "wide": True}
-        caption = "Clips by each measure; the last bar has all that are beyond it."
+        caption = (
+            "Number of clips by each measure; the outermost bar has all beyond it."
+        )
         return [cells(lines, "numbers told"), {**figure, "caption": caption}]
 
     @charts.styled
     def _histograms(self, known: np.ndarray) -> str:
         shown = [key for key in MEASURES if np.ptp(self.values[key][known]) > 0]
         deep = max(1, -(-len(shown) // 4))
-        figure = Figure((1040 / 72, 150 * deep / 72), layout="constrained")
+        layout = ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.08)
+        figure = Figure((1040 / 72, 160 * deep / 72), layout=layout)
         for number, key in enumerate(shown):
             measure, axes = MEASURES[key], figure.add_subplot(deep, 4, number + 1)
             values = measure.factor * self.values[key][known]
-            low, high = (
-                (0.0, np.percentile(values, 99))
-                if measure.at
-                else (np.percentile(values, 1), values.max())
-            )
+            low, high = np.percentile(values, (1, 99))
+            low, high = (0.0, high) if measure.large == "bad" else (low, values.max())
             edges = np.linspace(low, max(high, low + 1e-6), _BINS + 1)
             axes.hist(values.clip(low, edges[-1]), edges, color=charts.COLOURS[0])
+            axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
             axes.set_title(f"{measure.heading} ({measure.unit})")
         alt = f"Histograms of {', '.join(MEASURES[key].heading for key in shown)}."
         return charts.svg(figure, alt)
@@ -218,8 +209,12 @@ class Measured:
         heads += [f"{m.heading} ({m.unit})" for m in MEASURES.values()]
         lines = []
         for i, entry in enumerate(self.entries):
-            words = entry.text.split("\n")[0]
-            line = [entry.name, kinds[i], words, f"{entry.length / FPS:.1f}"]
+            line = [
+                entry.name,
+                kinds[i],
+                _first(entry.text),
+                f"{entry.length / FPS:.1f}",
+            ]
             for key, measure in MEASURES.items():
                 value = self.values[key][i]
                 line.append(measure.number(value) if np.isfinite(value) else "")
@@ -260,8 +255,8 @@ class Films:
         seconds = f"{one.start / FPS:.1f} to {one.end / FPS:.1f} s"
         if one.end - one.start < entry.length:
             seconds += f" of {entry.length / FPS:.1f} s"
-        words = entry.text.split("\n")[0]
-        caption = [words, seconds, one.why or quality_line(entry.quality, short=True)]
+        words = [_first(entry.text), kind, seconds]
+        words.append(one.why or quality_line(entry.quality, short=True))
         images = [
             {
                 "look": look,
@@ -272,9 +267,9 @@ class Films:
         ]
         return {
             "kind": "figure",
-            "title": f"{entry.name} ({kind})",
+            "title": entry.name,
             "images": images,
-            "caption": ". ".join(filter(None, caption)) + ".",
+            "caption": "  |  ".join(filter(None, words)),
         }
 
 
@@ -289,6 +284,22 @@ def draw_film(pair: human.Pair) -> dict[str, bytes]:
     return {"clip": clip, "strip": still.getvalue()}
 
 
+def draw_kinds(corpus: Corpus | Path, path: Path) -> None:
+    """Draw stills of one clip of each kind, the one in the middle by quality."""
+    corpus = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
+    kinds = groups(corpus)
+    chosen = spread(kinds, Measured(corpus).rank, len(set(kinds)))
+    pairs = {}
+    for index in chosen:
+        words = f"{kinds[index]}: {_first(corpus.entry(index).text)}"
+        pairs[f"{words} ({corpus.names[index]})"] = human.Pair.of_clip(corpus, index)
+    human.strip(path, pairs, "People's motion on the robot, a clip of each kind")
+
+
+def _first(words: str) -> str:
+    return words.partition("\n")[0]
+
+
 def sortable(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Part:
     """A table whose first three columns are words and the others numbers."""
     return {"kind": "sortable", "heads": heads, "lines": lines, "words": 3}
@@ -297,5 +308,8 @@ def sortable(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Part:
 def _refused(refusals: Sequence[Refusal]) -> list[Part]:
     if not refusals:
         return [text("Nothing was refused.")]
+    kinds = Counter(refusal.kind for refusal in refusals).most_common()
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds)
     lines = [(Path(r.file).name, r.kind, r.reason) for r in refusals]
-    return [text(TEXTS["refused"]), sortable(("motion", "kind", "reason"), lines)]
+    table = sortable(("motion", "kind", "reason"), lines)
+    return [text(f"{TEXTS['refused']} {counts}."), table]

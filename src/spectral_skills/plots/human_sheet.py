@@ -33,8 +33,9 @@ class Measure(NamedTuple):
     unit: str
     factor: float
     decimals: int
-    at: str  # key of its worst frame; without it, small is bad
     means: str
+    at: str = ""  # key of its worst frame
+    large: str = "bad"
 
     def number(self, value: float) -> str:
         return f"{self.factor * value:z.{self.decimals}f}"
@@ -44,8 +45,7 @@ class Measure(NamedTuple):
 
 
 MEASURES = {
-    key: Measure(*one["look"], one.get("at", ""), one["means"])
-    for key, one in _DATA["measures"].items()
+    key: Measure(*one.pop("look"), **one) for key, one in _DATA["measures"].items()
 }
 
 
@@ -159,7 +159,7 @@ def _bars(axes: Axes, contacts: np.ndarray, standing: np.ndarray) -> None:
 
 
 def quality_line(quality: str, short: bool = False) -> str:
-    """The measures of a clip as a line of text; in short, those that are bad."""
+    """The measures of a clip as a line of text; in short, the main ones."""
     if not quality:
         return "not measured"
     found = Quality.from_json(quality)
@@ -168,4 +168,4 @@ def quality_line(quality: str, short: bool = False) -> str:
         for key, measure in MEASURES.items()
         if not short or measure.at
     ]
-    return ("; " if short else "   ").join(shown[:4] if short else shown)
+    return (", " if short else "   ").join(shown)
