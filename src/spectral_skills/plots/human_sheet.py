@@ -26,7 +26,7 @@ _LEAST_M = 0.8
 _COLOURS = dict(zip(SIDES, (LEFT, RIGHT), strict=True))
 
 
-class Measure(NamedTuple):
+class Written(NamedTuple):
     """How a measure of quality is written."""
 
     heading: str
@@ -45,7 +45,7 @@ class Measure(NamedTuple):
 
 
 MEASURES = {
-    key: Measure(*one.pop("look"), **one) for key, one in _DATA["measures"].items()
+    key: Written(*one.pop("look"), **one) for key, one in _DATA["measures"].items()
 }
 
 
