@@ -147,8 +147,9 @@ def test_names_may_have_spaces_and_colons_and_occur_twice():
             ("0.033333", 30.0),
             ("0.0333", 30.0),
             ("0.016667", 60.0),
+            ("0.0333667", 1 / 0.0333667),
         ),
-        *(("0.04", 25.0), ("0.01", 100.0), ("0.2", 5.0), ("0.0333667", 1 / 0.0333667)),
+        *(("0.04", 25.0), ("0.01", 100.0), ("0.2", 5.0), ("0.03333323", 30.0)),
     ],
 )
 def test_a_rounded_frame_time_is_a_whole_rate(printed: str, fps: float):
@@ -188,17 +189,19 @@ def test_two_roots_are_two_persons():
 
 def test_positions_that_are_shifts_keep_the_bones():
     """Most files repeat the offsets in the channels, some hold what is added."""
-    rest = """HIERARCHY
-    ROOT a { OFFSET 0 0 0 CHANNELS 3 Xposition Yposition Zposition
-      JOINT b { OFFSET 0 9 0 CHANNELS 3 Xposition Yposition Zposition
-        End Site { OFFSET 0 1 0 } } }
+    three = "CHANNELS 3 Xposition Yposition Zposition"
+    rest = f"""HIERARCHY
+    ROOT a {{ OFFSET 0 0 0 {three} JOINT b {{ OFFSET 500 90 0 {three}
+      JOINT c {{ OFFSET 0 9 0 {three} JOINT d {{ OFFSET 0 5 0 {three}
+        End Site {{ OFFSET 0 1 0 }} }} }} }} }}
     MOTION
     Frames: 2
     Frame Time: 0.04
     """
-    shifts = parse(rest + "1 2 3 0 0 0\n1 2 3 0 .1 0")
-    plain = parse(rest + "1 2 3 0 9 0\n1 2 3 0 9.1 0")
+    shifts = parse(rest + "0 0 0 1 90 3 0 0 0 0 0 0\n0 0 0 2 90 3 0 .1 0 0 0 0")
+    plain = parse(rest + "0 0 0 1 90 3 0 9 0 0 5 0\n0 0 0 2 90 3 0 9.1 0 0 5 0")
     assert same(shifts, plain)
+    np.testing.assert_allclose(shifts.offsets, plain.offsets)
     assert "shifts" in shifts.notes[0]
     assert not plain.notes
 

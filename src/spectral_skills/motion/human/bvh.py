@@ -18,7 +18,7 @@ from spectral_skills.motion.readers.assemble import LIMIT_BYTES, NAME_LENGTH, pr
 from spectral_skills.quaternion import Planes, rotate_planes
 
 TEXT_LIMIT_BYTES = 512 << 20  # numbers take several times the room of their text
-MAX_JOINTS, MAX_DEPTH = 2000, 200
+MAX_JOINTS, MAX_DEPTH = 2000, 64
 MAX_VALUE = 1e7  # in any unit that people have, a person is nearer and turns less
 END = "_end"
 _HEADER_BYTES = 8 << 20  # more than the joints of any file
@@ -206,7 +206,9 @@ def _frame_rate(text: str) -> float:
         raise ClipError("frame rate", reason)
     digits = -int(Decimal(text).as_tuple().exponent)
     whole = round(1.0 / time_s)
-    is_whole = abs(1.0 / whole - time_s) < 0.501 * 10.0**-digits
+    # 29.97 Hz is 0.1 % away from 30.
+    slack = max(0.501 * 10.0**-digits, 2e-4 * time_s)
+    is_whole = abs(1.0 / whole - time_s) < slack
     return float(whole) if is_whole else 1.0 / time_s
 
 
@@ -291,21 +293,7 @@ def _captures(
     joints: list[_Joint], values: np.ndarray, fps: float, notes: list[str]
 ) -> list[Capture]:
     """Forward kinematics; every root has a capture of its own."""
-    offsets, moves = np.array([joint.offset for joint in joints]), []
-    for column, (number, kind) in enumerate(
-        (number, kind) for number, joint in enumerate(joints) for kind in joint.channels
-    ):
-        if kind.endswith("position"):
-            moves.append((number, "xyz".index(kind[0]), column))
-    number, axis, column = np.array(moves, dtype=int).reshape(-1, 3).T
-    usual = offsets.copy()
-    usual[number, axis] = np.median(values[:, column], axis=0)
-    inner = np.array([joint.parent for joint in joints])[number] >= 0
-    bones = number[inner]
-    if np.linalg.norm(usual[bones]) < 0.1 * np.linalg.norm(offsets[bones]):
-        notes = [*notes, "Position channels are shifts from the joints' offsets."]
-        values[:, column[inner]] += offsets[number, axis][inner]
-        usual[number, axis] = np.median(values[:, column], axis=0)
+    offsets, notes = _usual_offsets(joints, values, notes)
     positions = np.empty((len(values), len(joints), 3))
     turns = np.empty((len(values), len(joints), 4))
     for start in range(0, len(values), _CHUNK_FRAMES):
@@ -321,7 +309,7 @@ def _captures(
             Capture(
                 names=tuple(joint.name for joint in joints[first:end]),
                 parents=tuple(max(j.parent - first, -1) for j in joints[first:end]),
-                offsets=usual[first:end],
+                offsets=offsets[first:end],
                 positions=positions[:, first:end],
                 turns=turns[:, first:end],
                 fps=fps,
@@ -329,6 +317,35 @@ def _captures(
             )
         )
     return captures
+
+
+def _usual_offsets(
+    joints: list[_Joint], values: np.ndarray, notes: list[str]
+) -> tuple[np.ndarray, list[str]]:
+    """(J, 3) medians of where joints are within their parents.
+
+    Where most bones would vanish, the channels hold shifts from the offsets, which are
+    then added to the values.
+    """
+    offsets = np.array([joint.offset for joint in joints])
+    channels = [(i, kind) for i, joint in enumerate(joints) for kind in joint.channels]
+    column = [n for n, (_, kind) in enumerate(channels) if kind.endswith("position")]
+    if not column:
+        return offsets, notes
+    joint = np.array([channels[n][0] for n in column])
+    axis = np.array(["xyz".index(channels[n][1][0]) for n in column])
+    usual = offsets.copy()
+    usual[joint, axis] = np.median(values[:, column], axis=0)
+    length, left = np.linalg.norm(offsets, axis=1), np.linalg.norm(usual, axis=1)
+    inner = np.array([i for i in set(joint.tolist()) if joints[i].parent >= 0], int)
+    lost = inner[left[inner] < 0.1 * length[inner]]
+    if 2 * len(lost) > np.count_nonzero(length[inner]):
+        moved = np.isin(joint, lost)
+        added = offsets[joint, axis][moved]
+        values[:, np.array(column)[moved]] += added
+        usual[joint[moved], axis[moved]] += added
+        notes = [*notes, "Position channels are shifts from the joints' offsets."]
+    return usual, notes
 
 
 def _kinematics(

@@ -9,6 +9,7 @@ import difflib
 import itertools
 import json
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,8 +74,10 @@ class _Tree:
 
     def below(self, joint: int) -> list[int]:
         """All joints that hang on one, near ones first."""
-        found = [i for i in range(len(self.names)) if joint in self.up[i][1:]]
-        return sorted(found, key=lambda i: (len(self.up[i]), i))
+        found = list(self.children[joint])
+        for child in found:  # which grows
+            found += self.children[child]
+        return found
 
     def meeting(self, a: int, b: int) -> int:
         return next(joint for joint in self.up[a] if joint in self.up[b])
@@ -186,8 +189,10 @@ def _chain(
                 if a not in first or b not in second or a not in among:
                     continue
                 names = [first[a], second[b], third[c]]
+                if sum(map(bool, names)) < words:
+                    continue
                 shape = _shape(tree, (a, b, c), above, limb)
-                if sum(map(bool, names)) < words or (shape is None and not words):
+                if shape is None and not words:
                     continue
                 # Names that fit count more than any shape.
                 score = sum(names) + (-0.5 if shape is None else max(shape, -0.5))
@@ -434,7 +439,8 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _name(names: Sequence[str]) -> str:
-    here = set(map(joint_names.plain, names))
+    whole = [re.split(r"[:|]", name)[-1] for name in names]
+    here = set(map(joint_names.plain, (*names, *whole)))
     for name, joints in joint_names.TABLE["skeletons"].items():
         if here.issuperset(map(joint_names.plain, joints)):
             return name
