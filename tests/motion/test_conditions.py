@@ -7,8 +7,10 @@ import persons
 import pytest
 
 from spectral_skills.motion.clip import ClipError
-from spectral_skills.motion.human.conditions import UPS, HumanOptions, Raw, settle
+from spectral_skills.motion.human.axes import UPS
+from spectral_skills.motion.human.conditions import HumanOptions, settle
 from spectral_skills.motion.human.rate import GRAVITY, MASSES, flights, true_rate
+from spectral_skills.motion.human.raw import Raw
 from spectral_skills.motion.human.recording import POINTS, point
 from spectral_skills.motion.human.sources import _SMPL
 from spectral_skills.quaternion import rotate_planes
@@ -136,6 +138,7 @@ def test_turns_follow_the_points(motions_folder):
         for (near, far), turn in zip(
             pairs, (found.pelvis_turn, found.chest_turn), strict=True
         ):
+            assert turn is not None
             back = turn.T * [[1.0], [-1.0], [-1.0], [-1.0]]
             local = np.stack(
                 rotate_planes(back, (found.at(far) - found.at(near)).T), axis=1

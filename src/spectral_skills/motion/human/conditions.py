@@ -4,33 +4,31 @@ Units, up axis, frame rate, frames that are no motion and the floor are found fr
 motion itself. Everything found or done is one sentence of the recording's notes.
 """
 
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spectral_skills.motion.checks import rate
 from spectral_skills.motion.clip import ClipError
+from spectral_skills.motion.human.axes import UPS, same_sides, upright
 from spectral_skills.motion.human.contacts import standing_height
 from spectral_skills.motion.human.rate import true_rate
+from spectral_skills.motion.human.raw import Raw, leg_length
 from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
 from spectral_skills.motion.human.repairs import smoothed, whole_part
-from spectral_skills.quaternion import multiply_planes
 
 UNITS_M = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "dm": 0.1}
 CMU_UNIT_M = 2.54 / 100 / 0.45
-UPS = ("y", "z", "-y", "-z", "x", "-x")
 LEG_M = (0.45, 1.05)
 """Thigh and shank together, from children to tall people."""
 _WIDEST_LEG_M = (0.3, 1.5)  # what is believed of units that the user states
 _USUAL_LEG_M = 0.82
 TOE_HEIGHT_M = 0.02
 """Of the ball of the foot over the floor when standing."""
-_SLOW_M_S, _REST_S = 0.3, 0.1
+_SLOW_M_S, _REST_S = 0.5, 0.06
 _COARSEST_HZ, _COARSE_HZ = 10.0, 20.0
 _SHORTEST_S, _STILL_M = 0.5, 0.05
 _FAR_M = 20.0
-_NEAR_FLOOR_M = 0.15
 _SIDES_DIFFER_M = 0.03
 _BEYOND = {
     "head": ("neck", "chest", 0.1),
@@ -62,43 +60,6 @@ class HumanOptions:
             _stated_unit(self.units)
         if self.up is not None and self.up.lower() not in UPS:
             raise ValueError(f"--up {self.up}: not one of {', '.join(UPS)}")
-
-
-@dataclass(frozen=True)
-class Raw:
-    """A person as a file has them, in its own units and axes."""
-
-    name: str
-    points: np.ndarray  # (T, 20, 3); a point that the file lacks is nan throughout
-    fps: float
-    pelvis_turn: np.ndarray | None = None  # (T, 4) wxyz
-    chest_turn: np.ndarray | None = None
-    skeleton: str = ""
-    fps_known: bool = False  # the rate is beyond doubt
-    text: str = ""
-    source: str = ""
-    licence: str = "unknown"
-    notes: tuple[str, ...] = field(default=())
-
-    def at(self, name: str) -> np.ndarray:
-        return self.points[:, point(name)]
-
-    def noted(self, *notes: str, **changes) -> "Raw":
-        return replace(self, notes=(*self.notes, *filter(None, notes)), **changes)
-
-    def turned(self, turn: np.ndarray) -> "Raw":
-        """Turned by a proper rotation matrix."""
-        q = _quaternion(turn)
-
-        def of(turns: np.ndarray | None) -> np.ndarray | None:
-            return None if turns is None else np.stack(multiply_planes(q, turns.T), 1)
-
-        return replace(
-            self,
-            points=self.points @ turn.T,
-            pelvis_turn=of(self.pelvis_turn),
-            chest_turn=of(self.chest_turn),
-        )
 
 
 def settle(raw: Raw, options: HumanOptions) -> Recording:
@@ -139,19 +100,6 @@ def _check(raw: Raw) -> None:
         raise ClipError("not finite", "a joint is not a number", int(bad.argmax()))
     if len(raw.points) < 2:
         raise ClipError("empty", f"{len(raw.points)} frames; a motion needs 2")
-
-
-def leg_length(points: np.ndarray) -> float:
-    """Thigh and shank, the median over frames and the mean of sides."""
-    total = 0.0
-    for side in SIDES:
-        chain = [points[:, point(f"{side}_{p}")] for p in ("hip", "knee", "ankle")]
-        for bone, (a, b) in zip(("thigh", "shank"), pairwise(chain), strict=True):
-            length = float(np.median(np.linalg.norm(b - a, axis=1)))
-            if not length > 1e-9:
-                raise ClipError("skeleton", f"the {side} {bone} has no length")
-            total += length
-    return total / 2
 
 
 def _stated_unit(units: str) -> float:
@@ -195,62 +143,6 @@ def in_metres(raw: Raw, units: str | None) -> Raw:
     return raw.noted(note, points=raw.points * scale)
 
 
-def _axis(up: str) -> np.ndarray:
-    axis = np.zeros(3)
-    axis["xyz".index(up[-1])] = -1.0 if up.startswith("-") else 1.0
-    return axis
-
-
-def _to_z_up(up: str) -> np.ndarray:
-    """Proper rotation that takes the axis to z; y up as in most files: z is ahead."""
-    axes = {
-        "z": "x y z",
-        "y": "z x y",
-        "x": "y z x",
-        "-y": "z -x -y",
-        "-z": "x -y -z",
-        "-x": "y -z -x",
-    }
-    return np.stack([_axis(a) for a in axes[up].split()])
-
-
-def _quaternion(turn: np.ndarray) -> np.ndarray:
-    from scipy.spatial.transform import Rotation
-
-    return np.roll(Rotation.from_matrix(turn).as_quat(), 1)
-
-
-def find_up(points: np.ndarray) -> str:
-    """The axis that points up; points (T, 20, 3) in metres."""
-    some = points[:: max(1, len(points) // 500)]
-    leg = leg_length(some)
-    feet = np.mean([some[:, point(f"{s}_ankle")] for s in SIDES], axis=0)
-    top = np.nanmean([some[:, point(n)] for n in ("neck", "chest")], axis=0)
-    spine = top - feet
-    spine /= np.maximum(np.linalg.norm(spine, axis=1, keepdims=True), 1e-9)
-    present = some[:, np.isfinite(some).all(axis=(0, 2))]
-    scores = {}
-    for up in UPS:
-        axis = _axis(up)
-        # What carries a person stays at one height, whichever way the body lies.
-        support = (present @ axis).min(axis=1)
-        wander = np.subtract(*np.percentile(support, [90, 10])) / leg
-        usual = 0.0 if up in ("y", "z") else -0.5
-        grounded = 0.5 if abs(np.median(support)) < _NEAR_FLOOR_M else 0.0
-        wander = min(1.0, float(wander))
-        scores[up] = float((spine @ axis).mean()) - wander + usual + grounded
-    return max(scores, key=lambda up: scores[up])
-
-
-def upright(raw: Raw, up: str | None) -> Raw:
-    """Turned so that z is up."""
-    found = find_up(raw.points) if up is None else up.lower()
-    raw = raw.turned(_to_z_up(found))
-    if found == "z" and up is None:
-        return raw
-    return raw.noted(f"{found.upper()} is up{'' if up is None else ' as stated'}.")
-
-
 def stated_rate(raw: Raw, fps: float | None) -> Raw:
     """With the rate of the user, or that of the file."""
     note = "" if fps is None else f"The frame rate is {fps:g} Hz as stated."
@@ -268,37 +160,10 @@ def stated_rate(raw: Raw, fps: float | None) -> Raw:
 
 def without_jumps(raw: Raw) -> Raw:
     """Without frames that are no motion."""
-    part, notes = whole_part(raw.points, raw.fps)
-    turns = {
-        name: turn if turn is None else turn[part]
-        for name, turn in (
-            ("pelvis_turn", raw.pelvis_turn),
-            ("chest_turn", raw.chest_turn),
-        )
-    }
-    points, more = smoothed(raw.points[part], raw.fps)
-    return raw.noted(*notes, *more, points=points, **turns)
-
-
-def same_sides(raw: Raw) -> Raw:
-    """Mirrored if left and right are swapped, as in left-handed axes."""
-    ahead = sum(raw.at(f"{s}_toe") - raw.at(f"{s}_ankle") for s in SIDES)
-    left = raw.at("left_hip") - raw.at("right_hip")
-    up = raw.at("neck") - raw.at("pelvis")
-    proper = np.einsum("ij,ij->i", np.cross(ahead, left), up) > 0
-    if proper.mean() > 0.2:
-        return raw
-
-    def mirrored(turn: np.ndarray | None) -> np.ndarray | None:
-        return None if turn is None else turn * [1.0, -1.0, 1.0, -1.0]
-
-    note = "Left and right were swapped, as in left-handed axes: it is mirrored."
-    return raw.noted(
-        note,
-        points=raw.points * [1.0, -1.0, 1.0],
-        pelvis_turn=mirrored(raw.pelvis_turn),
-        chest_turn=mirrored(raw.chest_turn),
-    )
+    frames, notes = whole_part(raw.points, raw.fps)
+    raw = raw.part(frames)
+    points, more = smoothed(raw.points, raw.fps)
+    return raw.noted(*notes, *more, points=points)
 
 
 def _check_length(raw: Raw) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human import body_model, bvh, cmu_pack
-from spectral_skills.motion.human.conditions import HumanOptions, Raw, settle
+from spectral_skills.motion.human.conditions import HumanOptions, settle
+from spectral_skills.motion.human.raw import Raw
 from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
 from spectral_skills.motion.human.skeletons import Skeleton, identify
 from spectral_skills.motion.intake import walk
