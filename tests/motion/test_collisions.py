@@ -103,6 +103,15 @@ def test_all_gaps_below_the_margin_are_found(margin):
     torch.testing.assert_close(some.lack, limit[some.pairs] - some.gap)
 
 
+def test_floor_only():
+    poses = forward(random_rows(50))
+    some = Clearance(jacobians.carried, margin=None, floor=100.0)
+    dense = table(everything.measure(poses), 50, len(everything.pairs))
+    floor = [other == "floor" for _, other in everything.pairs]
+    assert {other for _, other in some.pairs} == {"floor"}
+    assert torch.equal(table(some.measure(poses), 50, len(some.pairs)), dense[:, floor])
+
+
 def test_derivatives_agree_with_finite_differences():
     rows, size, step = random_rows(8, seed=1), jacobians.size, 1e-6
     poses, count = forward(rows), len(everything.pairs)
