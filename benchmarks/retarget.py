@@ -230,6 +230,17 @@ def theirs(motions: Path) -> list[Result]:
     return results
 
 
+def _named(measure: str) -> tuple[str, str]:
+    """Words and unit of a field of `Quality`."""
+    units = {
+        **{"limit_excess": "rad", "hips_off": "m/s", "balance_95": "m"},
+        **{"speed_ratio": "%", "joint_acceleration_95": "rad/s^2"},
+    }
+    last = measure.split("_")[-1]
+    unit = units.get(measure, {"share": "%"}.get(last, last))
+    return measure.removesuffix(f"_{unit}").replace("_", " "), unit
+
+
 def beside(motions: Path) -> list[Result]:
     """One recording retargeted by us and by Unitree: measures and differences."""
     (bvh,) = (motions / "human_samples").glob(f"lafan1_{_TAKE}*.bvh")
@@ -246,15 +257,19 @@ def beside(motions: Path) -> list[Result]:
     frames = slice(place.first, place.first + place.frames)
     human, standing = made.human[frames], made.contacts[frames]
     results = []
-    for label, rows in (("ours", own), ("Unitree's", others)):
+    for label, rows, clip in (
+        ("ours", own, Clip.from_qpos(made.qpos, name=_TAKE, fps=FPS)),
+        ("Unitree's", others, clips[_TAKE]),
+    ):
         found = quality.measure(Fit(rows, human, standing, made.scale))
         one = Row(_TAKE, label, found.frames, ours=False)
         for name, value in vars(found).items():
             if isinstance(value, float):
-                percent = name.endswith("share")
-                metric = name.removesuffix("_mm").removesuffix("_deg").replace("_", " ")
-                unit = {"mm": "mm", "deg": "deg", "share": "%"}.get(name.split("_")[-1])
-                one.add(metric, value * (100 if percent else 1), unit or "")
+                metric, unit = _named(name)
+                one.add(metric, value * (100 if unit == "%" else 1), unit)
+        native = checks.joint_accelerations(clip.joints, clip.fps)
+        metric = "joint acceleration, 95 %, at its own rate"
+        one.add(metric, float(np.percentile(native, 95)), "rad/s^2")
         results += one.results
     apart = Row(_TAKE, "difference", place.frames, ours=False)
     for name, value in vars(difference).items():
