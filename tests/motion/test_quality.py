@@ -99,6 +99,9 @@ def test_turned_limbs_are_measured():
     turned = 180 * 2 / len(BONES) * 20 / FRAMES
     assert quality.bone_error_deg - exact == pytest.approx(turned, abs=0.3)
     assert 40 <= quality.worst["bones"] < 60
+    assert quality.limb_off_share == pytest.approx(20 / FRAMES)
+    error = judge(quality)
+    assert error is not None and error.kind == "unlike person" and "20%" in str(error)
 
 
 def sunk(rows):

@@ -78,6 +78,7 @@ _LIMBS = (
 )
 """Joints, and the bones of a person that they should not outrun."""
 SKATING_M_S, SUNK_M, INSIDE_M, FLOATING_M = 0.1, 0.02, 0.02, 0.03
+LIMB_OFF = np.radians(60)
 """What one sees at a glance in a film."""
 _JUMP_RAD_S, _JUMP_OF_LIMB, _JUMP_OF_HIPS_M_S = 12.0, 3.0, 1.5
 """A joint jumps that is so much faster than so many times the person's limb; hips, that
@@ -108,6 +109,7 @@ class Quality:
     point_error_mm: float  # mean over frames and links of the distance to the person
     point_error_95_mm: float
     bone_error_deg: float  # mean over frames and limbs of the angle to the person's
+    limb_off_share: float  # with a limb over 60 degrees off the person's
     airborne_share: float  # with both feet off the floor
     torque_share: float  # with all motors within their limits
     balanced_share: float  # of loaded frames, with the zero-moment point in the soles
@@ -147,7 +149,7 @@ def measure(fit: Fit) -> Quality:
         "speed": ratio.argmax(),
         "jump": jumps.argmax(),
         "hips": hips_off.argmax(),
-        "bones": bones.mean(axis=1).argmax(),
+        "bones": bones.max(axis=1).argmax(),
     }
     same = {name: getattr(known, name) for name in _SAME}
     return Quality(
@@ -162,6 +164,7 @@ def measure(fit: Fit) -> Quality:
         point_error_mm=1e3 * float(points.mean()),
         point_error_95_mm=1e3 * float(np.percentile(points, 95)),
         bone_error_deg=float(np.degrees(bones.mean())),
+        limb_off_share=share(bones.max(axis=1) > LIMB_OFF),
         worst={name: int(frame) for name, frame in worst.items()},
     )
 
@@ -278,6 +281,10 @@ _RULES = (
     _Rule(
         *("unlike person", "bone_error_deg", 25.0, "bones"),
         "limbs are {value:.0f} degrees off the person's on average",
+    ),
+    _Rule(
+        *("unlike person", "limb_off_share", 0.03, "bones"),
+        "a limb is over 60 degrees off the person's in {value:.0%} of frames",
     ),
 )
 """What one sees in a film: worse is refused. The first that applies is the reason."""
