@@ -18,7 +18,7 @@ ANKLE_M = -float(g1.SOLE_POINTS[0, 2])
 HIP_BELOW_M, HIP_OUT_M = 0.1027, 0.1185
 THIGH_M, SHANK_M, LEG_M = 0.337, 0.317, 0.639
 # Where soles begin to give way to ankles that are near their limits, rad.
-_ANKLE_ROLL, _ANKLE_PITCH = 0.2, 0.71
+_ANKLE_ROLL, _ANKLE_PITCH, _ANKLE_STRETCH = 0.2, 0.71, 0.38
 
 
 def soften(values: np.ndarray, sigma_frames: float) -> np.ndarray:
@@ -105,12 +105,21 @@ def edge(leg: np.ndarray, sole: FootMotion) -> np.ndarray:
 
 def tip(leg: np.ndarray, sole: FootMotion) -> np.ndarray:
     """How much a heel rises where the shank leans farther than the ankle bends."""
+    return beyond(shank(leg, sole) - sole.pitch - _ANKLE_PITCH)
+
+
+def point(leg: np.ndarray, sole: FootMotion) -> np.ndarray:
+    """How much a sole points down farther than the ankle stretches."""
+    return beyond(sole.pitch - shank(leg, sole) - _ANKLE_STRETCH)
+
+
+def shank(leg: np.ndarray, sole: FootMotion) -> np.ndarray:
+    """How far the shank leans ahead, rad."""
     ahead = -leg[:, 0] * np.cos(sole.yaw) - leg[:, 1] * np.sin(sole.yaw)
     length = np.linalg.norm(leg, axis=1)
     # Triangle of thigh, shank and the line from hip to ankle.
     cosine = (length**2 + SHANK_M**2 - THIGH_M**2) / (2 * length * SHANK_M)
-    shank = np.arctan2(ahead, -leg[:, 2]) + np.arccos(np.clip(cosine, -1.0, 1.0))
-    return beyond(shank - sole.pitch - _ANKLE_PITCH)
+    return np.arctan2(ahead, -leg[:, 2]) + np.arccos(np.clip(cosine, -1.0, 1.0))
 
 
 def beyond(excess: np.ndarray) -> np.ndarray:

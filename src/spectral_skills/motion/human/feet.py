@@ -25,6 +25,7 @@ _HEEL_RAD = (0.05, 0.3)  # heels that rise less stay down; those above rise as m
 _CLEARANCE_M, _CLEARANCE_FRAMES = 0.015, 3
 _EASE_FRAMES, _STIFF = 15.0, 1e4
 _TOWARDS_HIPS = 0.1
+_WIDER_M = 0.03  # least that the feet are farther out than a person's, scaled
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ class Soles:
             shift = line * (part - 1.0)[:, None]
             near = replace(foot, position=foot.position + shift)
             line = line + shift
-            tip, edge = legs.tip(line, near), legs.edge(line, near)
-            feet.append(legs.adapted(near, tip, edge))
+            tip = legs.tip(line, near) - legs.point(line, near)
+            feet.append(legs.adapted(near, tip, legs.edge(line, near)))
         return replace(self, feet=feet), pelvis[:, 2]
 
     def bent(self, rows: np.ndarray) -> np.ndarray:
@@ -88,7 +89,7 @@ class Soles:
 def plan(person: Recording, stance: Stance, scale: float, pelvis: np.ndarray) -> Soles:
     """Both feet of the robot, whose pelvis (T, 3, 3) is turned as given."""
     width = np.linalg.norm(person.at("left_hip") - person.at("right_hip"), axis=1)
-    wider_m = legs.HIP_OUT_M - 0.5 * scale * float(np.median(width))
+    wider_m = max(_WIDER_M, legs.HIP_OUT_M - 0.5 * scale * float(np.median(width)))
     feet = []
     for number, side in enumerate(SIDES):
         standing = stance.standing[:, number]

@@ -45,6 +45,7 @@ _STRIDE, _FIRST_STEPS, _STEPS, _LEG_STEPS = 4, 10, 3, 5
 _PULLS = (0.01, 0.1)  # of each pass towards the smoothed joints
 _SMOOTH, _SMOOTH_ARMS = 3.0, 0.3
 _ARM_RAD_S, _ARM_GAIN, _ARM_FRAMES = 6.0, 2.5, 9
+_HIP_YAW = 1.0  # as far as people's; the robot's own would turn knees outwards
 _MARGIN_M, _PUSH, _FLOOR_PUSH = 0.01, 30.0, 300.0
 _LEGS = tuple(j for j in g1.JOINTS if any(p in j for p in ("hip", "knee", "ankle")))
 _ARM = 7 + g1.joint_index("left_shoulder_pitch")  # all columns from here are arms
@@ -191,6 +192,11 @@ class Solver:
         self._first = InverseKinematics(iterations=_FIRST_STEPS)
         self._again = InverseKinematics(iterations=_STEPS)
         self._legs = InverseKinematics(_LEGS, iterations=_LEG_STEPS)
+        for solver in (self._first, self._again, self._legs):
+            for column, joint in enumerate(solver.jacobians.joints.tolist()):
+                if g1.JOINTS[joint].endswith("hip_yaw"):
+                    solver.limits[0][column] = -_HIP_YAW
+                    solver.limits[1][column] = _HIP_YAW
         whole, below = self._again.jacobians.carried, self._legs.jacobians.carried
         self._clearance = Clearance(whole, _MARGIN_M, 0.0, _PUSH)
         self._floor = Clearance(below, None, 0.0, _FLOOR_PUSH)
@@ -232,7 +238,7 @@ class Solver:
         rows[:, _ARM:] = arms[:, _ARM:]
         placed, rows[:, 2] = soles.reached(rows, lower=True)
         begin = torch.from_numpy(placed.bent(rows))
-        held = PoseTarget("pelvis", begin[:, :3], begin[:, 3:7], 10.0, 10.0)
+        held = PoseTarget("pelvis", begin[:, :3], begin[:, 3:7], 30.0, 30.0)
         targets = [_at(t) for t in (held, *_foot_targets(placed))]
         found = self._legs.solve(begin[:, None], targets, clearance=self._floor)
         begin = found.qpos[:, 0]
@@ -278,7 +284,7 @@ def _upper_targets(
     pelvis, torso = torch.from_numpy(start), torch.from_numpy(_quaternion(trunk.torso))
     turned = {"orientation_weight": 0.1}
     targets: list[PoseTarget | BoneTarget] = [
-        PoseTarget("pelvis", pelvis[:, :3], pelvis[:, 3:7], **turned),
+        PoseTarget("pelvis", pelvis[:, :3], pelvis[:, 3:7], 3.0, **turned),
         PoseTarget("torso_link", quaternion=torso, **turned),
     ]
 
