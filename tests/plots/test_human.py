@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
+from spectral_skills.motion.human.compare import Alignment
 from spectral_skills.motion.human.quality import Quality
 from spectral_skills.motion.human.recording import POINTS, point
 from spectral_skills.motion.human.rows import HumanRows
@@ -66,12 +67,17 @@ def test_a_person_is_brought_to_the_robot():
     assert Pair.of(moved, rows).person == pytest.approx(plain.person, abs=1e-6)
 
 
-def test_robots_of_other_worlds_are_brought_to_the_first():
-    rows = _robot(30)
-    other = human._moved(rows, 2.0, np.array([5.0, 1.0, 0.0]))
-    assert np.abs(other[:, 0] - rows[:, 0]).min() > 1
-    first, second = Pair.of(_person(30), rows, other).robots
-    assert (first == rows).all() and second == pytest.approx(rows, abs=1e-5)
+def test_another_version_is_brought_to_the_first(make_clip):
+    """It began 7 frames later, somewhere else and facing elsewhere."""
+    ours, points = make_clip(frames=80).qpos(), _person(80)
+    far = Alignment(0, 80, 0, 2.0, (5.0, 1.0), 1.0)
+    theirs = far.common(ours, ours)[1][7:]
+    assert np.linalg.norm(theirs[:, :2] - ours[7:, :2], axis=1).min() > 0.5
+    pair = Pair.versus(points, ours, theirs)
+    assert pair.frames == 73 and pair.robots[0] == pytest.approx(ours[7:], abs=1e-6)
+    assert pair.robots[1][:, :3] == pytest.approx(ours[7:, :3], abs=1e-5)
+    plain = Pair.of(points[7:], ours[7:])
+    assert pair.person == pytest.approx(plain.person)
 
 
 def _sides(picture: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +112,7 @@ def test_a_film_lasts_as_long_as_the_motion(tmp_path, monkeypatch):
     monkeypatch.setattr(film, "save", save)
     points, rows = _person(20), _robot(20)
     human.write_film(Pair.of(points, rows), tmp_path / "one", "walk")
-    two = Pair.of(points, rows, rows)
+    two = Pair.versus(points, rows, rows)
     human.write_film(two, tmp_path / "two", "walk", ("ours", "theirs"), most_s=0.2)
     assert kept["one"] == (7, (48, 96, 3), 50 / 3)
     assert kept["two"] == (4, (48, 128, 3), 50 / 3)

@@ -6,7 +6,7 @@ between the two is the retargeting.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from textwrap import fill
@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from scipy.spatial.transform import Rotation
 
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.human import fit
+from spectral_skills.motion.human.compare import align, laid, turn
 from spectral_skills.motion.human.quality import LINK_OF_POINT
 from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
 from spectral_skills.motion.kinematics import Kinematics
@@ -41,6 +41,7 @@ _LIMBS = {
 }
 """Radii of both ends, in lengths of the leg."""
 _BESIDE_M = 0.9
+_MOST_LAG = 2 * FPS
 _PLACES = [point(name) for name in LINK_OF_POINT]
 
 
@@ -53,19 +54,28 @@ class Pair:
     contacts: np.ndarray | None = None  # (T, 2) when the person's feet stand
 
     @classmethod
-    def of(cls, points: np.ndarray, *robots: np.ndarray, contacts=None) -> "Pair":
-        """Points (T, 20, 3) in metres, brought to the first robot as all others are."""
-        frames = min(len(points), *map(len, robots))
-        rows = [film.unbroken(np.asarray(one[:frames], float)) for one in robots]
-        points = np.array(points[:frames], dtype=float)
+    def of(cls, points: np.ndarray, rows: np.ndarray, contacts=None) -> "Pair":
+        """Points (T, 20, 3) in metres, brought to a robot's size and world."""
+        rows = film.unbroken(np.asarray(rows, dtype=float))
         leg_m = Recording("", float(FPS), points).leg_m()
-        points *= LEG_M / max(leg_m, 1e-6)
-        goal = _links(rows[0])
-        angle, shift = _turn(points[:, _PLACES], goal)
-        person = Rotation.from_rotvec([0, 0, angle]).apply(points.reshape(-1, 3))
-        person = person.reshape(points.shape) + shift
-        others = [_moved(one, *_turn(_links(one), goal)) for one in rows[1:]]
-        return cls(person, (rows[0], *others), contacts)
+        person = np.array(points, dtype=float) * (LEG_M / max(leg_m, 1e-6))
+        links = _kinematics()(torch.from_numpy(rows).float()).position.double()
+        yaw, shift, _ = laid(
+            links[..., :2].reshape(-1, 2).numpy(), person[:, _PLACES, :2].reshape(-1, 2)
+        )
+        person[..., :2] = person[..., :2] @ turn(yaw).T + shift
+        return cls(person, (rows,), contacts)
+
+    @classmethod
+    def versus(cls, points: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> "Pair":
+        """A person with two versions of its motion, the second laid onto the first.
+
+        Points go with `ours`; `theirs` may begin elsewhere and earlier or later.
+        """
+        found = align(ours, theirs, _MOST_LAG)
+        first, second = found.common(ours, theirs)
+        pair = cls.of(points[found.first :][: found.frames], first)
+        return replace(pair, robots=(*pair.robots, film.unbroken(second)))
 
     @classmethod
     def of_clip(cls, corpus: Corpus, index: int) -> "Pair | None":
@@ -73,7 +83,7 @@ class Pair:
         human = corpus.human(index)
         if human is None:
             return None
-        return cls.of(human.points, corpus.qpos(index), contacts=human.contacts)
+        return cls.of(human.points, corpus.qpos(index), human.contacts)
 
     @property
     def frames(self) -> int:
@@ -93,30 +103,6 @@ class Pair:
 @lru_cache(maxsize=1)
 def _kinematics() -> Kinematics:
     return Kinematics(tuple(LINK_OF_POINT.values()))
-
-
-def _links(rows: np.ndarray) -> np.ndarray:
-    """(T, 12, 3) places of the links that correspond to points of a person."""
-    return _kinematics()(torch.from_numpy(rows).float()).position.double().numpy()
-
-
-def _turn(points: np.ndarray, goal: np.ndarray) -> tuple[float, np.ndarray]:
-    """Turn about the vertical and shift along the floor that bring points to others."""
-    a, b = (p[..., :2].reshape(-1, 2) for p in (points, goal))
-    middle_a, middle_b = a.mean(axis=0), b.mean(axis=0)
-    x, y = (a - middle_a) @ (1, 1j), (b - middle_b) @ (1, 1j)
-    angle = float(np.angle((x.conj() * y).sum()))
-    moved = middle_a @ (1, 1j) * np.exp(1j * angle)
-    shift = middle_b - (moved.real, moved.imag)
-    return angle, np.array([*shift, 0.0])
-
-
-def _moved(rows: np.ndarray, angle: float, shift: np.ndarray) -> np.ndarray:
-    turn, moved = Rotation.from_rotvec([0, 0, angle]), rows.copy()
-    moved[:, :3] = turn.apply(rows[:, :3]) + shift
-    stance = turn * Rotation.from_quat(rows[:, 3:7], scalar_first=True)
-    moved[:, 3:7] = stance.as_quat(scalar_first=True)
-    return moved
 
 
 def figure(points: np.ndarray, leg_m: float = LEG_M) -> Capsules:

@@ -17,9 +17,13 @@ from tqdm import tqdm
 from spectral_skills.experiments.corpus_check import groups
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.corpus_writer import Refusal
-from spectral_skills.motion.human.quality import Quality
 from spectral_skills.plots import charts, film, human
-from spectral_skills.plots.human_sheet import MEASURES, TEXTS, quality_line
+from spectral_skills.plots.human_sheet import (
+    MEASURES,
+    TEXTS,
+    quality_line,
+    read_quality,
+)
 from spectral_skills.plots.page import Part, Section, cells, text, write
 from spectral_skills.workers import in_order
 
@@ -135,14 +139,9 @@ class Measured:
     def __init__(self, corpus: Corpus):
         self.corpus = corpus
         self.entries = [corpus.entry(i) for i in range(len(corpus))]
-        self.quality = [
-            Quality.from_json(entry.quality) if entry.quality else None
-            for entry in self.entries
-        ]
+        self.quality = [read_quality(entry.quality) for entry in self.entries]
         self.values = {
-            key: np.array(
-                [np.nan if q is None else getattr(q, key) for q in self.quality]
-            )
+            key: np.array([found.get(key, np.nan) for found in self.quality])
             for key in MEASURES
         }
         ranks = [
@@ -159,42 +158,39 @@ class Measured:
         for key, measure in MEASURES.items():
             values = np.nan_to_num(self.values[key])
             for index in np.argsort(-values, kind="stable")[:count].tolist():
-                quality = self.quality[index]
-                if quality is None or not measure.at or index in seen:
-                    continue
-                if values[index] > 0:
+                if measure.at and values[index] > 0 and index not in seen:
                     seen.add(index)
-                    frame = quality.worst.get(measure.at, 0)
+                    frame = self.quality[index].get("worst", {}).get(measure.at, 0)
                     why = f"{measure.heading} {measure.words(values[index])}"
                     yield _window(self.corpus, index, frame, why)
 
     def parts(self) -> list[Part]:
-        known = np.array([q is not None for q in self.quality])
-        if not known.any():
-            return [text("No clip of this corpus has been measured.")]
-        weight = self.corpus.lengths[known]
         lines = [["", "all frames", "median clip", "1 clip in 20", "worst clip", ""]]
         for key, measure in MEASURES.items():
-            values = self.values[key][known]
-            marks = (50, 95, 100) if measure.large == "bad" else (50, 5, 0)
-            numbers = np.average(values, weights=weight), *np.percentile(values, marks)
-            words = [measure.words(float(number)) for number in numbers]
-            lines.append([measure.heading, *words, measure.means])
-        figure = {"kind": "figure", "svg": self._histograms(known), "wide": True}
-        caption = (
-            "Number of clips by each measure; the outermost bar has all beyond it."
-        )
+            known = np.isfinite(self.values[key])
+            if known.any():
+                values, weights = self.values[key][known], self.corpus.lengths[known]
+                marks = (50, 95, 100) if measure.large == "bad" else (50, 5, 0)
+                overall = np.average(values, weights=weights)
+                numbers = overall, *np.percentile(values, marks)
+                words = [measure.words(float(number)) for number in numbers]
+                lines.append([measure.heading, *words, measure.means])
+        if len(lines) == 1:
+            return [text("No clip of this corpus has been measured.")]
+        figure = {"kind": "figure", "svg": self._histograms(), "wide": True}
+        caption = "Number of clips by each measure; the last bar has all beyond it."
         return [cells(lines, "numbers told"), {**figure, "caption": caption}]
 
     @charts.styled
-    def _histograms(self, known: np.ndarray) -> str:
-        shown = [key for key in MEASURES if np.ptp(self.values[key][known]) > 0]
+    def _histograms(self) -> str:
+        found = {key: v[np.isfinite(v)] for key, v in self.values.items()}
+        shown = [key for key, v in found.items() if len(v) and np.ptp(v) > 0]
         deep = max(1, -(-len(shown) // 4))
         layout = ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.08)
         figure = Figure((1040 / 72, 160 * deep / 72), layout=layout)
         for number, key in enumerate(shown):
             measure, axes = MEASURES[key], figure.add_subplot(deep, 4, number + 1)
-            values = measure.factor * self.values[key][known]
+            values = measure.factor * found[key]
             low, high = np.percentile(values, (1, 99))
             low, high = (0.0, high) if measure.large == "bad" else (low, values.max())
             edges = np.linspace(low, max(high, low + 1e-6), _BINS + 1)

@@ -1,5 +1,6 @@
 """The sheet of a retargeted clip: person and robot, their feet, and its quality."""
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,6 @@ from matplotlib.axes import Axes
 
 from spectral_skills.config import read_table
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.human.quality import Quality
 from spectral_skills.motion.human.recording import SIDES, point
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
 from spectral_skills.plots import charts, human
@@ -160,12 +160,15 @@ def _bars(axes: Axes, contacts: np.ndarray, standing: np.ndarray) -> None:
 
 def quality_line(quality: str, short: bool = False) -> str:
     """The measures of a clip as a line of text; in short, the main ones."""
-    if not quality:
-        return "not measured"
-    found = Quality.from_json(quality)
+    found = read_quality(quality)
     shown = [
-        f"{measure.heading} {measure.words(getattr(found, key))}"
+        f"{measure.heading} {measure.words(found[key])}"
         for key, measure in MEASURES.items()
-        if not short or measure.at
+        if key in found and (measure.at or not short)
     ]
-    return (", " if short else "   ").join(shown)
+    return (", " if short else "   ").join(shown) or "not measured"
+
+
+def read_quality(text: str) -> dict:
+    """Measures by name, whichever the version that made the corpus knew."""
+    return json.loads(text) if text else {}

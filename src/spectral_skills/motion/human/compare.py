@@ -38,9 +38,9 @@ class Alignment:
     def common(self, one: np.ndarray, other: np.ndarray) -> tuple:
         """Rows of the common frames, the second motion turned and moved."""
         rows = other[self.first + self.lag :][: self.frames].copy()
-        turn = rotation.from_yaw(torch.tensor(self.yaw, dtype=torch.float64))
-        turned = rotation.multiply(turn, torch.from_numpy(rows[:, 3:7]))
-        rows[:, :2] = rows[:, :2] @ _turn(self.yaw).T + self.shift
+        heading = rotation.from_yaw(torch.tensor(self.yaw, dtype=torch.float64))
+        turned = rotation.multiply(heading, torch.from_numpy(rows[:, 3:7]))
+        rows[:, :2] = rows[:, :2] @ turn(self.yaw).T + self.shift
         rows[:, 3:7] = turned.numpy()
         return one[self.first :][: self.frames], rows
 
@@ -131,15 +131,24 @@ def align(one: np.ndarray, other: np.ndarray, most_lag: int) -> Alignment:
         )
 
     goal, found = places(one[first:][:frames]), places(other[first + lag :][:frames])
+    return Alignment(lag, frames, first, *laid(goal, found))
+
+
+def laid(
+    goal: np.ndarray, found: np.ndarray
+) -> tuple[float, tuple[float, float], float]:
+    """Turn, shift after it, and the scale it would need, that lay places (n, 2) of the
+    floor onto others."""
     centres = goal.mean(axis=0), found.mean(axis=0)
     goal, found = goal - centres[0], found - centres[1]
     dot = (goal * found).sum()
     cross = (found[:, 0] * goal[:, 1] - found[:, 1] * goal[:, 0]).sum()
     yaw = float(np.arctan2(cross, dot))
-    shift = centres[0] - _turn(yaw) @ centres[1]
+    x, y = (centres[0] - turn(yaw) @ centres[1]).tolist()
     scale = float(np.hypot(dot, cross) / max((found**2).sum(), 1e-12))
-    return Alignment(lag, frames, first, yaw, (float(shift[0]), float(shift[1])), scale)
+    return yaw, (x, y), scale
 
 
-def _turn(yaw: float) -> np.ndarray:
+def turn(yaw: float) -> np.ndarray:
+    """(2, 2) matrix of a turn on the floor."""
     return np.array([[np.cos(yaw), -np.sin(yaw)], [np.sin(yaw), np.cos(yaw)]])
