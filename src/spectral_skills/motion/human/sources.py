@@ -7,6 +7,7 @@ body model that the user has, and the packed CMU set.
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -177,7 +178,7 @@ def _archive(arrays: ZippedArrays, name: str, options: HumanOptions) -> Raw:
 
 
 def _joints(
-    array: object, name: str, options: HumanOptions, rate: object = None, **about
+    array: Any, name: str, options: HumanOptions, rate: object = None, **about
 ) -> Raw:
     """SMPL's first 22 joints, or its 24 with hands."""
     shape = getattr(array, "shape", ())
