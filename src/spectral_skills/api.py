@@ -83,6 +83,8 @@ def retarget(paths: Sequence[Folder], out: Folder, **options: Any) -> "Corpus":
     """
     from spectral_skills.motion.human.retarget import retarget as run
 
+    for name in {"text", "map", "body_model"} & options.keys():
+        options[name] = Path(options[name]) if options[name] else None
     summary = run([Path(path) for path in paths], Path(out), **options)
     if not summary.clips:
         raise ValueError(f"{out}: no usable motion in {', '.join(map(str, paths))}")

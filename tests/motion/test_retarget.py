@@ -12,6 +12,8 @@ import numpy as np
 import persons
 import pytest
 
+import spectral_skills as ss
+from spectral_skills.cli.main import main
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.human import retarget as module
@@ -95,6 +97,34 @@ def test_clips_that_come_out_bad_are_refused(library, tmp_path, quick, monkeypat
     assert summary.clips == 0 and not (tmp_path / "corpus" / "corpus.json").exists()
     said = [str(refusal) for refusal in summary.refusals if refusal.kind == "floats"]
     assert said[2] == f"{library}/twin.npy: frame 17: nothing is near the floor"
+
+
+def test_the_verb_says_what_became_of_all(library, tmp_path, quick, capsys):
+    """And what to do next."""
+    out = str(tmp_path / "corpus")
+    with pytest.raises(SystemExit) as stop:
+        main(["retarget", str(library), "--out", out, "--jobs", "1", "--no-page"])
+    said = capsys.readouterr().out
+    assert stop.value.code == 0
+    for line in (
+        "accepted  2 clips, 244 frames at 50 Hz",
+        "refused   4\n",
+        "          1 duplicate\n",
+        "measured  25.00% of frames are over 1 cm under the floor\n",
+        f"look      spectral corpus show again {out}\n",
+    ):
+        assert line in said
+
+
+def test_in_python(library, tmp_path, quick):
+    """Folders and tables may be strings."""
+    table = tmp_path / "words.csv"
+    table.write_text("name,text\nsquat,goes down\n")
+    out = str(tmp_path / "corpus")
+    corpus = ss.retarget([str(library)], out, text=str(table), workers=1)
+    assert corpus.entry(corpus.index("squat")).text == "goes down"
+    with pytest.raises(ValueError, match="no usable motion in .*hole.npy"):
+        ss.retarget([library / "hole.npy"], tmp_path / "other", workers=1)
 
 
 def test_words_of_a_table(library, tmp_path, quick, capsys):

@@ -306,6 +306,6 @@ def _refused(refusals: Sequence[Refusal]) -> list[Part]:
         return [text("Nothing was refused.")]
     kinds = Counter(refusal.kind for refusal in refusals).most_common()
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds)
-    lines = [(Path(r.file).name, r.kind, r.reason) for r in refusals]
+    lines = [(Path(r.file).name, r.kind, _first(r.reason)) for r in refusals]
     table = sortable(("motion", "kind", "reason"), lines)
     return [text(f"{TEXTS['refused']} {counts}."), table]
