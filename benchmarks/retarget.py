@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -49,6 +50,31 @@ GOALS = {
 }
 """Of our own rows."""
 _TAKE = "dance1_subject1"
+_WORDS = {
+    "floor_share": ("over 1 cm under the floor", "% of frames"),
+    "floor_depth_mm": ("under the floor, worst", "mm"),
+    "floating_share": ("all over 3 cm above the floor", "% of frames"),
+    "planted_share": ("planted", "% of feet"),
+    "planted_fast_share": ("planted feet over 2 cm/s", "% of planted"),
+    "skating_share": ("planted feet over 10 cm/s", "% of planted"),
+    "self_share": ("links over 1 cm inside others", "% of frames"),
+    "inside_share": ("links over 2 cm inside others", "% of frames"),
+    "self_depth_mm": ("links inside others, worst", "mm"),
+    "limit_excess": ("beyond a joint's limit, worst", "rad"),
+    "speed_ratio": ("joint speed, worst", "% of limit"),
+    "joint_acceleration_95": ("joint acceleration, 95 %", "rad/s^2"),
+    "jump_share": ("joints or hips jump", "% of frames"),
+    "hips_off": ("hips leave the person's, worst", "m/s"),
+    "point_error_mm": ("joints off the person's", "mm"),
+    "point_error_95_mm": ("joints off the person's, 95 %", "mm"),
+    "bone_error_deg": ("limbs off the person's", "deg"),
+    "limb_off_share": ("a limb over 60 degrees off", "% of frames"),
+    "airborne_share": ("airborne", "% of frames"),
+    "torque_share": ("torques in limits", "% of frames"),
+    "balanced_share": ("zero-moment point in the soles", "% of loaded frames"),
+    "balance_95": ("zero-moment point outside, 95 %", "m"),
+}
+"""Words and units of the measures of `Quality`."""
 
 
 def spread(pack: Path, count: int | None) -> list[tuple[Path, str]]:
@@ -91,27 +117,25 @@ def row(
     planted = frames * [clip["planted_share"] for clip in clips]
     found = Row("measures", label, int(frames.sum()), ours)
 
-    def add(metric: str, name: str, weights=frames, unit: str = "% of frames") -> None:
-        values = [clip[name] for clip in clips]
-        found.add(metric, 100 * np.average(values, weights=weights), unit)
+    def add(name: str, weights=frames, worst: bool = False) -> None:
+        values, (metric, unit) = [clip[name] for clip in clips], _WORDS[name]
+        value = max(values) if worst else np.average(values, weights=weights)
+        found.add(metric, value * (100 if unit.startswith("%") else 1), unit)
 
-    def worst(metric: str, name: str, unit: str, factor: float = 1.0) -> None:
-        found.add(metric, factor * max(clip[name] for clip in clips), unit)
-
-    add("over 1 cm under the floor", "floor_share")
-    worst("under the floor, worst", "floor_depth_mm", "mm")
-    add("planted feet over 2 cm/s", "planted_fast_share", planted, "% of planted")
-    add("planted", "planted_share", unit="% of feet")
-    add("links over 1 cm inside others", "self_share")
-    worst("links inside others, worst", "self_depth_mm", "mm")
-    worst("beyond a joint's limit, worst", "limit_excess", "rad")
-    worst("joint speed, worst", "speed_ratio", "% of limit", 100)
+    worst = partial(add, worst=True)
+    add("floor_share")
+    worst("floor_depth_mm")
+    add("planted_fast_share", planted)
+    add("planted_share")
+    add("self_share")
+    worst("self_depth_mm")
+    worst("limit_excess")
+    worst("speed_ratio")
     pooled = [checks.joint_accelerations(j, fps).astype(np.float32) for j in joints]
     pooled = np.concatenate(pooled, axis=None)
     found.add("joint acceleration, 95 %", float(np.percentile(pooled, 95)), "rad/s^2")
-    add("torques in limits", "torque_share")
-    add("zero-moment point in the soles", "balanced_share")
-    add("airborne", "airborne_share")
+    for name in ("torque_share", "balanced_share", "airborne_share"):
+        add(name)
     return found.results
 
 
@@ -152,18 +176,15 @@ def of_kind(kind: str, clips: list[dict], tried: int) -> list[Result]:
     """How close clips of a kind are to the person."""
     found = Row("by kind", kind, sum(clip["frames"] for clip in clips), ours=False)
     found.add("accepted", 100 * len(clips) / tried, "% of clips", n=tried)
-    for name, metric, unit, factor in (
-        ("bone_error_deg", "limbs off the person's", "deg", 1),
-        ("point_error_mm", "joints off the person's", "mm", 1),
-        ("planted_fast_share", "planted feet over 2 cm/s", "%", 100),
-        ("self_share", "links over 1 cm inside others", "%", 100),
-        ("joint_acceleration_95", "joint acceleration, 95 %", "rad/s^2", 1),
-        ("torque_share", "torques in limits", "%", 100),
+    weights = [clip["frames"] for clip in clips]
+    for name in (
+        *("bone_error_deg", "point_error_mm", "planted_fast_share", "self_share"),
+        *("joint_acceleration_95", "torque_share"),
     ):
         if clips:
-            weights = [clip["frames"] for clip in clips]
+            metric, unit = _WORDS[name]
             value = np.average([clip[name] for clip in clips], weights=weights)
-            found.add(metric, factor * value, unit)
+            found.add(metric, value * (100 if unit.startswith("%") else 1), unit)
     return found.results
 
 
@@ -230,17 +251,6 @@ def theirs(motions: Path) -> list[Result]:
     return results
 
 
-def _named(measure: str) -> tuple[str, str]:
-    """Words and unit of a field of `Quality`."""
-    units = {
-        **{"limit_excess": "rad", "hips_off": "m/s", "balance_95": "m"},
-        **{"speed_ratio": "%", "joint_acceleration_95": "rad/s^2"},
-    }
-    last = measure.split("_")[-1]
-    unit = units.get(measure, {"share": "%"}.get(last, last))
-    return measure.removesuffix(f"_{unit}").replace("_", " "), unit
-
-
 def beside(motions: Path) -> list[Result]:
     """One recording retargeted by us and by Unitree: measures and differences."""
     (bvh,) = (motions / "human_samples").glob(f"lafan1_{_TAKE}*.bvh")
@@ -263,10 +273,9 @@ def beside(motions: Path) -> list[Result]:
     ):
         found = quality.measure(Fit(rows, human, standing, made.scale))
         one = Row(_TAKE, label, found.frames, ours=False)
-        for name, value in vars(found).items():
-            if isinstance(value, float):
-                metric, unit = _named(name)
-                one.add(metric, value * (100 if unit == "%" else 1), unit)
+        for name, (metric, unit) in _WORDS.items():
+            value = getattr(found, name)
+            one.add(metric, value * (100 if unit.startswith("%") else 1), unit)
         native = checks.joint_accelerations(clip.joints, clip.fps)
         metric = "joint acceleration, 95 %, at its own rate"
         one.add(metric, float(np.percentile(native, 95)), "rad/s^2")

@@ -55,7 +55,7 @@ class Difference:
     parts_deg: dict[str, float]  # mean of the joints of each part of the body
     root_mm: float
     root_95_mm: float
-    root_deg: float
+    root_turn_deg: float
     feet_mm: float  # ankles
     feet_95_mm: float
     feet_from_root_mm: float  # of ankles seen from the pelvis, both facing ahead
@@ -97,7 +97,7 @@ def compare(
         parts_deg=parts,
         root_mm=float(apart[:, 0].mean()),
         root_95_mm=float(np.percentile(apart[:, 0], 95)),
-        root_deg=np.degrees(float(rotation.angle_between(*turns).mean())),
+        root_turn_deg=np.degrees(float(rotation.angle_between(*turns).mean())),
         feet_mm=float(apart[:, 1:3].mean()),
         feet_95_mm=float(np.percentile(apart[:, 1:3], 95)),
         feet_from_root_mm=float(around[:, :2].mean()),
