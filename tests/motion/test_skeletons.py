@@ -164,6 +164,27 @@ def test_an_unknown_tree_gives_a_file_to_fill_in(tmp_path: Path):
     assert {point: found[point] for point in joints} == joints
 
 
+def test_a_map_names_joints_that_do_not_hang_on_each_other():
+    """Some files have nothing but positions: every joint is a child of the root."""
+    names, parents, offsets = tree(*PLAIN)
+    place = offsets.copy()
+    for joint, parent in enumerate(parents):
+        place[joint] += place[parent] if parent >= 0 else 0.0
+    known = identify(names, parents, offsets).joints
+    mapping = {p: f"m{j}" for p, j in known.items() if j is not None}
+    flat = ["root", *(f"m{i}" for i in range(len(names)))]
+    offsets = np.vstack([np.zeros(3), place])
+    found = identify(flat, [-1] + [0] * len(names), offsets, mapping)
+    assert {p: flat[j] for p, j in found.joints.items() if j is not None} == mapping
+    assert flat[found.chest] == mapping["chest"]
+
+
+def test_a_root_on_the_floor_is_no_pelvis():
+    floor = "Root y0, Spine y100, Spine2 y30, Neck y20, Head y10"
+    leg = f"Root > {LEG.replace('x10', 'y90')}"
+    assert "Root is far from LeftUpLeg" in refusal(floor, leg, PLAIN[2])
+
+
 def test_a_map_overrules_what_is_found_and_may_be_short(tmp_path: Path):
     path = tmp_path / "map.toml"
     path.write_text('chest = "Spine1"\nhead = ""\n')
