@@ -10,7 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from scipy.linalg import solveh_banded
-from scipy.ndimage import distance_transform_edt, gaussian_filter1d
+from scipy.ndimage import (
+    distance_transform_edt,
+    gaussian_filter1d,
+    minimum_filter1d,
+)
 
 from spectral_skills.motion import legs
 from spectral_skills.motion.human.contacts import Stance
@@ -23,6 +27,8 @@ _REACH_M = 0.65  # from hip to ankle, of a leg that is almost straight
 _LEAST_M = 0.3
 _HEEL_RAD = (0.05, 0.3)  # heels that rise less stay down; those above rise as much
 _CLEARANCE_M, _CLEARANCE_FRAMES = 0.015, 3
+# Feet that drift or turn farther than this while they stand take a step of so long.
+_DRIFT_M, _PIVOT_RAD, _STEP_FRAMES = 0.06, 0.6, 10
 _EASE_FRAMES, _STIFF = 15.0, 1e4
 _TOWARDS_HIPS = 0.1
 _WIDER_M = 0.03  # least that the feet are farther out than a person's, scaled
@@ -90,15 +96,48 @@ def plan(person: Recording, stance: Stance, scale: float, pelvis: np.ndarray) ->
     """Both feet of the robot, whose pelvis (T, 3, 3) is turned as given."""
     width = np.linalg.norm(person.at("left_hip") - person.at("right_hip"), axis=1)
     wider_m = max(_WIDER_M, legs.HIP_OUT_M - 0.5 * scale * float(np.median(width)))
-    feet = []
+    feet, masks = [], []
     for number, side in enumerate(SIDES):
         standing = stance.standing[:, number]
         ankle = person.at(f"{side}_ankle")
         yaw, pitch = _direction(person, side, stance, pelvis)
         path = scale * ankle + (1 - 2 * number) * wider_m * pelvis[:, :, 1]
         path[:, 2] += FLAT_M - scale * stance.ankle_m[number]
-        feet.append(_planted(path, yaw, pitch, standing))
-    return Soles(feet, stance.standing)
+        other = masks[0] if masks else stance.standing[:, 1]
+        still = stepped(standing, path[:, :2], yaw, other)
+        masks.append(still)
+        feet.append(_planted(path, yaw, pitch, still))
+    return Soles(feet, np.stack(masks, axis=1))
+
+
+def stepped(
+    standing: np.ndarray, path: np.ndarray, yaw: np.ndarray, other: np.ndarray
+) -> np.ndarray:
+    """Stances in which a foot stays: where a person's turns on the spot or drifts too
+    far, the robot's takes a small step, when the person's is fastest and the `other`
+    foot stands."""
+    found = standing.copy()
+    held = minimum_filter1d(other, _STEP_FRAMES + 1, mode="nearest")
+    todo = [tuple(run) for run in _runs(standing)]
+    while todo:
+        start, end = todo.pop()
+        stance = slice(start, end)
+        where = np.column_stack((path[stance] / _DRIFT_M, yaw[stance] / _PIVOT_RAD))
+        if end - start < 2 or (np.ptp(where, axis=0) < 1.0).all():
+            continue
+        speed = np.linalg.norm(np.gradient(where, axis=0), axis=1) * held[stance]
+        if not speed.any():
+            continue
+        fastest = start + int(speed.argmax())
+        first = max(start, fastest - _STEP_FRAMES // 2)
+        last = min(end, fastest + _STEP_FRAMES // 2 + 1)
+        found[first:last] = False
+        for part in ((start, first), (last, end)):
+            if part[1] - part[0] < _STEP_FRAMES // 2:
+                found[part[0] : part[1]] = False
+            else:
+                todo.append(part)
+    return found
 
 
 def _direction(

@@ -94,7 +94,7 @@ def fit(person: Recording) -> Fit:
     trunk = TrunkPath.of(person, scale, stance)
     soles = feet.plan(person, stance, scale, trunk.pelvis)
     rows = _solver().rows(person, trunk, soles)
-    return Fit(rows, person.points, stance.standing, scale)
+    return Fit(rows, person.points, soles.standing, scale)
 
 
 def resampled(person: Recording, fps: float = FPS) -> Recording:
