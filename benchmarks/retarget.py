@@ -141,7 +141,8 @@ def row(
 
 def ours(motions: Path, count: int | None, out: Path) -> list[Result]:
     """Retarget the packed set, or a part of it, and measure what came out."""
-    chosen = spread(motions / "cmu", count)
+    # Recordings of a subject follow each other: they are unpacked together.
+    chosen = sorted(spread(motions / "cmu", count))
     kinds = {path.name: kind for path, kind in chosen}
     summary = retarget([path for path, _ in chosen], out, workers=WORKERS)
     corpus = Corpus.open(out)
