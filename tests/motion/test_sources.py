@@ -61,8 +61,9 @@ def test_cmu_files_and_their_pack_agree(samples, pack, name, times):
         assert np.abs(cosine).min() > 0.9999
     assert any("left out" in note for note in file.notes)
     assert packed.text
-    assert packed.source == "mocap.cs.cmu.edu"
+    assert file.source == packed.source == "mocap.cs.cmu.edu"
     assert "not to be resold" in packed.licence
+    assert file.licence == packed.licence
 
 
 def test_cmu_rates_and_first_frames(samples):

@@ -22,7 +22,7 @@ _CMU_EXCEPTIONS = frozenset(
     "87_03 90_08 90_11 121_08 121_11".split()  # at 60 Hz
 )
 """Recordings at the other rate than the rest of their subject's."""
-_CMU_NAME = re.compile(r"(?<!\d)(\d{2,3})_\d{2}(?!\d)")
+CMU_NAME = re.compile(r"(?<!\d)(\d{2,3})_\d{2}(?!\d)")
 _SUSPICIOUS = 2.0  # times gravity: the user is told
 _TOLERANCE = 0.22  # of gravity, in a flight of a few frames
 _CLEAR_M = 0.04  # both feet above where they rest
@@ -106,7 +106,7 @@ def true_rate(
         right = f"{_flights(falls)}, so the rate is {fps / times:g} Hz, not {fps:g}."
         return fps / times, right
     fits = bool((np.abs(falls / GRAVITY - 1.0) < _TOLERANCE).any())
-    recording = _CMU_NAME.search(name) if cmu else None
+    recording = CMU_NAME.search(name) if cmu else None
     if recording and not fits:
         at_60 = int(recording[1]) in CMU_AT_60
         if at_60 != (recording[0] in _CMU_EXCEPTIONS):

@@ -14,6 +14,7 @@ import numpy as np
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human import body_model, bvh, cmu_pack
 from spectral_skills.motion.human.conditions import HumanOptions, settle
+from spectral_skills.motion.human.rate import CMU_NAME
 from spectral_skills.motion.human.raw import Raw
 from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
 from spectral_skills.motion.human.skeletons import Skeleton, identify
@@ -86,8 +87,7 @@ def read(path: Path, options: HumanOptions) -> Found:
 
 def _read(path: Path, options: HumanOptions) -> Found:
     if not path.exists() and cmu_pack.is_clip(path):
-        about = {"source": cmu_pack.SOURCE, "licence": cmu_pack.LICENCE}
-        about |= {"text": cmu_pack.text(path), "fps_known": True}
+        about = {"text": cmu_pack.text(path), "fps_known": True}
         raw = _person(cmu_pack.read(path), path.name, options, **about)
         return [settle(raw, options)]
     size, name = path.stat().st_size, printable(path.stem, NAME_LENGTH)
@@ -126,6 +126,8 @@ def _person(capture: bvh.Capture, name: str, options: HumanOptions, **about) -> 
     for key, joint in skeleton.joints.items():
         if joint is not None:
             points[:, point(key)] = capture.positions[:, joint]
+    if skeleton.name == "CMU" and CMU_NAME.search(name):
+        about |= {"source": cmu_pack.SOURCE, "licence": cmu_pack.LICENCE}
     return Raw(
         name,
         points,
