@@ -14,7 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy.interpolate import make_interp_spline
-from scipy.ndimage import gaussian_filter1d, maximum_filter1d
+from scipy.ndimage import (
+    distance_transform_edt,
+    gaussian_filter1d,
+    maximum_filter1d,
+)
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
@@ -48,6 +52,8 @@ _ARM_RAD_S, _ARM_GAIN, _ARM_FRAMES = 6.0, 2.5, 9
 _HIP_YAW = 1.0  # as far as people's; the robot's own would turn knees outwards
 _MARGIN_M, _PUSH, _FLOOR_PUSH = 0.01, 30.0, 300.0
 _LEGS = tuple(j for j in g1.JOINTS if any(p in j for p in ("hip", "knee", "ankle")))
+_WAIST = 7 + len(_LEGS)
+_CALM_FRAMES = 3
 _ARM = 7 + g1.joint_index("left_shoulder_pitch")  # all columns from here are arms
 
 
@@ -241,11 +247,24 @@ class Solver:
         held = PoseTarget("pelvis", begin[:, :3], begin[:, 3:7], 30.0, 30.0)
         targets = [_at(t) for t in (held, *_foot_targets(placed))]
         found = self._legs.solve(begin[:, None], targets, clearance=self._floor)
-        begin = found.qpos[:, 0]
+        begin = torch.from_numpy(_calmed(found.qpos[:, 0].numpy(), soles.standing))
         low, high = torch.from_numpy(g1.SOFT_LIMITS.T)
         limit = torch.from_numpy(0.9 * g1.VELOCITY_LIMIT / FPS)
         begin[:, 7:] = limit_velocity(begin[None, :, 7:].clamp(low, high), limit)[0]
         return begin.numpy()
+
+
+def _calmed(rows: np.ndarray, standing: np.ndarray) -> np.ndarray:
+    """Rows (T, 36) whose legs are smooth while they swing."""
+    rows, calm = rows.copy(), smoothed(rows[:, 7:_WAIST], _SMOOTH)
+    size = calm.shape[1] // 2
+    for number, stands in enumerate(standing.T):
+        away = distance_transform_edt(~stands) if stands.any() else np.inf
+        part = np.clip((away - 1) / _CALM_FRAMES, 0.0, 1.0) * np.ones(len(rows))
+        leg = slice(number * size, (number + 1) * size)
+        joints = rows[:, 7:_WAIST][:, leg]
+        joints += part[:, None] * (calm[:, leg] - joints)
+    return rows
 
 
 def _fastest(person: Recording) -> np.ndarray:
