@@ -321,3 +321,27 @@ def test_far_away_becomes_near():
     assert np.abs(found.at("pelvis")[0, :2]).max() < 1e-9
     near = settled(replace(file, points=file.points + [3.0, 4.0, 0.0]))
     assert near.at("pelvis")[0, :2] == pytest.approx([3.0, 4.0], abs=0.01)
+
+
+def walker(degrees: float, stairs: bool = False) -> Raw:
+    """Somebody stiff who goes in steps of half a metre, ahead along x and uphill."""
+    stand = person().points[:1]
+    steps = np.repeat(np.arange(9), 30) * 0.5
+    for start in range(0, len(steps) - 30, 30):
+        steps[start + 18 : start + 30] += np.linspace(0.0, 0.5, 12)
+    rise = np.tan(np.radians(degrees)) * steps
+    rise = 0.17 * np.round(steps / 0.5) if stairs else rise
+    move = np.stack([steps, 0 * steps, rise], axis=1)
+    return person(points=stand + move[:, None])
+
+
+def test_a_floor_that_rises_is_made_level():
+    found = settled(walker(1.2))
+    assert said(found, "1.2 degrees", "8 cm")
+    toes = found.at("left_toe")[:, 2]
+    assert np.ptp(toes) < 0.005
+    for raw in (walker(0.0), walker(0.2), walker(0.0, stairs=True), person()):
+        assert not said(settled(raw), "degrees")
+    lame = walker(0.0)
+    lame.points[:, point("left_toe"), 2] += 0.04
+    assert not said(settled(lame), "degrees")

@@ -12,6 +12,7 @@ from spectral_skills.motion.checks import rate
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human.axes import UPS, same_sides, upright
 from spectral_skills.motion.human.contacts import standing_height
+from spectral_skills.motion.human.level import levelled
 from spectral_skills.motion.human.rate import true_rate
 from spectral_skills.motion.human.raw import Raw, leg_length
 from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
@@ -74,7 +75,7 @@ def settle(raw: Raw, options: HumanOptions) -> Recording:
         fps, note = true_rate(raw.points, raw.fps, raw.name, raw.skeleton)
         raw = raw.noted(note, fps=fps)
     _check_length(raw)
-    raw = near_origin(on_floor(raw))
+    raw = near_origin(on_floor(levelled(raw)))
     return Recording(
         raw.name,
         raw.fps,
