@@ -162,11 +162,11 @@ def test_the_sheet_of_a_retargeted_clip_shows_both(retargeted, tmp_path, monkeyp
     clip_sheet(retargeted, 0, tmp_path / "sheet.png")
     with Image.open(tmp_path / "sheet.png") as image:
         pixels = np.asarray(image.convert("RGB"))
-    blue, orange = _sides(pixels[100:330])
+    blue, orange = _sides(pixels[120:350])
     assert blue.sum() > 500 and orange.sum() > 500
-    blue, orange = _sides(pixels[334:554])
+    blue, orange = _sides(pixels[354:574])
     assert not blue.any() and not orange.any()
-    assert (pixels[334:554] < 60).all(axis=-1).sum() > 500  # the robot's dark parts
+    assert (pixels[354:574] < 60).all(axis=-1).sum() > 500  # the robot's dark parts
 
 
 def test_stretches_of_a_mask():

@@ -191,10 +191,11 @@ def gif_bytes(pictures: Sequence[np.ndarray], fps: float) -> bytes:
     for scale, colours in _GIF_ATTEMPTS:
         height, width = (round(scale * side) for side in pictures[0].shape[:2])
         images = [Image.fromarray(p).resize((width, height)) for p in pictures]
-        # One palette for the whole film, or flat parts would flicker.
+        # One palette for the whole film, or flat parts would flicker; an octree's has
+        # the colours of small parts too.
         sample = [np.asarray(i) for i in images[:: max(1, len(images) // 8)]]
         sheet = Image.fromarray(np.concatenate(sample))
-        palette = sheet.quantize(colours, method=Image.Quantize.MEDIANCUT)
+        palette = sheet.quantize(colours, method=Image.Quantize.FASTOCTREE)
         plain = [i.quantize(palette=palette, dither=Image.Dither.NONE) for i in images]
         data = _animation(plain, "GIF", 1 / fps, optimize=False)
         if len(data) < LARGEST_GIF:

@@ -192,7 +192,7 @@ def write_film(
     frames, count = np.arange(0, max(stop, 1), film.STRIDE), len(pair.robots)
     size = FILM_SIZE[0] + (count - 1) * FILM_SIZE[0] // 3 // 16 * 16, FILM_SIZE[1]
     drawn = shots(pair, frames, size, film_step=film.STRIDE)
-    caption = f"from the left: person, scaled to the robot's legs; {', '.join(labels)}"
+    caption = f"person (scaled to the robot's legs), {', '.join(labels)}"
     pictures = [
         film.captioned(picture, f"{title}  {frame / FPS:.2f} s", caption)
         for picture, frame in zip(drawn, frames.tolist(), strict=True)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,9 +60,10 @@ def human_sheet(corpus: Corpus, index: int, path: Path) -> None:
     words = entry.text.splitlines()[0] if entry.text else ""
     facts = [f"{entry.length / FPS:.1f} s", f"{entry.skeleton} skeleton", entry.source]
     title = f"{entry.name}: {words}".removesuffix(": ")
-    sheet = charts.sheet(1240, title, "  |  ".join(filter(None, facts)), 570)
-    sheet.text(0.03, 1 - 88 / 1240, quality_line(entry.quality), size=12.5, va="center")
-    for down_px, who in ((108, "person"), (334, "robots")):
+    sheet = charts.sheet(1260, title, "  |  ".join(filter(None, facts)), 590)
+    found = fill(quality_line(entry.quality), 160)
+    sheet.text(0.03, 1 - 80 / 1260, found, size=11, va="top", linespacing=1.5)
+    for down_px, who in ((128, "person"), (354, "robots")):
         human.row(sheet, pair, frames, 48, down_px, 220, times=who == "person", who=who)
     above, left, right, bars = (
         "feet from above (m)",
@@ -166,7 +168,7 @@ def quality_line(quality: str, short: bool = False) -> str:
         for key, measure in MEASURES.items()
         if key in found and (measure.at or not short)
     ]
-    return (", " if short else "   ").join(shown) or "not measured"
+    return ", ".join(shown) or "not measured"
 
 
 def read_quality(text: str) -> dict:
