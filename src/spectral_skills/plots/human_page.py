@@ -161,7 +161,7 @@ class Measured:
                 if measure.at and values[index] > 0 and index not in seen:
                     seen.add(index)
                     frame = self.quality[index].get("worst", {}).get(measure.at, 0)
-                    why = f"{measure.heading} {measure.words(values[index])}"
+                    why = f"{measure.heading} {measure.words(float(values[index]))}"
                     yield _window(self.corpus, index, frame, why)
 
     def parts(self) -> list[Part]:

@@ -63,8 +63,8 @@ def human_sheet(corpus: Corpus, index: int, path: Path) -> None:
     sheet = charts.sheet(1260, title, "  |  ".join(filter(None, facts)), 590)
     found = fill(quality_line(entry.quality), 160)
     sheet.text(0.03, 1 - 80 / 1260, found, size=11, va="top", linespacing=1.5)
-    for down_px, who in ((128, "person"), (354, "robots")):
-        human.row(sheet, pair, frames, 48, down_px, 220, times=who == "person", who=who)
+    human.row(sheet, pair, frames, 48, 128, 220, who="person")
+    human.row(sheet, pair, frames, 48, 354, 220, who="robots", times=False)
     above, left, right, bars = (
         "feet from above (m)",
         "left foot's height (cm)",
