@@ -30,7 +30,7 @@ _CLEARANCE_M, _CLEARANCE_FRAMES = 0.015, 3
 # Feet that drift or turn farther than this while they stand take a step of so long.
 _DRIFT_M, _PIVOT_RAD, _STEP_FRAMES = 0.06, 0.6, 10
 _EASE_FRAMES, _STIFF = 15.0, 1e4
-_TOWARDS_HIPS = 0.1
+_AS_HIPS = 0.1
 _WIDER_M = 0.03  # least that the feet are farther out than a person's, scaled
 
 
@@ -144,16 +144,19 @@ def _direction(
     person: Recording, side: str, stance: Stance, pelvis: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Yaw of a foot, and pitch: zero as it stands, positive with the heel up."""
-    number = SIDES.index(side)
-    sole = person.at(f"{side}_toe") - person.at(f"{side}_ankle")
+    number, ankle = SIDES.index(side), person.at(f"{side}_ankle")
+    sole, shank = person.at(f"{side}_toe") - ankle, person.at(f"{side}_knee") - ankle
     length = np.median(np.linalg.norm(sole, axis=1))
-    # Feet that point straight up or down go where the hips face.
-    towards = sole[:, :2] + _TOWARDS_HIPS * length * pelvis[:, :2, 0]
-    yaw = np.unwrap(np.arctan2(towards[:, 1], towards[:, 0]))
+    # Across foot and shank, which tells ahead from back also of a foot behind the knee.
+    left = np.cross(shank, sole)
+    left /= np.linalg.norm(left, axis=1, keepdims=True).clip(1e-9)
+    left += _AS_HIPS * pelvis[:, :, 1]
+    yaw = np.unwrap(np.arctan2(-left[:, 0], left[:, 1]))
+    ahead = (sole[:, :2] * legs.headings(yaw)).sum(axis=1)
     rise = stance.toe_m[number] - stance.ankle_m[number]
     flat = np.arcsin(np.clip(rise / length, -1, 1))
-    slope = np.arcsin(np.clip(sole[:, 2] / length, -1, 1))
-    return yaw, gaussian_filter1d(flat - slope, 1.0, mode="nearest")
+    pitch = np.unwrap(np.arctan2(-sole[:, 2], ahead)) + flat
+    return yaw, gaussian_filter1d(pitch, 1.0, mode="nearest")
 
 
 def _planted(
