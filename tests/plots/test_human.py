@@ -220,6 +220,16 @@ def test_the_worst_are_shown_where_they_are_worst(retargeted):
     assert worst[0].start <= 40 < worst[0].end < 240
 
 
+def test_measures_in_a_line():
+    """In short, what is not worth a word is left out; versions differ in measures."""
+    line = human_sheet.quality_line('{"self_share": 0.25, "floor_share": 0.00001}')
+    assert line == "under the floor 0.00 %, self-contact 25.00 %"
+    found = _quality(self_share=0.25, torque_share=1.0).to_json()
+    assert human_sheet.quality_line(found, short=True) == "self-contact 25.00 %"
+    assert "torques 100 %" in human_sheet.quality_line(found)
+    assert human_sheet.quality_line("") == "not measured"
+
+
 def test_all_kinds_are_shown_from_best_to_worst():
     kinds = ["walk"] * 16 + ["run"] * 4 + ["jump"]
     rank = np.arange(21)[::-1]

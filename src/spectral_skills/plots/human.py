@@ -213,8 +213,8 @@ def strip(path: Path, pairs: dict[str, Pair], title: str = "", panels: int = 6) 
         down_px = top_px + number * (tall_px + 8)
         row(sheet, pair, pair.spread(panels), left_px, down_px, tall_px, times=False)
         middle = 1 - (down_px + tall_px / 2) / height_px
-        words = fill(label, 18, max_lines=6, placeholder=" ...")
-        sheet.text(0.015, middle, words, size=12, weight="bold", va="center")
+        words = fill(label, 19, max_lines=6, placeholder=" ...")
+        sheet.text(0.015, middle, words, size=11, weight="bold", va="center")
     charts.save(sheet, path)
 
 

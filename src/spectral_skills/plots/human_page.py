@@ -67,15 +67,17 @@ def write_page(
         )
     table, kinds = Measured(corpus), groups(corpus)
     if names is None:
+        title, words = "All kinds", TEXTS["kinds"]
         chosen = spread(kinds, table.rank, FILMS)
     else:
+        title, words = "Chosen clips", "In real time."
         chosen = [corpus.index(name) for name in names]
     best = [_window(corpus, i, int(corpus.lengths[i]) // 2) for i in chosen]
     bad = list(table.worst(WORST))
     films = Films(corpus, [*best, *bad], workers)
     sections = {
         "How good it is": [text(TEXTS["quality"]), *table.parts()],
-        "All kinds": [text(TEXTS["kinds"]), films.cards(best, kinds)],
+        title: [text(words), films.cards(best, kinds)],
         "Worst clips": [text(TEXTS["worst"]), films.cards(bad, kinds)],
         "Refused": _refused(refusals),
         "All clips": [text(TEXTS["clips"]), table.all_clips(kinds)],
@@ -89,8 +91,8 @@ def write_page(
         title=f"Human motion on the G1: {label}".removesuffix(": "),
         lead=lead,
         sections=[
-            Section(title, f"part-{i}", parts)
-            for i, (title, parts) in enumerate(sections.items())
+            Section(heading, f"part-{i}", parts)
+            for i, (heading, parts) in enumerate(sections.items())
         ],
         opening=[text(TEXTS["page"])],
         facts=_facts(corpus),
@@ -165,7 +167,7 @@ class Measured:
                     yield _window(self.corpus, index, frame, why)
 
     def parts(self) -> list[Part]:
-        lines = [["", "all frames", "median clip", "1 clip in 20", "worst clip", ""]]
+        lines = [["", "all frames", "median clip", "95th percentile", "worst clip", ""]]
         for key, measure in MEASURES.items():
             known = np.isfinite(self.values[key])
             if known.any():
@@ -251,8 +253,7 @@ class Films:
         seconds = f"{one.start / FPS:.1f} to {one.end / FPS:.1f} s"
         if one.end - one.start < entry.length:
             seconds += f" of {entry.length / FPS:.1f} s"
-        words = [_first(entry.text), kind, seconds]
-        words.append(one.why or quality_line(entry.quality, short=True))
+        found = one.why or quality_line(entry.quality, short=True)
         images = [
             {
                 "look": look,
@@ -265,7 +266,7 @@ class Films:
             "kind": "figure",
             "title": entry.name,
             "images": images,
-            "caption": "  |  ".join(filter(None, words)),
+            "caption": f"{_first(entry.text)}\n{kind}, {seconds}\n{found}",
         }
 
 

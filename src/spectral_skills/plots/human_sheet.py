@@ -61,7 +61,7 @@ def human_sheet(corpus: Corpus, index: int, path: Path) -> None:
     facts = [f"{entry.length / FPS:.1f} s", f"{entry.skeleton} skeleton", entry.source]
     title = f"{entry.name}: {words}".removesuffix(": ")
     sheet = charts.sheet(1260, title, "  |  ".join(filter(None, facts)), 590)
-    found = fill(quality_line(entry.quality), 160)
+    found = fill(quality_line(entry.quality), 185)
     sheet.text(0.03, 1 - 80 / 1260, found, size=11, va="top", linespacing=1.5)
     human.row(sheet, pair, frames, 48, 128, 220, who="person")
     human.row(sheet, pair, frames, 48, 354, 220, who="robots", times=False)
@@ -161,14 +161,15 @@ def _bars(axes: Axes, contacts: np.ndarray, standing: np.ndarray) -> None:
 
 
 def quality_line(quality: str, short: bool = False) -> str:
-    """The measures of a clip as a line of text; in short, the main ones."""
+    """The measures of a clip as a line of text; in short, the main ones above zero."""
     found = read_quality(quality)
     shown = [
         f"{measure.heading} {measure.words(found[key])}"
         for key, measure in MEASURES.items()
-        if key in found and (measure.at or not short)
+        if key in found
+        and (not short or (measure.at and float(measure.number(found[key]))))
     ]
-    return ", ".join(shown) or "not measured"
+    return ", ".join(shown) or ("" if found else "not measured")
 
 
 def read_quality(text: str) -> dict:
