@@ -10,14 +10,18 @@ _UPPER = {
 """Joints over the hips: to the left and up from between them, m."""
 
 
-def squats(seconds: float = 2.0, fps: float = 20.0, depth_m: float = 0.1) -> np.ndarray:
-    """Somebody who faces z, goes down and up again, and swings the forearms."""
+def squats(
+    seconds: float = 2.0, fps: float = 20.0, depth_m: float = 0.1, lean: float = 0.0
+) -> np.ndarray:
+    """Somebody who faces z, goes down and up again, and swings the forearms; the trunk
+    leans ahead by so many metres a metre."""
     time = np.arange(round(seconds * fps)) / fps
     down = depth_m * (0.5 - 0.5 * np.cos(2 * np.pi * time / 2.0))
     joints = np.zeros((len(time), 22, 3))
     hips_m = 0.9 - down
     for joint, (left, up) in _UPPER.items():
         joints[:, joint, 0], joints[:, joint, 1] = left, hips_m + up
+        joints[:, joint, 2] = lean * up
     knee_m = 0.5 * (hips_m + 0.08)
     ahead = np.sqrt(np.maximum(0.41**2 - (hips_m - knee_m) ** 2, 1e-6))
     for first, left in ((1, 0.09), (2, -0.09)):

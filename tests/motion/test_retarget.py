@@ -20,7 +20,7 @@ from spectral_skills.motion.human.retarget import about_frames, measured, retarg
 from spectral_skills.robot import g1
 
 
-def stand_in(person: Recording, **_) -> Fit:
+def stand_in(person: Recording, balance: bool = False) -> Fit:
     """A robot that only goes where the person does: the fit takes a second."""
     frames = max(4, int(person.duration_s * FPS))
     rows = np.tile(g1.DEFAULT_QPOS, (frames, 1))
@@ -175,8 +175,21 @@ def test_other_code_starts_over(library, tmp_path, quick, monkeypatch):
     assert retarget([library], tmp_path / "corpus", workers=1).frames_now > 0
 
 
+def test_balance_is_passed_on(library, tmp_path, quick, monkeypatch):
+    """To every fit."""
+    asked = []
+
+    def noted(person: Recording, balance: bool) -> Fit:
+        asked.append(balance)
+        return stand_in(person)
+
+    monkeypatch.setattr(module, "fit", noted)
+    retarget([library], tmp_path / "corpus", balance=True, workers=1)
+    assert set(asked) == {True}
+
+
 def test_what_a_fit_did_not_foresee_costs_one_motion(library, tmp_path, monkeypatch):
-    def sometimes(person: Recording, **_) -> Fit:
+    def sometimes(person: Recording, balance: bool) -> Fit:
         if person.name == "squat":
             raise RuntimeError("singular")
         return stand_in(person)

@@ -71,6 +71,7 @@ def retarget(
     units: str | None = None,
     up: str | None = None,
     body_model: Path | None = None,
+    balance: bool = False,
     page: bool = True,
     jobs: int | None = None,
 ) -> int:
@@ -91,6 +92,8 @@ def retarget(
         units: Unit of length of the files: m, cm, mm, in, or metres as a number.
         up: Axis of the files that points up: x, y, z, -x, -y or -z.
         body_model: Your own SMPL model, or a folder of them, for AMASS files.
+        balance: Shift the hips so that the weight is over the feet; takes three times
+            as long.
         page: Write retarget.html into OUT: measures, films, every clip and refusal.
     """
     from spectral_skills.motion.human.retarget import measured
@@ -113,6 +116,7 @@ def retarget(
             units=units,
             up=up,
             body_model=body_model,
+            balance=balance,
             workers=jobs,
         )
 

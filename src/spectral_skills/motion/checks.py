@@ -279,20 +279,28 @@ def balance(dynamics: Dynamics) -> np.ndarray:
 def distance_outside(
     place: np.ndarray, points: np.ndarray, valid: np.ndarray
 ) -> np.ndarray:
-    """(n,) distance of places (n, 2) outside the convex hull of points (n, k, 2).
+    """(n,) distance of places (n, 2) outside the convex hull of points (n, k, 2), of
+    which those are `valid` (n, k); zero inside, at most 0.2 % too small outside."""
+    return separation(place, points, valid)[0].clip(0.0)
 
-    The greatest distance by which any of 64 fixed directions separates the place
-    from all `valid` points (n, k): zero inside, and at most 0.2 % too small outside.
-    """
+
+def separation(
+    place: np.ndarray, points: np.ndarray, valid: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) the greatest distance by which any of 64 fixed directions separates places
+    from all valid points, negative inside their hull, and (n, 2) that direction."""
     angle = 2 * np.pi * np.arange(_DIRECTIONS) / _DIRECTIONS
     # From the place itself, so that being far from the origin costs no digits.
     offsets = np.where(valid[..., None], points - place[:, None], np.nan)
     x, y = np.ascontiguousarray(offsets.transpose(2, 1, 0))
-    separation = np.zeros(len(place))
+    distance = np.full(len(place), -np.inf)
+    direction = np.zeros((len(place), 2))
     for cosine, sine in zip(np.cos(angle), np.sin(angle), strict=True):
         reach = np.fmax.reduce(x * cosine + y * sine, axis=0)
-        np.maximum(separation, -reach, out=separation)
-    return separation
+        farther = -reach > distance
+        distance[farther] = -reach[farther]
+        direction[farther] = cosine, sine
+    return distance, direction
 
 
 def measure_corpus(

@@ -26,6 +26,7 @@ from spectral_skills.motion import legs
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.collisions import Clearance
 from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.human import balance as balancing
 from spectral_skills.motion.human import feet
 from spectral_skills.motion.human.contacts import Stance, find_contacts
 from spectral_skills.motion.human.feet import Soles, smoothed
@@ -92,14 +93,17 @@ class Fit:
     notes: tuple[str, ...] = ()
 
 
-def fit(person: Recording) -> Fit:
-    """Fit the robot to a person."""
+def fit(person: Recording, balance: bool = False) -> Fit:
+    """Fit the robot to a person; in `balance` the weight is over the feet."""
     person = resampled(person)
     stance = find_contacts(person)
     scale = STRAIGHT_M / person.leg_m()
     trunk = TrunkPath.of(person, scale, stance)
     soles = feet.plan(person, stance, scale, trunk.pelvis)
     rows = _solver().rows(person, trunk, soles)
+    for _ in range(balancing.PASSES if balance else 0):
+        trunk = trunk._replace(hips=trunk.hips + balancing.shift(rows, soles))
+        rows = _solver().rows(person, trunk, soles)
     return Fit(rows, person.points, soles.standing, scale)
 
 

@@ -50,6 +50,7 @@ def retarget(
     units: str | None = None,
     up: str | None = None,
     body_model: Path | None = None,
+    balance: bool = False,
     workers: int | None = None,
 ) -> Summary:
     """Bring human motion onto the robot, as the corpus `out`, which is replaced.
@@ -67,8 +68,9 @@ def retarget(
     job = Intake(
         "retarget",
         asdict(options)
-        | {"body_model": _state(body_model), "text": _state(text), "code": code_hash()},
-        partial(make, options=options),
+        | {"body_model": _state(body_model), "balance": balance}
+        | {"text": _state(text), "code": code_hash()},
+        partial(make, options=options, balance=balance),
         unit="frame",
         size=about_frames,
         human=True,
@@ -118,18 +120,20 @@ def about_frames(path: Path) -> int:
         return 1  # whoever reads it will say why
 
 
-def make(path: Path, options: HumanOptions) -> list[Made | ClipError]:
+def make(
+    path: Path, options: HumanOptions, balance: bool = False
+) -> list[Made | ClipError]:
     """Clips of one file, and why others are refused. It does not raise."""
     return [
-        item if isinstance(item, ClipError) else _made(item)
+        item if isinstance(item, ClipError) else _made(item, balance)
         for item in sources.read(path, options)
     ]
 
 
-def _made(person: Recording) -> Made | ClipError:
+def _made(person: Recording, balance: bool) -> Made | ClipError:
     try:
         with one_torch_thread():
-            return made(person)
+            return made(person, balance)
     except ClipError as error:
         return error
     except MemoryError:
@@ -140,9 +144,9 @@ def _made(person: Recording) -> Made | ClipError:
         return ClipError("not fitted", what)
 
 
-def made(person: Recording) -> Made:
+def made(person: Recording, balance: bool = False) -> Made:
     """The robot's clip of a person; ClipError if it is not good enough."""
-    found = fit(person)
+    found = fit(person, balance)
     clip = Clip.from_qpos(
         found.qpos,
         name=person.name,
