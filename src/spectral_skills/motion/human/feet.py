@@ -29,7 +29,7 @@ _HEEL_RAD = (0.05, 0.3)  # heels that rise less stay down; those above rise as m
 _CLEARANCE_M, _CLEARANCE_FRAMES = 0.015, 3
 # Feet that drift or turn farther than this while they stand take a step of so long.
 _DRIFT_M, _PIVOT_RAD, _STEP_FRAMES = 0.06, 0.6, 10
-_EASE_FRAMES, _STIFF = 15.0, 1e4
+_EASE_FRAMES, _STIFF = (15.0, 4.0), 1e4
 _AS_HIPS = 0.1
 _WIDER_M = 0.03  # least that the feet are farther out than a person's, scaled
 
@@ -211,6 +211,11 @@ def eased(path: np.ndarray, fixed: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """A path (T, n) that is at its goal where fixed, and between has the accelerations
     of the given one as far as that allows."""
     bands = _second_differences(len(path), 1.0)
-    bands[2] += _EASE_FRAMES**-4 + _STIFF * fixed
+    # Before the first goal and after the last one nothing else brings it back.
+    between = (
+        np.logical_or.accumulate(fixed) & np.logical_or.accumulate(fixed[::-1])[::-1]
+    )
+    frames = np.where(between, *_EASE_FRAMES)
+    bands[2] += frames**-4 + _STIFF * fixed
     offset = solveh_banded(bands, _STIFF * fixed[:, None] * (goal - path))
     return np.where(fixed[:, None], goal, path + offset)
