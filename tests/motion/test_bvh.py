@@ -187,6 +187,16 @@ def test_two_roots_are_two_persons():
     assert "root other" in second.notes[0]
 
 
+def test_persons_may_have_the_same_joints():
+    """A second skeleton is recognised by the names of its joints as the first is."""
+    names, parents, offsets = TREE
+    rooted = [p + len(names) if p >= 0 else -1 for p in parents]
+    both = [*names, *names], [*parents, *rooted], np.vstack([offsets, offsets])
+    rows = np.concatenate((ROWS, ROWS), axis=1)
+    first, second = bvh.parse(bvh_samples.text(*both, rows).encode())
+    assert first.names == second.names
+
+
 def test_positions_that_are_shifts_keep_the_bones():
     """Most files repeat the offsets in the channels, some hold what is added."""
     three = "CHANNELS 3 Xposition Yposition Zposition"

@@ -134,6 +134,8 @@ def _tree(text: str) -> list[_Joint]:
     def add(name: str) -> None:
         if len(joints) == MAX_JOINTS or len(stack) > MAX_DEPTH:
             refuse(f"more than {len(joints)} joints or {MAX_DEPTH} within each other")
+        if not stack:
+            names.clear()  # another person, whose joints may be called the same
         unique, number = name, 1
         while unique in names:
             number += 1
