@@ -17,8 +17,9 @@ from report import main
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.motion.ik import POSTURE, InverseKinematics, PoseTarget
+from spectral_skills.motion.ik import POSTURE, InverseKinematics
 from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.motion.targets import PoseTarget
 from spectral_skills.results import Result
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model

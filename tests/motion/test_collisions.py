@@ -8,8 +8,8 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.motion.collisions import Clearance, Gaps, _direction, _nearest
-from spectral_skills.motion.ik import Jacobians
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses
+from spectral_skills.motion.targets import Jacobians
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model, build_spec
 

@@ -7,13 +7,10 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.motion.clip import Clip
-from spectral_skills.motion.ik import (
-    InverseKinematics,
-    Jacobians,
-    PoseTarget,
-)
+from spectral_skills.motion.ik import InverseKinematics
 from spectral_skills.motion.ingest import ReadOptions, read
 from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.motion.targets import Jacobians, PoseTarget
 from spectral_skills.robot import g1
 
 WHOLE_BODY = ("pelvis", "torso_link", *g1.END_EFFECTORS)

@@ -8,17 +8,19 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.motion.ik import (
-    BoneTarget,
     Coupling,
-    Jacobians,
-    PoseTarget,
-    Targets,
     curvature,
     curvature_diagonal,
-    inverse_right_jacobian,
     limit_velocity,
 )
 from spectral_skills.motion.kinematics import Kinematics
+from spectral_skills.motion.targets import (
+    BoneTarget,
+    Jacobians,
+    PoseTarget,
+    Targets,
+    inverse_right_jacobian,
+)
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 

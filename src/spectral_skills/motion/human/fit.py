@@ -31,13 +31,8 @@ from spectral_skills.motion.human import feet
 from spectral_skills.motion.human.contacts import Stance, find_contacts
 from spectral_skills.motion.human.feet import Soles, smoothed
 from spectral_skills.motion.human.recording import SIDES, Recording
-from spectral_skills.motion.ik import (
-    BoneTarget,
-    InverseKinematics,
-    PoseTarget,
-    Pull,
-    limit_velocity,
-)
+from spectral_skills.motion.ik import InverseKinematics, Pull, limit_velocity
+from spectral_skills.motion.targets import BoneTarget, PoseTarget
 from spectral_skills.robot import g1
 
 STRAIGHT_M = 0.644  # from hip to ankle, what a person's straight leg becomes

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.motion import legs
-from spectral_skills.motion.ik import InverseKinematics, PoseTarget
+from spectral_skills.motion.ik import InverseKinematics
 from spectral_skills.motion.legs import FootMotion, soften
 from spectral_skills.motion.synthetic import factors, footsteps, pendulum
 from spectral_skills.motion.synthetic.footsteps import Path
@@ -23,6 +23,7 @@ from spectral_skills.motion.synthetic.sketch import (
     ease,
     wander,
 )
+from spectral_skills.motion.targets import PoseTarget
 from spectral_skills.robot import g1
 
 POSES = {
