@@ -1,5 +1,6 @@
 """Folders of human motion in, one corpus out, whatever happens on the way."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.human import retarget as module
 from spectral_skills.motion.human.fit import Fit
-from spectral_skills.motion.human.quality import Quality
+from spectral_skills.motion.human.quality import _RULES, Quality
 from spectral_skills.motion.human.recording import Recording
 from spectral_skills.motion.human.retarget import about_frames, measured, retarget
 from spectral_skills.robot import g1
@@ -200,6 +201,18 @@ def test_what_a_fit_did_not_foresee_costs_one_motion(library, tmp_path, monkeypa
     assert Corpus.open(tmp_path / "corpus").names == ["again", "twin"]
     kinds = Counter(refusal.kind for refusal in summary.refusals)
     assert kinds["not fitted"] == 1 and kinds["duplicate"] == 0
+
+
+def test_every_reason_is_explained():
+    """The page about it has all kinds of refusals."""
+    folder = Path(module.__file__).parent
+    code = "".join(path.read_text() for path in folder.glob("*.py"))
+    kinds = set(re.findall(r'ClipError\(\s*"([a-z -]+)"', code))
+    kinds |= {rule.kind for rule in _RULES} | {"duplicate"}
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    rows = re.findall(r"^\| ([a-z, -]+) \|", page, re.MULTILINE)
+    assert len(kinds) > 20
+    assert kinds <= {kind for row in rows for kind in row.split(", ")}
 
 
 def test_a_tree_of_joints_is_printed_once(
