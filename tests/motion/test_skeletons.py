@@ -126,6 +126,8 @@ def test_missing_limbs_are_named_beside_what_was_found():
         ("toe=LeftToeBase z15, end z7", "end -y7", "no toes beyond LeftFoot"),
         ("toe=LeftToeBase z15, end z7", "end z0", "no toes beyond LeftFoot"),
         ("Spine2 > ", "Hips > ", "no spine between pelvis Hips and chest Hips"),
+        ("LeftUpLeg x10", "LeftUpLeg -y1", "both hips, LeftUpLeg and RightUpLeg, are"),
+        ("x5, shoulder=LeftArm x12", "y0, shoulder=LeftArm y1", "both shoulders, Left"),
     ],
 )
 def test_bodies_that_cannot_be_used(old: str, new: str, words: str):

@@ -29,6 +29,7 @@ _BONES = {
     "forearm": ("elbow", "wrist"),
 }
 _FAR = 0.6  # of a leg: no hips are as far from the pelvis
+_NAME_THEM = "Name the joints in a file for --map:"
 _TREE_LINES = 200
 
 
@@ -157,7 +158,7 @@ def _refuse_missing(tree: Tree, found: dict[str, int]) -> None:
     ]
     reason = f"no {', no '.join(missing)} among {len(tree.names)} joints"
     reason += f"; found {'; '.join(seen)}" if seen else ""
-    lines = [f"{reason}. Name the joints in a file for --map:", *_template(tree, found)]
+    lines = [f"{reason}. {_NAME_THEM}", *_template(tree, found)]
     raise ClipError("skeleton", "\n".join(lines))
 
 
@@ -187,6 +188,12 @@ def _check(tree: Tree, found: dict[str, int]) -> None:
         if tree.length(a, b) <= short:
             reason = f"the {side} {bone}, {names[a]} to {names[b]}, has no length"
             raise ClipError("skeleton", reason)
+    for point in ("hip", "shoulder"):
+        a, b = (found[f"{side}_{point}"] for side in SIDES)
+        if np.linalg.norm(tree.rest[a] - tree.rest[b]) <= short:
+            where = f"both {point}s, {names[a]} and {names[b]}, are at one place"
+            lines = [f"{where}. {_NAME_THEM}", *_template(tree, found)]
+            raise ClipError("skeleton", "\n".join(lines))
     pelvis, chest = found["pelvis"], found["chest"]
     if tree.length(pelvis, chest) <= short:
         reason = f"no spine between pelvis {names[pelvis]} and chest {names[chest]}"
