@@ -188,12 +188,6 @@ def _check(tree: Tree, found: dict[str, int]) -> None:
         if tree.length(a, b) <= short:
             reason = f"the {side} {bone}, {names[a]} to {names[b]}, has no length"
             raise ClipError("skeleton", reason)
-    for point in ("hip", "shoulder"):
-        a, b = (found[f"{side}_{point}"] for side in SIDES)
-        if np.linalg.norm(tree.rest[a] - tree.rest[b]) <= short:
-            where = f"both {point}s, {names[a]} and {names[b]}, are at one place"
-            lines = [f"{where}. {_NAME_THEM}", *_template(tree, found)]
-            raise ClipError("skeleton", "\n".join(lines))
     pelvis, chest = found["pelvis"], found["chest"]
     if tree.length(pelvis, chest) <= short:
         reason = f"no spine between pelvis {names[pelvis]} and chest {names[chest]}"
@@ -202,6 +196,12 @@ def _check(tree: Tree, found: dict[str, int]) -> None:
     if tree.length(pelvis, hip) > _FAR * _limb_length(tree, found, "left", LEG):
         far = f"{names[pelvis]} is far from {names[hip]}"
         raise ClipError("skeleton", f"{far}: name the pelvis in a file for --map")
+    for point in ("hip", "shoulder"):
+        a, b = (found[f"{side}_{point}"] for side in SIDES)
+        if np.linalg.norm(tree.rest[a] - tree.rest[b]) <= short:
+            where = f"both {point}s, {names[a]} and {names[b]}, are at one place"
+            lines = [f"{where}. {_NAME_THEM}", *_template(tree, found)]
+            raise ClipError("skeleton", "\n".join(lines))
     leg = tree.rest[found["left_ankle"]] - tree.rest[found["left_hip"]]
     trunk = tree.rest[chest] - tree.rest[pelvis]
     for side in SIDES:
