@@ -39,13 +39,16 @@ def in_order(
     _start_server(context)
     with ProcessPoolExecutor(workers, context, initializer=_begin) as pool:
         pending: deque[Future[Answer]] = deque()
-        for item in items:
-            with _without_script():
-                pending.append(pool.submit(job, item))
-            if len(pending) >= 8 * workers:  # no more of it in memory
+        try:
+            for item in items:
+                with _without_script():
+                    pending.append(pool.submit(job, item))
+                if len(pending) >= 8 * workers:  # no more of it in memory
+                    yield _result(pending.popleft())
+            while pending:
                 yield _result(pending.popleft())
-        while pending:
-            yield _result(pending.popleft())
+        finally:
+            pool.shutdown(cancel_futures=True)  # nobody wants the rest
 
 
 @contextmanager
