@@ -220,6 +220,7 @@ class Solver:
             torch.from_numpy(start[keys, None]),
             [_at(t, keys) for t in (*upper, *_foot_targets(placed))],
             pull=Pull(rest, torch.full_like(rest, 1e-4)),
+            clearance=self._clearance,
         )
         rows = _blended(found.qpos[:, 0].numpy(), keys, count)
         fastest = _fastest(person)
