@@ -236,12 +236,14 @@ class Solver:
             pull = Pull(begin[..., 7:], weight)
             found = self._again.solve(begin, targets, FPS, pull, self._clearance)
             rows = found.qpos[:, 0].numpy()
-        return self._on_its_feet(rows, soles)
+        return self._on_its_feet(rows, soles, fastest)
 
-    def _on_its_feet(self, rows: np.ndarray, soles: Soles) -> np.ndarray:
+    def _on_its_feet(
+        self, rows: np.ndarray, soles: Soles, fastest: np.ndarray
+    ) -> np.ndarray:
         """Trunk and arms stay as they are now; legs bring the feet in place."""
         arms, rows = _smoothed(rows, _SMOOTH_ARMS), _smoothed(rows, _SMOOTH)
-        rows[:, _ARM:] = arms[:, _ARM:]
+        rows[:, _ARM:] = slowed(arms[:, _ARM:], fastest)
         placed, rows[:, 2] = soles.reached(rows, lower=True)
         begin = torch.from_numpy(placed.bent(rows))
         held = PoseTarget("pelvis", begin[:, :3], begin[:, 3:7], 30.0, 30.0)
