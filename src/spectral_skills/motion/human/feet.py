@@ -23,7 +23,7 @@ from spectral_skills.motion.legs import FootMotion
 from spectral_skills.robot import g1
 
 FLAT_M = legs.ANKLE_M + g1.SOLE_RADIUS  # height of the ankle over a flat sole
-_REACH_M = 0.65  # from hip to ankle, of a leg that is almost straight
+_REACH_M = 0.6525  # from hip to ankle, of a leg that is almost straight
 _LEAST_M = 0.3
 _HEEL_RAD = (0.05, 0.3)  # heels that rise less stay down; those above rise as much
 _CLEARANCE_M, _CLEARANCE_FRAMES = 0.015, 3

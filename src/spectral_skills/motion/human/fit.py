@@ -35,7 +35,7 @@ from spectral_skills.motion.ik import InverseKinematics, Pull, limit_velocity
 from spectral_skills.motion.targets import BoneTarget, PoseTarget
 from spectral_skills.robot import g1
 
-STRAIGHT_M = 0.644  # from hip to ankle, what a person's straight leg becomes
+STRAIGHT_M = 0.65  # from hip to ankle, what a person's straight leg becomes
 _TREMOR_FRAMES = 1.0  # of the corpus' rate, over which a person's points are averaged
 _UPRIGHT = 0.9  # the trunk's vertical part, and the legs' share of their length
 
