@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectral_skills.motion.checks import average, rate
+from spectral_skills.motion.gait import average, rate
 from spectral_skills.motion.human.recording import SIDES, Recording
 
 # A point that stands is below the first height above its usual one, m, and slower than
@@ -14,6 +14,7 @@ _HEIGHT_M = (0.035, 0.055)
 _SPEED, _SPEED_OF_BODY = (0.2, 0.4), (0.1, 0.2)
 _LONGEST_GAP_S, _SHORTEST_S = 0.06, 0.08
 _LOW_SHARE, _SLOW = 0.1, 0.3
+_LYING = 0.25  # hips below this share of the leg: feet carry nothing
 
 
 class Stance(NamedTuple):
@@ -29,6 +30,7 @@ def find_contacts(person: Recording) -> Stance:
     hips = 0.5 * (person.at("left_hip") + person.at("right_hip"))
     body = rate(hips[:, :2], person.fps)
     body = np.linalg.norm(average(body, round(0.4 * person.fps)), axis=1)
+    up = hips[:, 2] > _LYING * person.leg_m()
     masks, usual = [], {"ankle": [], "toe": []}
     for side in SIDES:
         standing = np.zeros(person.frames, bool)
@@ -44,7 +46,7 @@ def find_contacts(person: Recording) -> Stance:
                 )
             )
             standing |= hysteresis(near, far)
-        masks.append(_settled(standing, person.fps))
+        masks.append(_settled(standing & up, person.fps))
     ankle, toe = map(np.array, usual.values())
     return Stance(np.stack(masks, axis=1), ankle, toe)
 

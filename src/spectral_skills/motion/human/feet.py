@@ -24,7 +24,7 @@ from spectral_skills.robot import g1
 
 FLAT_M = legs.ANKLE_M + g1.SOLE_RADIUS  # height of the ankle over a flat sole
 _REACH_M = 0.6525  # from hip to ankle, of a leg that is almost straight
-_LEAST_M = 0.3
+_LEAST_M, _BELOW_M = 0.3, 0.2
 _HEEL_RAD = (0.05, 0.3)  # heels that rise less stay down; those above rise as much
 _CLEARANCE_M, _CLEARANCE_FRAMES = 0.015, 3
 # Feet that drift or turn farther than this while they stand take a step of so long.
@@ -67,8 +67,10 @@ class Soles:
             shift = line * (part - 1.0)[:, None]
             near = replace(foot, position=foot.position + shift)
             line = line + shift
-            tip = legs.tip(line, near) - legs.point(line, near)
-            feet.append(legs.adapted(near, tip, legs.edge(line, near)))
+            # Feet as high as the hips have no floor to adapt to.
+            below = np.clip(-line[:, 2] / _BELOW_M, 0.0, 1.0)
+            tip = below * (legs.tip(line, near) - legs.point(line, near))
+            feet.append(legs.adapted(near, tip, below * legs.edge(line, near)))
         return replace(self, feet=feet), pelvis[:, 2]
 
     def bent(self, rows: np.ndarray) -> np.ndarray:
