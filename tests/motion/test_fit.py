@@ -6,6 +6,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.motion import checks
+from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human import quality
 from spectral_skills.motion.human.contacts import find_contacts, hysteresis
 from spectral_skills.motion.human.feet import eased, smoothed, stepped
@@ -118,6 +119,39 @@ def test_clearance_keeps_hands_out_of_the_body(rows):
     assert checks.measure(inside.qpos).self_share < 0.01
     reached = quality.measure(inside)
     assert reached.bone_error_deg > 1.0  # they would have gone through it
+
+
+def test_long_clips_are_fitted_a_part_at_a_time(rows, found, monkeypatch):
+    """Every frame is fitted by itself, so that parts change nothing."""
+    monkeypatch.setattr("spectral_skills.motion.human.fit._AT_ONCE", 64)
+    assert np.abs(fit(person_of(rows)).qpos - found.qpos).max() < 1e-8
+
+
+@pytest.mark.parametrize("frames", [4, 5, 7, 11])
+def test_very_short_clips_are_fitted_and_measured(rows, frames):
+    """Down to four frames, the fewest that a motion has."""
+    short = fit(person_of(rows[:frames]))
+    assert short.qpos.shape == (frames, 36) and np.isfinite(short.qpos).all()
+    assert quality.measure(short).bone_error_deg < 10.0
+    with pytest.raises(ClipError, match="lasts"):
+        fit(person_of(rows[:3]))
+
+
+@pytest.mark.parametrize("feet", [("left",), ("left", "right")])
+def test_feet_that_never_stand(rows, feet):
+    """One foot that is always up, or both, as of somebody who is carried."""
+    person = person_of(rows)
+    points = person.points.copy()
+    for foot in feet:
+        for name in ("ankle", "toe"):
+            path = points[:, POINTS.index(f"{foot}_{name}")]
+            path += 0.2 * np.sin(np.arange(len(path)) * 1.3)[:, None]
+    lifted = Recording("lifted", 50.0, points, person.pelvis_turn)
+    result = fit(lifted)
+    assert np.isfinite(result.qpos).all()
+    for number, foot in enumerate(("left", "right")):
+        assert result.contacts[:, number].any() == (foot not in feet)
+    assert np.isfinite(quality.measure(result).planted_fast_share)
 
 
 def test_stance_is_found():

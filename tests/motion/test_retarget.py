@@ -27,7 +27,7 @@ def stand_in(person: Recording, balance: bool = False) -> Fit:
     rows = np.tile(g1.DEFAULT_QPOS, (frames, 1))
     rows[:, 0] = np.linspace(0, 0.1, frames)
     points = np.repeat(person.points[:1], frames, axis=0)
-    return Fit(rows, points, np.ones((frames, 2), bool), 0.75, ("made up",))
+    return Fit(rows, points, np.ones((frames, 2), bool), 0.75)
 
 
 def middling(_: Fit | None) -> Quality:
@@ -78,7 +78,7 @@ def test_the_rest_is_retargeted(library, tmp_path, quick, capsys):
     corpus = Corpus.open(tmp_path / "corpus")
     assert corpus.names == ["again", "squat"]
     assert corpus.entry(1).text == "somebody squats"
-    assert "made up" in corpus.entry(1).notes
+    assert "20 Hz, as in HumanML3D" in corpus.entry(1).notes
     human = corpus.human(1)
     assert human is not None and human.skeleton == "SMPL"
     assert human.points[:, :, 2].max() == pytest.approx(1.5, abs=0.1)
@@ -234,6 +234,9 @@ def test_frames_are_counted_before_they_are_read(tmp_path):
     bvh = tmp_path / "walk.bvh"
     bvh.write_text("HIERARCHY\nMOTION\nFrames: 1200\nFrame Time: 0.00833333\n1 2 3\n")
     assert about_frames(bvh) == 501
+    for frames, seconds in (("9" * 999, "1"), ("9", "-1"), ("0", "1e999")):
+        bvh.write_text(f"MOTION\nFrames: {frames}\nFrame Time: {seconds}\n")
+        assert about_frames(bvh) == 1
     np.save(tmp_path / "joints.npy", persons.squats(10.0))
     assert 50 < about_frames(tmp_path / "joints.npy") < 2000
     assert about_frames(tmp_path / "gone.bvh") == 1

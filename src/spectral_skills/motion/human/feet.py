@@ -10,11 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from scipy.linalg import solveh_banded
-from scipy.ndimage import (
-    distance_transform_edt,
-    gaussian_filter1d,
-    minimum_filter1d,
-)
+from scipy.ndimage import distance_transform_edt, gaussian_filter1d, minimum_filter1d
 
 from spectral_skills.motion import legs
 from spectral_skills.motion.human.contacts import Stance
@@ -179,10 +175,16 @@ def _planted(
     yaw = eased(yaw[:, None], standing, heading[:, None])[:, 0]
     pitch = eased(pitch[:, None], standing, heel[:, None])[:, 0]
     # Feet that do not stand are off the floor soon after and until soon before.
-    away = distance_transform_edt(~standing) if standing.any() else len(path)
-    free = _CLEARANCE_M * np.clip(away / _CLEARANCE_FRAMES, 0, 1)
+    free = _CLEARANCE_M * np.clip(frames_from(standing) / _CLEARANCE_FRAMES, 0, 1)
     path[:, 2] = np.maximum(path[:, 2], legs.rolled(pitch)[1] + free)
     return FootMotion(path, yaw, pitch, np.zeros_like(yaw))
+
+
+def frames_from(standing: np.ndarray) -> np.ndarray:
+    """(T,) how far the nearest frame is in which a foot stands; T where none is."""
+    if not standing.any():
+        return np.full(len(standing), float(len(standing)))
+    return np.asarray(distance_transform_edt(~standing))
 
 
 def _runs(mask: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ all frames at once: fitting every frame alternates with smoothing over time, so 
 frame depends on the first, and none is far from its neighbours.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
@@ -14,11 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy.interpolate import make_interp_spline
-from scipy.ndimage import (
-    distance_transform_edt,
-    gaussian_filter1d,
-    maximum_filter1d,
-)
+from scipy.ndimage import gaussian_filter1d, maximum_filter1d
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
@@ -42,6 +39,7 @@ _UPRIGHT = 0.9  # the trunk's vertical part, and the legs' share of their length
 # Frames between those that are fitted from the default pose, and steps of the solver:
 # there, in every pass over all frames, and in the last one of the legs alone.
 _STRIDE, _FIRST_STEPS, _STEPS, _LEG_STEPS = 4, 10, 3, 5
+_AT_ONCE = 1024  # frames: what they need then stays small, however long a clip is
 _PULLS = (0.01, 0.1)  # of each pass towards the smoothed joints
 _SMOOTH, _SMOOTH_ARMS = 3.0, 0.3
 _ARM_RAD_S, _ARM_GAIN, _ARM_FRAMES = 6.0, 2.5, 9
@@ -85,7 +83,6 @@ class Fit:
     human: np.ndarray  # (T, 20, 3) points of the person, m
     contacts: np.ndarray  # (T, 2) bool, feet that stand
     scale: float  # robot's leg over the person's
-    notes: tuple[str, ...] = ()
 
 
 def fit(person: Recording, balance: bool = False) -> Fit:
@@ -216,13 +213,14 @@ class Solver:
         upper = _upper_targets(person, start, trunk)
         keys = np.unique(np.append(np.arange(0, count, _STRIDE), count - 1))
         rest = torch.from_numpy(g1.DEFAULT_JOINTS)
-        found = self._first.solve(
-            torch.from_numpy(start[keys, None]),
+        rows = _solved(
+            self._first,
+            start[keys],
             [_at(t, keys) for t in (*upper, *_foot_targets(placed))],
-            pull=Pull(rest, torch.full_like(rest, 1e-4)),
-            clearance=self._clearance,
+            self._clearance,
+            Pull(rest.expand(len(keys), -1), torch.full_like(rest, 1e-4)),
         )
-        rows = _blended(found.qpos[:, 0].numpy(), keys, count)
+        rows = _blended(rows, keys, count)
         fastest = _fastest(person)
         for strength in _PULLS:
             near = _smoothed(rows, _SMOOTH)
@@ -231,11 +229,9 @@ class Solver:
             near = placed.bent(near)
             weight = torch.full_like(rest, strength)
             weight[: len(_LEGS)] = 1e-4
-            begin = torch.from_numpy(near)[:, None]
-            targets = [_at(t) for t in (*upper, *_foot_targets(placed))]
-            pull = Pull(begin[..., 7:], weight)
-            found = self._again.solve(begin, targets, FPS, pull, self._clearance)
-            rows = found.qpos[:, 0].numpy()
+            targets = [*upper, *_foot_targets(placed)]
+            pull = Pull(torch.from_numpy(near)[:, 7:], weight)
+            rows = _solved(self._again, near, targets, self._clearance, pull)
         return self._on_its_feet(rows, soles, fastest)
 
     def _on_its_feet(
@@ -245,15 +241,36 @@ class Solver:
         arms, rows = _smoothed(rows, _SMOOTH_ARMS), _smoothed(rows, _SMOOTH)
         rows[:, _ARM:] = slowed(arms[:, _ARM:], fastest)
         placed, rows[:, 2] = soles.reached(rows, lower=True)
-        begin = torch.from_numpy(placed.bent(rows))
-        held = PoseTarget("pelvis", begin[:, :3], begin[:, 3:7], 30.0, 30.0)
-        targets = [_at(t) for t in (held, *_foot_targets(placed))]
-        found = self._legs.solve(begin[:, None], targets, clearance=self._floor)
-        begin = torch.from_numpy(_calmed(found.qpos[:, 0].numpy(), soles.standing))
-        low, high = torch.from_numpy(g1.SOFT_LIMITS.T)
+        rows = placed.bent(rows)
+        root = torch.from_numpy(rows[:, :7])
+        held = PoseTarget("pelvis", root[:, :3], root[:, 3:], 30.0, 30.0)
+        targets = [held, *_foot_targets(placed)]
+        rows = _solved(self._legs, rows, targets, self._floor)
+        rows = _calmed(rows, soles.standing)
+        low, high = g1.SOFT_LIMITS.T
+        joints = torch.from_numpy(rows[None, :, 7:].clip(low, high))
         limit = torch.from_numpy(0.9 * g1.VELOCITY_LIMIT / FPS)
-        begin[:, 7:] = limit_velocity(begin[None, :, 7:].clamp(low, high), limit)[0]
-        return begin.numpy()
+        rows[:, 7:] = limit_velocity(joints, limit)[0].numpy()
+        return rows
+
+
+def _solved(
+    solver: InverseKinematics,
+    start: np.ndarray,
+    targets: Sequence[PoseTarget | BoneTarget],
+    clearance: Clearance,
+    pull: Pull | None = None,
+) -> np.ndarray:
+    """Rows (T, 36) that reach the targets, every frame by itself, some at a time."""
+    rows = np.empty_like(start)
+    for first in range(0, len(start), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        begin = torch.from_numpy(start[part, None])
+        some = [_at(target, (part, None)) for target in targets]
+        near = None if pull is None else pull._replace(joints=pull.joints[part, None])
+        found = solver.solve(begin, some, FPS, near, clearance)
+        rows[part] = found.qpos[:, 0].numpy()
+    return rows
 
 
 def _calmed(rows: np.ndarray, standing: np.ndarray) -> np.ndarray:
@@ -261,8 +278,7 @@ def _calmed(rows: np.ndarray, standing: np.ndarray) -> np.ndarray:
     rows, calm = rows.copy(), smoothed(rows[:, 7:_WAIST], _SMOOTH)
     size = calm.shape[1] // 2
     for number, stands in enumerate(standing.T):
-        away = distance_transform_edt(~stands) if stands.any() else np.inf
-        part = np.clip((away - 1) / _CALM_FRAMES, 0.0, 1.0) * np.ones(len(rows))
+        part = np.clip((feet.frames_from(stands) - 1) / _CALM_FRAMES, 0.0, 1.0)
         leg = slice(number * size, (number + 1) * size)
         joints = rows[:, 7:_WAIST][:, leg]
         joints += part[:, None] * (calm[:, leg] - joints)
@@ -303,11 +319,9 @@ def _upper_targets(
 ) -> list[PoseTarget | BoneTarget]:
     """Pelvis, torso, arms and, weakly, thighs."""
     pelvis, torso = torch.from_numpy(start), torch.from_numpy(_quaternion(trunk.torso))
-    turned = {"orientation_weight": 0.1}
-    targets: list[PoseTarget | BoneTarget] = [
-        PoseTarget("pelvis", pelvis[:, :3], pelvis[:, 3:7], 3.0, **turned),
-        PoseTarget("torso_link", quaternion=torso, **turned),
-    ]
+    targets: list[PoseTarget | BoneTarget] = []
+    targets.append(PoseTarget("pelvis", pelvis[:, :3], pelvis[:, 3:7], 3.0, 0.1))
+    targets.append(PoseTarget("torso_link", quaternion=torso, orientation_weight=0.1))
 
     def along(side: str, start: str, end: str, length_m: float) -> Tensor:
         line = person.at(f"{side}_{end}") - person.at(f"{side}_{start}")
@@ -364,13 +378,13 @@ def _foot_targets(soles: Soles) -> list[PoseTarget]:
     return targets
 
 
-def _at(target: PoseTarget | BoneTarget, frames: np.ndarray | slice = slice(None)):
-    """A target at some frames, each a clip of its own."""
+def _at(target: PoseTarget | BoneTarget, frames: np.ndarray | tuple):
+    """A target at some frames."""
 
-    def alone(value):
-        return value[frames, None] if isinstance(value, Tensor) else value
+    def some(value):
+        return value[frames] if isinstance(value, Tensor) else value
 
-    changed = {name: alone(value) for name, value in vars(target).items()}
+    changed = {name: some(value) for name, value in vars(target).items()}
     return replace(target, **changed)
 
 

@@ -80,8 +80,7 @@ def retarget(
 
 def code_hash() -> str:
     """Names the code that decides the motions: two versions of it are never mixed."""
-    words = Path(__file__).with_name("skeletons.toml")
-    return cache.code_hash("motion/human/retarget.py", [words])
+    return cache.code_hash("motion/human/retarget.py")
 
 
 def _state(file: Path | None) -> str:
@@ -114,9 +113,10 @@ def about_frames(path: Path) -> int:
         with path.open("rb") as file:
             stated = _BVH_FRAMES.search(file.read(_HEADER_BYTES))
         if stated:
-            return 1 + round(FPS * min(int(stated[1]) * float(stated[2]), 1e5))
+            seconds = int(stated[1]) * float(stated[2])
+            return 1 + round(FPS * min(max(seconds, 0.0), 1e5))
         return 1 + path.stat().st_size // _BYTES_A_FRAME
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         return 1  # whoever reads it will say why
 
 
@@ -154,7 +154,7 @@ def made(person: Recording, balance: bool = False) -> Made:
         text=person.text,
         source=person.source or f"a person, {person.skeleton} skeleton",
         licence=person.licence,
-        notes=(*person.notes, *found.notes),
+        notes=person.notes,
     )
     quality = measure(found)
     if refused := judge(quality):
