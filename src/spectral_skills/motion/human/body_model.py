@@ -39,7 +39,7 @@ class BodyJoints(NamedTuple):
 def positions(
     arrays: Mapping[str, np.ndarray], model: str | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Joints (T, 24, 3) in SMPL's order, hands last, and their turns (T, 22, 4)."""
+    """Joints (T, 24, 3) in SMPL's order, hands last, and turns (T, 4) of the pelvis."""
     poses = numbers(arrays["poses"], "poses")
     trans = numbers(arrays["trans"], "trans")
     if trans.shape != (len(poses), 3) or poses.shape[1] < 3 * BODY_JOINTS:
@@ -56,7 +56,7 @@ def positions(
     offsets = rest - rest[list(body.parents)]
     places, world = forward(body.parents, offsets, turns, rest[0] + trans)
     order = [*range(BODY_JOINTS), *HANDS[len(rest)]]
-    return places[:, order], world[:, :BODY_JOINTS]
+    return places[:, order], world[:, 0]
 
 
 def _file(model: str | None, gender: list[str]) -> Path:

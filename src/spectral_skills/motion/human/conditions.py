@@ -8,14 +8,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spectral_skills.motion.checks import rate
 from spectral_skills.motion.clip import ClipError
-from spectral_skills.motion.human.axes import UPS, same_sides, upright
+from spectral_skills.motion.gait import rate
+from spectral_skills.motion.human.axes import UPS, levelled, same_sides, upright
 from spectral_skills.motion.human.contacts import standing_height
-from spectral_skills.motion.human.level import levelled
 from spectral_skills.motion.human.rate import true_rate
-from spectral_skills.motion.human.raw import Raw, leg_length
-from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
+from spectral_skills.motion.human.recording import (
+    POINTS,
+    SIDES,
+    Raw,
+    Recording,
+    leg_length,
+    point,
+)
 from spectral_skills.motion.human.repairs import smoothed, whole_part
 
 UNITS_M = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "dm": 0.1}
@@ -63,31 +68,23 @@ class HumanOptions:
             raise ValueError(f"--up {self.up}: not one of {', '.join(UPS)}")
 
 
-def settle(raw: Raw, options: HumanOptions) -> Recording:
-    """The recording, or a ClipError that says why there is none."""
+def settle(raw: Raw, options: HumanOptions, fps_known: bool = False) -> Recording:
+    """The recording, or a ClipError that says why there is none.
+
+    A rate that is known is not doubted.
+    """
     raw = replace(raw, points=np.asarray(raw.points, dtype=np.float64))
     _check(raw)
     raw = stated_rate(raw, options.fps)
     raw = completed(in_metres(raw, options.units))
     raw = without_jumps(raw)
     raw = same_sides(upright(raw, options.up))
-    if options.fps is None and not raw.fps_known:
+    if options.fps is None and not fps_known:
         fps, note = true_rate(raw.points, raw.fps, raw.name, raw.skeleton)
         raw = raw.noted(note, fps=fps)
     _check_length(raw)
     raw = near_origin(on_floor(levelled(raw)))
-    return Recording(
-        raw.name,
-        raw.fps,
-        raw.points,
-        raw.pelvis_turn,
-        raw.chest_turn,
-        raw.skeleton,
-        raw.text,
-        raw.source,
-        raw.licence,
-        raw.notes,
-    )
+    return Recording(**vars(raw))
 
 
 def _check(raw: Raw) -> None:

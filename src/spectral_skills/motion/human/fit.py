@@ -112,19 +112,11 @@ def resampled(person: Recording, fps: float = FPS) -> Recording:
         values = gaussian_filter1d(values, sigma, axis=0, mode="nearest")
         return make_interp_spline(times, values, min(3, len(values) - 1))(at)
 
-    def turns(values: np.ndarray | None) -> np.ndarray | None:
-        if values is None:
-            return None
-        matrix = curves(Rotation.from_quat(values, scalar_first=True).as_matrix())
-        return Rotation.from_matrix(matrix).as_quat(scalar_first=True)
-
-    return replace(
-        person,
-        fps=float(fps),
-        points=curves(person.points),
-        pelvis_turn=turns(person.pelvis_turn),
-        chest_turn=turns(person.chest_turn),
-    )
+    bone = person.pelvis_turn
+    if bone is not None:
+        bone = _quaternion(curves(_matrix(bone)))
+    points = curves(person.points)
+    return replace(person, fps=float(fps), points=points, pelvis_turn=bone)
 
 
 def unit(vector: np.ndarray) -> np.ndarray:
@@ -167,7 +159,7 @@ def _pelvis(person: Recording, spine: np.ndarray, middle: np.ndarray) -> np.ndar
     across, above = at("left_hip") - at("right_hip"), at("pelvis") - middle
     usual = axes(spine, across, keep_left=True)
     if person.pelvis_turn is not None:
-        bone = Rotation.from_quat(person.pelvis_turn, scalar_first=True).as_matrix()
+        bone = _matrix(person.pelvis_turn)
     elif np.median(np.linalg.norm(above, axis=1)) > 0.03:
         bone = axes(above, across, keep_left=True)
     else:
@@ -308,6 +300,10 @@ def slowed(values: np.ndarray, fastest: np.ndarray) -> np.ndarray:
         return np.minimum(ahead, behind)
 
     return 0.5 * (below(values) - below(-values))
+
+
+def _matrix(quaternion: np.ndarray) -> np.ndarray:
+    return Rotation.from_quat(quaternion, scalar_first=True).as_matrix()
 
 
 def _quaternion(matrix: np.ndarray) -> np.ndarray:

@@ -1,12 +1,16 @@
-"""A person's motion as every source is read: points of the body over time, in metres,
-z up, the floor at zero."""
+"""A person's motion: points of the body over time. Raw as a file has it, in its own
+units and axes; as a recording in metres, z up, the floor at zero."""
 
 import math
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Self
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from spectral_skills.motion.clip import ClipError
+from spectral_skills.quaternion import multiply_planes
 
 SIDES = ("left", "right")
 POINTS: tuple[str, ...] = (
@@ -23,23 +27,72 @@ def point(name: str) -> int:
     return POINTS.index(name)
 
 
+def leg_length(points: np.ndarray) -> float:
+    """Thigh and shank of points (T, 20, 3), the median over frames and the mean of
+    sides."""
+    total = 0.0
+    for side in SIDES:
+        chain = [points[:, point(f"{side}_{p}")] for p in ("hip", "knee", "ankle")]
+        for bone, (a, b) in zip(("thigh", "shank"), pairwise(chain), strict=True):
+            length = float(np.median(np.linalg.norm(b - a, axis=1)))
+            if not length > 1e-9:
+                raise ClipError("skeleton", f"the {side} {bone} has no length")
+            total += length
+    return total / 2
+
+
 @dataclass(frozen=True)
-class Recording:
-    """Checked when it is made: finite, of equal lengths, at least two frames."""
+class Raw:
+    """A person as a file has them, in its own units and axes."""
 
     name: str
     fps: float
-    points: np.ndarray  # (T, 20, 3) in the order of POINTS, m
+    points: np.ndarray
+    """(T, 20, 3) in the order of POINTS; one that the file lacks is nan throughout."""
     pelvis_turn: np.ndarray | None = None
     """(T, 4) orientation, wxyz, of the bone that carries the hips; its axes at rest may
     be any. None: the source has points only."""
-    chest_turn: np.ndarray | None = None  # the same of the bone that carries the arms
     skeleton: str = ""  # whose: CMU, LAFAN1, SMPL and so on
     text: str = ""
     source: str = ""
     licence: str = "unknown"
     notes: tuple[str, ...] = field(default=())
     """What was found out about the file and done to it, a sentence each."""
+
+    def at(self, name: str) -> np.ndarray:
+        """(T, 3) path of a point."""
+        return self.points[:, point(name)]
+
+    def noted(self, *notes: str, **changes) -> Self:
+        return replace(self, notes=(*self.notes, *filter(None, notes)), **changes)
+
+    def turned(self, turn: np.ndarray) -> Self:
+        """Turned by a proper rotation matrix."""
+        bone = self.pelvis_turn
+        if bone is not None:
+            q = np.roll(Rotation.from_matrix(turn).as_quat(), 1)
+            bone = np.stack(multiply_planes(q, bone.T), 1)
+        return replace(self, points=self.points @ turn.T, pelvis_turn=bone)
+
+    def mirrored(self) -> Self:
+        """Left and right exchanged by a mirror across y."""
+        bone = self.pelvis_turn
+        bone = None if bone is None else bone * [1.0, -1.0, 1.0, -1.0]
+        return replace(self, points=self.points * [1.0, -1.0, 1.0], pelvis_turn=bone)
+
+    def part(self, frames: slice) -> Self:
+        """Some frames of it."""
+        bone = self.pelvis_turn
+        bone = None if bone is None else bone[frames]
+        return replace(self, points=self.points[frames], pelvis_turn=bone)
+
+
+@dataclass(frozen=True)
+class Recording(Raw):
+    """A person in metres, z up, the floor at zero.
+
+    Checked when it is made: finite, of equal lengths, at least two frames.
+    """
 
     def __post_init__(self):
         frames = len(self.points)
@@ -50,9 +103,11 @@ class Recording:
         if not (math.isfinite(self.fps) and 1.0 <= self.fps <= 1000.0):
             raise ClipError("frame rate", f"frame rate {self.fps:g} is not 1..1000 Hz")
         bad = ~np.isfinite(self.points).all(axis=(1, 2))
-        for turn in (self.pelvis_turn, self.chest_turn):
-            if turn is not None:
-                bad |= ~np.isfinite(turn).all(axis=1)
+        if self.pelvis_turn is not None:
+            if self.pelvis_turn.shape != (frames, 4):
+                shape = self.pelvis_turn.shape
+                raise ClipError("columns", f"turns of the pelvis have shape {shape}")
+            bad |= ~np.isfinite(self.pelvis_turn).all(axis=1)
         if bad.any():
             raise ClipError("not finite", "a joint is not a number", int(bad.argmax()))
 
@@ -64,28 +119,6 @@ class Recording:
     def duration_s(self) -> float:
         return (self.frames - 1) / self.fps
 
-    def at(self, name: str) -> np.ndarray:
-        """(T, 3) path of a point."""
-        return self.points[:, point(name)]
-
     def leg_m(self) -> float:
-        """Length of thigh and shank, the median over frames and the mean of sides."""
-        bones = [
-            np.linalg.norm(self.at(f"{s}_{a}") - self.at(f"{s}_{b}"), axis=1)
-            for s in SIDES
-            for a, b in (("hip", "knee"), ("knee", "ankle"))
-        ]
-        return float(np.median(bones, axis=1).sum()) / 2
-
-    def part(self, frames: slice) -> "Recording":
-        """Some frames of it."""
-
-        def cut(turn: np.ndarray | None) -> np.ndarray | None:
-            return None if turn is None else turn[frames]
-
-        return replace(
-            self,
-            points=self.points[frames],
-            pelvis_turn=cut(self.pelvis_turn),
-            chest_turn=cut(self.chest_turn),
-        )
+        """Length of thigh and shank, m."""
+        return leg_length(self.points)

@@ -41,7 +41,6 @@ class Skeleton:
     wrist along the forearm; the head, above the neck; the neck, between the shoulders.
     """
     pelvis: int  # the bone that carries the hips
-    chest: int  # the bone that carries the arms
 
 
 def identify(
@@ -66,7 +65,7 @@ def identify(
     found |= given
     _check(tree, found)
     joints = {point: found.get(point) for point in POINTS}
-    return Skeleton(_name(names), joints, found["pelvis"], found["chest"])
+    return Skeleton(_name(names), joints, found["pelvis"])
 
 
 def load_map(path: Path) -> dict[str, str]:

@@ -15,8 +15,7 @@ from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human import body_model, bvh, cmu_pack
 from spectral_skills.motion.human.conditions import HumanOptions, settle
 from spectral_skills.motion.human.rate import CMU_NAME
-from spectral_skills.motion.human.raw import Raw
-from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
+from spectral_skills.motion.human.recording import POINTS, SIDES, Raw, Recording, point
 from spectral_skills.motion.human.skeletons import Skeleton, identify
 from spectral_skills.motion.intake import walk
 from spectral_skills.motion.readers.archives import ZippedArrays, read_array, texts
@@ -87,9 +86,9 @@ def read(path: Path, options: HumanOptions) -> Found:
 
 def _read(path: Path, options: HumanOptions) -> Found:
     if not path.exists() and cmu_pack.is_clip(path):
-        about = {"text": cmu_pack.text(path), "fps_known": True}
-        raw = _person(cmu_pack.read(path), path.name, options, **about)
-        return [settle(raw, options)]
+        capture, text = cmu_pack.read(path), cmu_pack.text(path)
+        raw = _person(capture, path.name, options, text=text)
+        return [settle(raw, options, fps_known=True)]
     size, name = path.stat().st_size, printable(path.stem, NAME_LENGTH)
     if not path.is_file():
         raise ClipError("unreadable", "neither a file nor a folder")
@@ -130,10 +129,9 @@ def _person(capture: bvh.Capture, name: str, options: HumanOptions, **about) -> 
         about |= {"source": cmu_pack.SOURCE, "licence": cmu_pack.LICENCE}
     return Raw(
         name,
-        points,
         capture.fps,
+        points,
         capture.turns[:, skeleton.pelvis],
-        capture.turns[:, skeleton.chest],
         skeleton=skeleton.name,
         notes=capture.notes,
         **about,
@@ -155,7 +153,7 @@ def _skeleton(
 def _archive(arrays: ZippedArrays, name: str, options: HumanOptions) -> Raw:
     """Joint positions, or an AMASS archive."""
     rate = next((arrays[key] for key in _RATE_KEYS if key in arrays), None)
-    about = {
+    about: dict[str, Any] = {
         "text": sentences(texts(arrays, "text")),
         "source": printable(" ".join(texts(arrays, "source")), TEXT_LENGTH),
         "licence": printable(
@@ -167,11 +165,9 @@ def _archive(arrays: ZippedArrays, name: str, options: HumanOptions) -> Raw:
     if key is not None:
         return _joints(arrays[key], name, options, rate, **about)
     if "poses" in arrays and "trans" in arrays:
-        joints, turns = body_model.positions(arrays, options.body_model)
-        turned = {"pelvis_turn": turns[:, _SMPL["pelvis"]]}
-        turned["chest_turn"] = turns[:, _SMPL["chest"]]
+        joints, about["pelvis_turn"] = body_model.positions(arrays, options.body_model)
         fps = frame_rate(rate, ReadOptions(options.fps))
-        return _joints(joints, name, options, np.array(fps), **turned, **about)
+        return _joints(joints, name, options, np.array(fps), **about)
     if "qpos" in arrays or "joint_pos" in arrays:
         raise ClipError("unknown format", "a robot's motion; use spectral ingest")
     known = printable(", ".join(arrays) or "no arrays", 200)
@@ -202,4 +198,4 @@ def _joints(
         fps = frame_rate(rate, ReadOptions(options.fps))
     else:
         notes = ("The file has no frame rate: 20 Hz, as in HumanML3D; or say --fps.",)
-    return Raw(name, points, fps, skeleton="SMPL", notes=notes, **about)
+    return Raw(name, fps, points, skeleton="SMPL", notes=notes, **about)
