@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from spectral_skills.motion.gait import Stride, strides
+from spectral_skills.motion.gait import Stride, runs, strides
 from spectral_skills.motion.ingest import ReadOptions, read_at_corpus_rate
 from spectral_skills.motion.intake import Made
 from spectral_skills.robot import g1
@@ -128,3 +128,10 @@ def test_real_gaits(motions_folder, name, speed, cadence, flight):
         (stride.pelvis_height, (0.65, 0.8)),
     ):
         assert low <= value <= high
+
+
+def test_runs_of_a_mask():
+    mask = np.array([1, 1, 0, 1, 0, 0, 1], bool)
+    assert runs(mask) == [(0, 2), (3, 4), (6, 7)]
+    assert runs(~mask) == [(2, 3), (4, 6)]
+    assert runs(np.zeros(3, bool)) == runs(np.zeros(0, bool)) == []

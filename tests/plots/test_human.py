@@ -169,15 +169,6 @@ def test_the_sheet_of_a_retargeted_clip_shows_both(retargeted, tmp_path, monkeyp
     assert (pixels[354:574] < 60).all(axis=-1).sum() > 500  # the robot's dark parts
 
 
-def test_stretches_of_a_mask():
-    assert human_sheet._stretches(np.array([1, 1, 0, 1, 0, 0, 1], bool)) == [
-        (0, 2),
-        (3, 4),
-        (6, 7),
-    ]
-    assert human_sheet._stretches(np.zeros(3, bool)) == []
-
-
 def test_a_page_needs_no_other_file(retargeted, tmp_path, monkeypatch):
     """Measures, films, refusals and a line for each clip, in one file."""
     monkeypatch.setattr(human_page, "FILM_SIZE", (48, 32))

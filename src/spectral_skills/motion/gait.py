@@ -136,13 +136,13 @@ class Walk:
     def steady(self) -> Iterator[tuple[int, int, int, int]]:
         """Foot, touchdown, touchdown of the other and next touchdown of each stride
         that goes straight ahead at one speed."""
-        touchdowns = [_runs(self.standing[:, foot])[0] for foot in (0, 1)]
+        touchdowns = [[start for start, _ in runs(s)] for s in self.standing.T]
         for foot in (0, 1):
             mine, others = touchdowns[foot], touchdowns[1 - foot]
             for start, end in zip(mine[:-1], mine[1:], strict=True):
-                between = others[(others > start) & (others < end)]
+                between = [at for at in others if start < at < end]
                 if len(between) == 1 and self._is_steady(start, end):
-                    yield foot, start, int(between[0]), end
+                    yield foot, start, between[0], end
 
     def _is_steady(self, start: int, end: int) -> bool:
         if not _STRIDE_S[0] < (end - start) / self.fps < _STRIDE_S[1]:
@@ -208,20 +208,20 @@ def average(values: np.ndarray, window: int) -> np.ndarray:
     return (total[2 * half + 1 :] - total[: -2 * half - 1]) / (2 * half + 1)
 
 
-def _runs(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First frames of the stretches that are true, and the frames after their last."""
-    change = np.diff(np.concatenate(([0], mask.astype(int), [0])))
-    return np.flatnonzero(change > 0), np.flatnonzero(change < 0)
+def runs(mask: np.ndarray) -> list[tuple[int, int]]:
+    """First frame of every stretch of a mask (T,) that is true, and the frame after."""
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
+    return [(start, end) for start, end in edges.reshape(-1, 2).tolist()]
 
 
 def _settled(standing: np.ndarray, fps: float) -> np.ndarray:
     """Without short gaps, then without short stances."""
     standing = standing.copy()
-    for start, end in zip(*_runs(~standing), strict=True):
+    for start, end in runs(~standing):
         inside = start > 0 and end < len(standing)
         if inside and end - start <= _LONGEST_GAP_S * fps:
             standing[start:end] = True
-    for start, end in zip(*_runs(standing), strict=True):
+    for start, end in runs(standing):
         if end - start < _SHORTEST_STANCE_S * fps:
             standing[start:end] = False
     return standing

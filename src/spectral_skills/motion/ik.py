@@ -107,12 +107,18 @@ def curvature_diagonal(active: Tensor) -> Tensor:
 
 
 def limit_velocity(values: Tensor, limit: Tensor) -> Tensor:
-    """Nearest-looking motion (clips, T, joints) that changes by at most `limit`.
+    """Nearest-looking motion (clips, T, joints) that changes by at most `limit`."""
+    ramp = torch.arange(values.shape[1], device=values.device)[:, None] * limit
+    return limit_change(values, ramp)
+
+
+def limit_change(values: Tensor, ramp: Tensor) -> Tensor:
+    """Nearest-looking motion (clips, T, joints) that nowhere changes by more than
+    `ramp`, which fits (T, joints) and rises.
 
     The mean of the largest motion below and the smallest above that keep the limit;
     it stays within the range of the values and leaves a slow motion as it is.
     """
-    ramp = torch.arange(values.shape[1], device=values.device)[:, None] * limit
 
     def below(values: Tensor) -> Tensor:
         ahead = (values - ramp).cummin(dim=1).values + ramp

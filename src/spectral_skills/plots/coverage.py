@@ -16,7 +16,7 @@ from spectral_skills import rotation
 from spectral_skills.config import read_table
 from spectral_skills.experiments.effects import headings
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.gait import average, rate
+from spectral_skills.motion.gait import average, rate, runs
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses, sole_heights
 from spectral_skills.motion.synthetic.factors import (
     FACTORS,
@@ -62,7 +62,7 @@ def measures(qpos: np.ndarray, fps: float = FPS) -> dict[str, np.ndarray]:
     swings = [
         (foot, start, end)
         for foot in (0, 1)
-        for start, end in _stretches(heights[:, foot] > _LIFTED_M)
+        for start, end in runs(heights[:, foot] > _LIFTED_M)
         if 0 < start and end < len(qpos) and end - start >= _SWING_S * fps
     ]
     landings = np.sort([end for *_, end in swings])
@@ -86,13 +86,6 @@ def measures(qpos: np.ndarray, fps: float = FPS) -> dict[str, np.ndarray]:
 @cache
 def _links() -> Kinematics:
     return Kinematics(_LINKS, dtype=torch.float64)
-
-
-def _stretches(mask: np.ndarray) -> list[tuple[int, int]]:
-    """First frame of every stretch that is true, and the frame after its last."""
-    change = np.diff(np.concatenate(([0], mask.astype(int), [0])))
-    ends = np.flatnonzero(change > 0), np.flatnonzero(change < 0)
-    return [(int(a), int(b)) for a, b in zip(*ends, strict=True)]
 
 
 def from_above(places: np.ndarray, qpos: np.ndarray) -> np.ndarray:
@@ -236,7 +229,7 @@ def _footprints(axes: Axes, qpos: np.ndarray, found: dict[str, np.ndarray]) -> N
     end = int(far.argmax()) if far.any() else len(path)
     axes.plot(*path[:end].T, color=MUTED, linewidth=1.3, zorder=3)
     for foot, colour in enumerate((LEFT, RIGHT)):
-        for first, last in _stretches(found["standing"][:end, foot]):
+        for first, last in runs(found["standing"][:end, foot]):
             x, y, yaw = found["feet"][(first + last) // 2, foot]
             ahead = np.outer(_HEEL_TOE_M, (np.cos(yaw), np.sin(yaw)))
             sole = from_above(np.array([x, y]) + ahead, qpos).T

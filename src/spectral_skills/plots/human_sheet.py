@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from spectral_skills.config import read_table
 from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.gait import runs
 from spectral_skills.motion.human.recording import SIDES, point
 from spectral_skills.motion.kinematics import Kinematics, sole_heights
 from spectral_skills.plots import charts, human
@@ -106,14 +107,8 @@ def _heights(person: np.ndarray) -> np.ndarray:
     return np.stack(lowest, axis=1)
 
 
-def _stretches(mask: np.ndarray) -> list[tuple[int, int]]:
-    """First frames and ends of where a mask (T,) is true."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.astype(int), [0]))))
-    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
-
-
 def _spans(axes: Axes, mask: np.ndarray, colour: str) -> None:
-    for start, end in _stretches(mask):
+    for start, end in runs(mask):
         look: dict = {"color": colour, "alpha": 0.10, "linewidth": 0}
         axes.axvspan(start / FPS, end / FPS, zorder=0, **look)
 
@@ -128,7 +123,7 @@ def _paths(axes: Axes, pair: human.Pair, feet_w: np.ndarray) -> None:
         foot = feet_w[:, k, :2].T
         axes.plot(*ankle, color=MUTED, linewidth=0.9, zorder=1)
         axes.plot(*foot, color=colour, linewidth=1.3, alpha=0.75, zorder=2)
-        for start, end in _stretches(pair.contacts[:, k]):
+        for start, end in runs(pair.contacts[:, k]):
             look: dict = {"color": colour, "solid_capstyle": "round", "zorder": 3}
             axes.plot(*foot[:, start:end], linewidth=6, alpha=0.9, **look)
     for label, look in (
@@ -150,7 +145,7 @@ def _bars(axes: Axes, contacts: np.ndarray, standing: np.ndarray) -> None:
     names = []
     for k, (side, colour) in enumerate(_COLOURS.items()):
         for who, mask in (("person", contacts[:, k]), ("robot", standing[:, k])):
-            spans = [(a / FPS, (b - a) / FPS) for a, b in _stretches(mask)]
+            spans = [(a / FPS, (b - a) / FPS) for a, b in runs(mask)]
             alpha = 0.45 if who == "person" else 1.0
             place = len(names) + 0.4 * k
             axes.broken_barh(spans, (place - 0.36, 0.72), color=colour, alpha=alpha)

@@ -6,11 +6,14 @@ about a degree, the same way in all of a subject's, and a walk of four metres en
 centimetres higher.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from spectral_skills.motion.gait import rate
+from spectral_skills.motion.gait import rate, runs
 from spectral_skills.motion.human.recording import SIDES, Raw, leg_length, point
+from spectral_skills.quaternion import multiply_planes
 
 UPS = ("y", "z", "-y", "-z", "x", "-x")
 _NEAR_FLOOR_M = 0.15  # most files have their floor at zero
@@ -64,12 +67,29 @@ def find_up(points: np.ndarray) -> tuple[str, bool]:
     return best, scores[best] - scores[next_best] > _CLEAR
 
 
+def turned(raw: Raw, turn: np.ndarray) -> Raw:
+    """Turned by a proper rotation matrix."""
+    bone = raw.pelvis_turn
+    if bone is not None:
+        q = np.roll(Rotation.from_matrix(turn).as_quat(), 1)
+        bone = np.stack(multiply_planes(q, bone.T), 1)
+    return replace(raw, points=raw.points @ turn.T, pelvis_turn=bone)
+
+
+def mirrored(raw: Raw) -> Raw:
+    """Left and right exchanged by a mirror across y."""
+    bone = raw.pelvis_turn
+    bone = None if bone is None else bone * [1.0, -1.0, 1.0, -1.0]
+    return replace(raw, points=raw.points * [1.0, -1.0, 1.0], pelvis_turn=bone)
+
+
 def upright(raw: Raw, up: str | None) -> Raw:
     """Turned so that z is up."""
     if up is not None:
-        return raw.turned(_to_z_up(up.lower())).noted(f"{up.upper()} is up as stated.")
+        raw = turned(raw, _to_z_up(up.lower()))
+        return raw.noted(f"{up.upper()} is up as stated.")
     found, clear = find_up(raw.points)
-    raw = raw.turned(_to_z_up(found))
+    raw = turned(raw, _to_z_up(found))
     if not clear:
         return raw.noted(f"{found.upper()} is probably up; or say --up.")
     return raw if found == "z" else raw.noted(f"{found.upper()} is up.")
@@ -84,7 +104,7 @@ def same_sides(raw: Raw) -> Raw:
     if proper.mean() > 0.2:
         return raw
     note = "Left and right were swapped, as in left-handed axes: it is mirrored."
-    return raw.mirrored().noted(note)
+    return mirrored(raw).noted(note)
 
 
 def levelled(raw: Raw) -> Raw:
@@ -106,7 +126,7 @@ def levelled(raw: Raw) -> Raw:
     axis = np.array([slope[1], -slope[0], 0.0]) / steep
     note = f"The floor rose by {np.degrees(angle):.1f} degrees, {100 * rise:.0f} cm"
     turn = Rotation.from_rotvec(-angle * axis).as_matrix()
-    return raw.turned(turn).noted(f"{note} in all: it is made level.")
+    return turned(raw, turn).noted(f"{note} in all: it is made level.")
 
 
 def _stances(raw: Raw) -> tuple[np.ndarray, np.ndarray]:
@@ -115,8 +135,7 @@ def _stances(raw: Raw) -> tuple[np.ndarray, np.ndarray]:
     for number, side in enumerate(SIDES):
         toe = raw.at(f"{side}_toe")
         slow = np.linalg.norm(rate(toe, raw.fps), axis=1) < _SLOW_M_S
-        edges = np.flatnonzero(np.diff(slow, prepend=False, append=False))
-        for start, stop in edges.reshape(-1, 2):
+        for start, stop in runs(slow):
             if stop - start >= _REST_S * raw.fps:
                 places.append(np.median(toe[start:stop], axis=0))
                 sides.append(number)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectral_skills.motion.gait import average, rate
+from spectral_skills.motion.gait import average, rate, runs
 from spectral_skills.motion.human.recording import SIDES, Recording
 
 # A point that stands is below the first height above its usual one, m, and slower than
@@ -60,20 +60,18 @@ def standing_height(height: np.ndarray, speed: np.ndarray) -> float:
 
 def hysteresis(on: np.ndarray, stay: np.ndarray) -> np.ndarray:
     """Stretches of `stay` that hold at least one frame of `on`."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], stay.astype(int), [0]))))
     found = np.zeros(len(stay), bool)
-    for start, end in edges.reshape(-1, 2):
+    for start, end in runs(stay):
         found[start:end] = on[start:end].any()
     return found
 
 
 def _settled(standing: np.ndarray, fps: float) -> np.ndarray:
     """Without short gaps, then without short stances."""
+    standing = standing.copy()
     for value, longest_s in ((False, _LONGEST_GAP_S), (True, _SHORTEST_S)):
-        edges = np.flatnonzero(np.diff(np.concatenate(([2], 1 * standing, [2]))))
-        runs = zip(edges[:-1], edges[1:], strict=True)
-        for start, end in runs:
+        for start, end in runs(standing == value):
             inside = start > 0 and end < len(standing)
-            if standing[start] == value and inside and end - start < longest_s * fps:
+            if inside and end - start < longest_s * fps:
                 standing[start:end] = not value
     return standing

@@ -13,6 +13,7 @@ from scipy.linalg import solveh_banded
 from scipy.ndimage import distance_transform_edt, gaussian_filter1d, minimum_filter1d
 
 from spectral_skills.motion import legs
+from spectral_skills.motion.gait import runs
 from spectral_skills.motion.human.contacts import Stance
 from spectral_skills.motion.human.recording import SIDES, Recording
 from spectral_skills.motion.legs import FootMotion
@@ -116,7 +117,7 @@ def stepped(
     foot stands."""
     found = standing.copy()
     held = minimum_filter1d(other, _STEP_FRAMES + 1, mode="nearest")
-    todo = [tuple(run) for run in _runs(standing)]
+    todo = runs(standing)
     while todo:
         start, end = todo.pop()
         stance = slice(start, end)
@@ -165,7 +166,7 @@ def _planted(
     heel = pitch * part * part * (3 - 2 * part)
     ahead, up = legs.rolled(heel)
     goal, heading = path.copy(), yaw.copy()
-    for start, end in _runs(standing):
+    for start, end in runs(standing):
         still = slice(start, end)
         heading[still] = np.median(yaw[still])
         rolls = ahead[still, None] * legs.headings(heading[start])
@@ -185,12 +186,6 @@ def frames_from(standing: np.ndarray) -> np.ndarray:
     if not standing.any():
         return np.full(len(standing), float(len(standing)))
     return np.asarray(distance_transform_edt(~standing))
-
-
-def _runs(mask: np.ndarray) -> np.ndarray:
-    """(n, 2) first frames of the stretches that are true, and the frames after."""
-    edges = np.diff(np.concatenate(([0], mask.astype(int), [0])))
-    return np.flatnonzero(edges).reshape(-1, 2)
 
 
 def _second_differences(count: int, strength: float) -> np.ndarray:

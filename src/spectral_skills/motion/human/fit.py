@@ -28,7 +28,12 @@ from spectral_skills.motion.human import feet
 from spectral_skills.motion.human.contacts import Stance, find_contacts
 from spectral_skills.motion.human.feet import Soles, smoothed
 from spectral_skills.motion.human.recording import SIDES, Recording
-from spectral_skills.motion.ik import InverseKinematics, Pull, limit_velocity
+from spectral_skills.motion.ik import (
+    InverseKinematics,
+    Pull,
+    limit_change,
+    limit_velocity,
+)
 from spectral_skills.motion.targets import BoneTarget, PoseTarget
 from spectral_skills.robot import g1
 
@@ -293,13 +298,9 @@ def _fastest(person: Recording) -> np.ndarray:
 def slowed(values: np.ndarray, fastest: np.ndarray) -> np.ndarray:
     """Nearest-looking curves (T, n) that change by at most `fastest` (T - 1, 1)."""
     ramp = np.pad(np.cumsum(fastest, axis=0), ((1, 0), (0, 0)))
-
-    def below(values: np.ndarray) -> np.ndarray:
-        ahead = np.minimum.accumulate(values - ramp) + ramp
-        behind = np.minimum.accumulate((values + ramp)[::-1])[::-1] - ramp
-        return np.minimum(ahead, behind)
-
-    return 0.5 * (below(values) - below(-values))
+    return limit_change(torch.from_numpy(values)[None], torch.from_numpy(ramp))[
+        0
+    ].numpy()
 
 
 def _matrix(quaternion: np.ndarray) -> np.ndarray:

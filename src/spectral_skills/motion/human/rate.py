@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spectral_skills.motion.gait import runs
 from spectral_skills.motion.human.recording import POINTS, SIDES, point
 
 GRAVITY = 9.81
@@ -74,9 +75,8 @@ def flights(points: np.ndarray) -> list[Flight]:
         height = points[:, [point(f"{s}_{joint}") for s in SIDES], 2].min(axis=1)
         clear &= height > np.percentile(height, 10) + _CLEAR_M
     centre = points[:, :, 2] @ MASSES
-    edges = np.flatnonzero(np.diff(clear, prepend=False, append=False))
     found = []
-    for start, stop in edges.reshape(-1, 2).tolist():
+    for start, stop in runs(clear):
         # The feet leave and meet the floor during the frames at the ends.
         path = centre[start + 1 : stop - 1]
         if len(path) < _LEAST_FRAMES:

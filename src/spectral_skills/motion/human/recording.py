@@ -7,10 +7,8 @@ from itertools import pairwise
 from typing import Self
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from spectral_skills.motion.clip import ClipError
-from spectral_skills.quaternion import multiply_planes
 
 SIDES = ("left", "right")
 POINTS: tuple[str, ...] = (
@@ -65,20 +63,6 @@ class Raw:
 
     def noted(self, *notes: str, **changes) -> Self:
         return replace(self, notes=(*self.notes, *filter(None, notes)), **changes)
-
-    def turned(self, turn: np.ndarray) -> Self:
-        """Turned by a proper rotation matrix."""
-        bone = self.pelvis_turn
-        if bone is not None:
-            q = np.roll(Rotation.from_matrix(turn).as_quat(), 1)
-            bone = np.stack(multiply_planes(q, bone.T), 1)
-        return replace(self, points=self.points @ turn.T, pelvis_turn=bone)
-
-    def mirrored(self) -> Self:
-        """Left and right exchanged by a mirror across y."""
-        bone = self.pelvis_turn
-        bone = None if bone is None else bone * [1.0, -1.0, 1.0, -1.0]
-        return replace(self, points=self.points * [1.0, -1.0, 1.0], pelvis_turn=bone)
 
     def part(self, frames: slice) -> Self:
         """Some frames of it."""
