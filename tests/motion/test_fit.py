@@ -9,7 +9,7 @@ from spectral_skills.motion import checks
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human import quality
 from spectral_skills.motion.human.contacts import find_contacts, hysteresis
-from spectral_skills.motion.human.feet import eased, smoothed, stepped
+from spectral_skills.motion.human.feet import eased, plan, smoothed, stepped
 from spectral_skills.motion.human.fit import Fit, fit, slowed
 from spectral_skills.motion.human.recording import POINTS, Recording
 from spectral_skills.motion.kinematics import Kinematics
@@ -160,6 +160,26 @@ def test_stance_is_found():
     stance = find_contacts(person_of(still))
     assert stance.standing.all()
     assert stance.ankle_m == pytest.approx([LARGER * 0.035] * 2, abs=0.02)
+
+
+def test_a_foot_that_is_always_on_its_toes_stands_with_its_heel_up():
+    """Not flat, and higher than the other, for want of a frame in which it is."""
+    person = person_of(np.tile(g1.DEFAULT_QPOS, (60, 1)))
+    person.points[:, POINTS.index("right_ankle"), 2] += 0.08
+    stance = find_contacts(person)
+    assert stance.standing.all()
+    assert stance.ankle_m[1] == stance.ankle_m[0]
+    heel = fit(person).qpos[30, 7 + g1.joint_index("right_ankle_pitch")]
+    assert heel > g1.DEFAULT_JOINTS[g1.joint_index("right_ankle_pitch")] + 0.1
+
+
+def test_toes_under_the_floor_do_not_lift_the_foot():
+    person = person_of(np.tile(g1.DEFAULT_QPOS, (120, 1)))
+    person.points[90:, POINTS.index("left_toe"), 2] -= 0.12
+    stance = find_contacts(person)
+    pelvis = np.tile(np.eye(3), (120, 1, 1))
+    left, _ = plan(person, stance, 1 / LARGER, pelvis).feet
+    assert left.position[100:, 2].max() < left.position[0, 2] + 0.03
 
 
 def test_hysteresis_needs_one_good_frame():

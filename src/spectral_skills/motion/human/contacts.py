@@ -14,6 +14,9 @@ _HEIGHT_M = (0.035, 0.055)
 _SPEED, _SPEED_OF_BODY = (0.2, 0.4), (0.1, 0.2)
 _LONGEST_GAP_S, _SHORTEST_S = 0.06, 0.08
 _LOW_SHARE, _SLOW = 0.1, 0.3
+# A foot whose ankle is usually so much higher than the other's, and so much higher
+# over its toes, is never flat: the other one tells how it would stand.
+_ON_TOES_M = 0.04
 _LYING = 0.25  # hips below this share of the leg: feet carry nothing
 
 
@@ -31,24 +34,28 @@ def find_contacts(person: Recording) -> Stance:
     body = rate(hips[:, :2], person.fps)
     body = np.linalg.norm(average(body, round(0.4 * person.fps)), axis=1)
     up = hips[:, 2] > _LYING * person.leg_m()
-    masks, usual = [], {"ankle": [], "toe": []}
-    for side in SIDES:
-        standing = np.zeros(person.frames, bool)
-        for part, heights in usual.items():
-            path = person.at(f"{side}_{part}")
-            speed = np.linalg.norm(rate(path, person.fps), axis=1)
-            height = standing_height(path[:, 2], speed)
-            heights.append(height)
-            near, far = (
-                (path[:, 2] < height + most) & (speed < still + share * body)
-                for most, still, share in zip(
-                    _HEIGHT_M, _SPEED, _SPEED_OF_BODY, strict=True
-                )
-            )
-            standing |= hysteresis(near, far)
-        masks.append(_settled(standing & up, person.fps))
-    ankle, toe = map(np.array, usual.values())
-    return Stance(np.stack(masks, axis=1), ankle, toe)
+    path = np.array(
+        [[person.at(f"{side}_{part}") for part in ("ankle", "toe")] for side in SIDES]
+    )
+    height = path[..., 2]  # (2 sides, 2 parts, T)
+    velocity = [[rate(part, person.fps) for part in foot] for foot in path]
+    speed = np.linalg.norm(velocity, axis=3)
+    usual = np.array(
+        [list(map(standing_height, *foot)) for foot in zip(height, speed, strict=True)]
+    )
+    low, high = np.argsort(usual[:, 0])
+    (ankle_m, toe_m), flat = usual[high] - usual[low], usual.copy()
+    if min(ankle_m, ankle_m - toe_m) > _ON_TOES_M:
+        usual[high, 0], flat[high] = usual[low, 0], usual[low]
+    near, far = (
+        (height < usual[..., None] + most) & (speed < still + share * body)
+        for most, still, share in zip(_HEIGHT_M, _SPEED, _SPEED_OF_BODY, strict=True)
+    )
+    standing = []
+    for foot in zip(near, far, strict=True):
+        on = np.any(list(map(hysteresis, *foot)), axis=0)
+        standing.append(_settled(on & up, person.fps))
+    return Stance(np.stack(standing, axis=1), *flat.T)
 
 
 def standing_height(height: np.ndarray, speed: np.ndarray) -> float:

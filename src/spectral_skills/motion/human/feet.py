@@ -28,6 +28,7 @@ _CLEARANCE_M, _CLEARANCE_FRAMES = 0.015, 3
 _DRIFT_M, _PIVOT_RAD, _STEP_FRAMES = 0.06, 0.6, 10
 _EASE_FRAMES, _STIFF = (15.0, 4.0), 1e4
 _AS_HIPS = 0.1
+_UNDER_M = 0.005  # toes may be so far under the floor
 _WIDER_M = 0.03  # least that the feet are farther out than a person's, scaled
 
 
@@ -154,7 +155,12 @@ def _direction(
     ahead = (sole[:, :2] * legs.headings(yaw)).sum(axis=1)
     rise = stance.toe_m[number] - stance.ankle_m[number]
     flat = np.arcsin(np.clip(rise / length, -1, 1))
-    pitch = np.unwrap(np.arctan2(-sole[:, 2], ahead)) + flat
+    pitch = np.arctan2(-sole[:, 2], ahead) + flat
+    # Toes of some recordings go through the floor: how high the ankle is counts then.
+    above = ankle[:, 2] - stance.toe_m[number] + _UNDER_M
+    most = np.maximum(np.arcsin(np.clip(above / length, -1, 1)) + flat, 0.0)
+    upright = np.clip(2 * shank[:, 2] / np.linalg.norm(shank, axis=1), 0, 1)
+    pitch = np.unwrap(pitch - upright * np.maximum(pitch - most, 0.0))
     return yaw, gaussian_filter1d(pitch, 1.0, mode="nearest")
 
 
