@@ -175,11 +175,11 @@ def test_a_foot_that_is_always_on_its_toes_stands_with_its_heel_up():
 
 def test_toes_under_the_floor_do_not_lift_the_foot():
     person = person_of(np.tile(g1.DEFAULT_QPOS, (120, 1)))
-    person.points[90:, POINTS.index("left_toe"), 2] -= 0.12
+    person.points[110:, POINTS.index("left_toe"), 2] -= 0.12
     stance = find_contacts(person)
     pelvis = np.tile(np.eye(3), (120, 1, 1))
     left, _ = plan(person, stance, 1 / LARGER, pelvis).feet
-    assert left.position[100:, 2].max() < left.position[0, 2] + 0.03
+    assert left.position[:, 2].max() < left.position[0, 2] + 0.01
 
 
 def test_hysteresis_needs_one_good_frame():
