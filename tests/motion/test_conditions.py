@@ -339,3 +339,11 @@ def test_a_floor_that_rises_is_made_level():
     lame = walker(0.0)
     lame.points[:, point("left_toe"), 2] += 0.04
     assert not said(settled(lame), "degrees")
+
+
+def test_hours_of_motion_are_refused():
+    """Far more would not fit into memory."""
+    still = person(0.6)
+    hours = replace(still, fps=10.0, points=np.repeat(still.points[:1], 36_010, axis=0))
+    with pytest.raises(ClipError, match=r"1.0 h of motion; cut it into parts"):
+        settled(hours)

@@ -53,7 +53,7 @@ def test_jacobians_match_finite_differences(walk):
     rows = walk[10:13]
     weight = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
     poses = forward(walk[60:63])
-    there = [
+    there: list[PoseTarget | BoneTarget] = [
         PoseTarget(
             name,
             poses.position[:, index],

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.intake import (
@@ -24,6 +22,7 @@ from spectral_skills.motion.readers.assemble import (
     LIMIT_BYTES,
     NAME_LENGTH,
     ReadOptions,
+    attempted,
     printable,
 )
 
@@ -65,20 +64,7 @@ def read(path: Path, options: ReadOptions) -> Found:
 
     It does not raise.
     """
-    try:
-        # Numbers out of range are reported by the clip's checks, not by warnings.
-        with np.errstate(all="ignore"):
-            return _read(Path(path), options)
-    except ClipError as error:
-        return [error]
-    except MemoryError:
-        return [ClipError("too large", "does not fit into memory")]
-    except OSError as error:
-        return [ClipError("unreadable", printable(error.strerror or error))]
-    except Exception as error:
-        # A reader that fails in a way it did not foresee costs this file only.
-        what = f"{type(error).__name__}: {printable(error, 120)}"
-        return [ClipError("unreadable", what)]
+    return attempted(lambda: _read(Path(path), options))
 
 
 def _read(path: Path, options: ReadOptions) -> Found:

@@ -164,13 +164,13 @@ def _table_key(name: str) -> str:
     return _ENDING.sub("", stem)
 
 
-def stamp(path: Path | None) -> str:
+def stamp(path: Path) -> str:
     """State of a file, so that what has changed is read again."""
     try:
-        status = path.stat() if path else None
+        status = path.stat()
     except OSError:
-        status = None
-    return f"{status.st_size},{status.st_mtime_ns}" if status else "-"
+        return "-"
+    return f"{status.st_size},{status.st_mtime_ns}"
 
 
 def key(path: Path, *inside: Path) -> str:

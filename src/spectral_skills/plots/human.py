@@ -20,7 +20,7 @@ from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.human import fit
 from spectral_skills.motion.human.compare import align, laid, turn
 from spectral_skills.motion.human.quality import LINK_OF_POINT
-from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
+from spectral_skills.motion.human.recording import POINTS, SIDES, leg_length, point
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.plots import charts, film
 from spectral_skills.robot import g1, software
@@ -57,8 +57,7 @@ class Pair:
     def of(cls, points: np.ndarray, rows: np.ndarray, contacts=None) -> "Pair":
         """Points (T, 20, 3) in metres, brought to a robot's size and world."""
         rows = film.unbroken(np.asarray(rows, dtype=float))
-        leg_m = Recording("", float(FPS), points).leg_m()
-        person = np.array(points, dtype=float) * (LEG_M / max(leg_m, 1e-6))
+        person = np.array(points, dtype=float) * (LEG_M / leg_length(points))
         links = _kinematics()(torch.from_numpy(rows).float()).position.double()
         yaw, shift, _ = laid(
             links[..., :2].reshape(-1, 2).numpy(), person[:, _PLACES, :2].reshape(-1, 2)

@@ -33,7 +33,7 @@ TOE_HEIGHT_M = 0.02
 """Of the ball of the foot over the floor when standing."""
 _SLOW_M_S, _REST_S = 0.5, 0.06
 _COARSEST_HZ, _COARSE_HZ = 10.0, 20.0
-_SHORTEST_S, _STILL_M = 0.5, 0.05
+_SHORTEST_S, _LONGEST_S, _STILL_M = 0.5, 3600.0, 0.05
 _FAR_M = 20.0
 _SIDES_DIFFER_M = 0.03
 _BEYOND = {
@@ -76,6 +76,9 @@ def settle(raw: Raw, options: HumanOptions, fps_known: bool = False) -> Recordin
     raw = replace(raw, points=np.asarray(raw.points, dtype=np.float64))
     _check(raw)
     raw = stated_rate(raw, options.fps)
+    if len(raw.points) > _LONGEST_S * raw.fps:
+        reason = f"{len(raw.points) / raw.fps / 3600:.1f} h of motion"
+        raise ClipError("too large", f"{reason}; cut it into parts of up to an hour")
     raw = completed(in_metres(raw, options.units))
     raw = without_jumps(raw)
     raw = same_sides(upright(raw, options.up))

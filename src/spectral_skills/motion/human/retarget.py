@@ -32,7 +32,7 @@ from spectral_skills.motion.intake import (
     key,
     stamp,
 )
-from spectral_skills.motion.readers.assemble import printable
+from spectral_skills.motion.readers.assemble import attempted
 from spectral_skills.workers import one_torch_thread
 
 _HEADER_BYTES = 1 << 16
@@ -124,27 +124,17 @@ def make(
     path: Path, options: HumanOptions, balance: bool = False
 ) -> list[Made | ClipError]:
     """Clips of one file, and why others are refused. It does not raise."""
-    return [
-        item if isinstance(item, ClipError) else _made(item, balance)
-        for item in sources.read(path, options)
-    ]
-
-
-def _made(person: Recording, balance: bool) -> Made | ClipError:
-    try:
+    found: list[Made | ClipError] = []
+    for item in sources.read(path, options):
+        if isinstance(item, ClipError):
+            found.append(item)
+            continue
         with one_torch_thread():
-            return made(person, balance)
-    except ClipError as error:
-        return error
-    except MemoryError:
-        return ClipError("too large", "does not fit into memory")
-    except Exception as error:
-        # What a fit did not foresee costs this motion only.
-        what = f"{type(error).__name__}: {printable(error, 120)}"
-        return ClipError("not fitted", what)
+            found += attempted(partial(_made, item, balance), "not fitted")
+    return found
 
 
-def made(person: Recording, balance: bool = False) -> Made:
+def _made(person: Recording, balance: bool) -> list[Made]:
     """The robot's clip of a person; ClipError if it is not good enough."""
     found = fit(person, balance)
     clip = Clip.from_qpos(
@@ -161,7 +151,7 @@ def made(person: Recording, balance: bool = False) -> Made:
         raise refused
     human = HumanRows(found.human, found.contacts, person.skeleton)
     about = {"quality": quality.to_json(), "person": fingerprint(person)}
-    return Made(clip, human, about)
+    return [Made(clip, human, about)]
 
 
 def fingerprint(person: Recording) -> str:

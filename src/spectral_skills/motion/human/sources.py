@@ -24,6 +24,7 @@ from spectral_skills.motion.readers.assemble import (
     NAME_LENGTH,
     TEXT_LENGTH,
     ReadOptions,
+    attempted,
     frame_rate,
     numbers,
     printable,
@@ -68,20 +69,7 @@ def find(paths: Iterable[Path]) -> list[Path]:
 
 def read(path: Path, options: HumanOptions) -> Found:
     """Every motion of a file, and why the others are refused. It does not raise."""
-    try:
-        # Numbers out of range are reported by the checks, not by warnings.
-        with np.errstate(all="ignore"):
-            return _read(Path(path), options)
-    except ClipError as error:
-        return [error]
-    except MemoryError:
-        return [ClipError("too large", "does not fit into memory")]
-    except OSError as error:
-        return [ClipError("unreadable", printable(error.strerror or error))]
-    except Exception as error:
-        # A reader that fails in a way it did not foresee costs this file only.
-        what = f"{type(error).__name__}: {printable(error, 120)}"
-        return [ClipError("unreadable", what)]
+    return attempted(lambda: _read(Path(path), options))
 
 
 def _read(path: Path, options: HumanOptions) -> Found:

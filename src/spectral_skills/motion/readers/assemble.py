@@ -6,10 +6,11 @@ real part. Both are decided by what the robot would look like.
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from typing import TypeVar
 
 import mujoco
 import numpy as np
@@ -17,6 +18,8 @@ import numpy as np
 from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
+
+Item = TypeVar("Item")
 
 LIMIT_BYTES = 2 * 1024**3  # size above which a file, or what it expands to, is refused
 NAME_LENGTH, TEXT_LENGTH = 255, 4000
@@ -55,6 +58,26 @@ def sentences(values: Iterable[str]) -> str:
     lines = (line for value in values for line in str(value)[:_MAX_TEXT].splitlines())
     shown = (printable(line, TEXT_LENGTH) for line in islice(lines, MAX_SENTENCES))
     return "\n".join(filter(None, shown))
+
+
+def attempted(
+    job: Callable[[], Sequence[Item]], unforeseen: str = "unreadable"
+) -> list[Item | ClipError]:
+    """What a job makes of one file, or why it makes nothing. It does not raise."""
+    try:
+        # Numbers out of range are reported by the checks, not by warnings.
+        with np.errstate(all="ignore"):
+            return list(job())
+    except ClipError as error:
+        return [error]
+    except MemoryError:
+        return [ClipError("too large", "does not fit into memory")]
+    except OSError as error:
+        return [ClipError(unforeseen, printable(error.strerror or error))]
+    except Exception as error:
+        # A job that fails in a way it did not foresee costs this file only.
+        what = f"{type(error).__name__}: {printable(error, 120)}"
+        return [ClipError(unforeseen, what)]
 
 
 def frame_rate(value: object, options: ReadOptions) -> float:
