@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spectral_skills.motion import legs
+from spectral_skills.motion import legs, momentum
 from spectral_skills.motion.legs import soften
 from spectral_skills.motion.synthetic import footsteps, pendulum
 from spectral_skills.motion.synthetic.footsteps import (
@@ -117,7 +117,7 @@ def test_the_mass_follows_the_zero_moment_point():
     rng = np.random.default_rng(2)
     zmp = soften(rng.normal(size=(200, 2)), 3.0)
     rate = 14.0 + rng.uniform(-3, 3, 200)
-    mass = pendulum.follow(zmp, rate)
+    mass = momentum.follow(zmp, rate)
     acceleration = np.diff(mass, 2, axis=0) * FPS**2
     back = mass[1:-1] - acceleration / rate[1:-1, None]
     assert np.allclose(back, zmp[1:-1], atol=1e-9)
@@ -128,7 +128,7 @@ def test_the_mass_moves_before_the_foot_lifts(walk):
     """Preview: the weight is over the standing foot when the other one lifts."""
     score, _, steps = walk
     support = pendulum.support(score, steps)
-    mass = pendulum.follow(support.zmp, np.full(score.frames, 14.0))
+    mass = momentum.follow(support.zmp, np.full(score.frames, 14.0))
     first = steps.prints[2]
     frame = int(steps.of(first.side)[0].lift_s * FPS)
     towards = -1 if first.side == LEFT else 1
@@ -140,7 +140,7 @@ def test_without_force_the_mass_keeps_its_speed():
     rate = np.full(100, 14.0)
     rate[40:50] = 0.0
     zmp = np.stack((np.linspace(0, 2, 100), np.zeros(100)), axis=1)
-    mass = pendulum.follow(zmp, rate)
+    mass = momentum.follow(zmp, rate)
     assert np.abs(np.diff(mass[40:50], 2, axis=0)).max() < 1e-12
 
 
@@ -150,9 +150,9 @@ def test_flight_is_ballistic_and_the_push_holds_the_weight():
         airborne[start : start + 5] = True
     height = pendulum.Height(airborne).near(np.full(200, 0.66))
     acceleration = np.diff(height, 2) * FPS**2
-    assert np.abs(acceleration[airborne[1:-1]] + pendulum.GRAVITY).max() < 0.05
+    assert np.abs(acceleration[airborne[1:-1]] + momentum.GRAVITY).max() < 0.05
     assert 0.55 < height.min() and height.max() < 0.75
-    force = 1 + acceleration[58:134] / pendulum.GRAVITY
+    force = 1 + acceleration[58:134] / momentum.GRAVITY
     assert 0.9 < force.mean() < 1.1 and force.max() < 2.2
 
 

@@ -10,9 +10,9 @@ import torch
 from spectral_skills.motion.checks import measure
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.inverse_dynamics import body_weight, inverse_dynamics
+from spectral_skills.motion.momentum import Momentum
 from spectral_skills.motion.synthetic import generate
 from spectral_skills.motion.synthetic.generate import SynthConfig, synthesise
-from spectral_skills.motion.synthetic.pendulum import Momentum
 
 
 def rows_of(folder):

@@ -14,7 +14,7 @@ from spectral_skills.motion import legs
 from spectral_skills.motion.checks import separation
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.human.feet import Soles
-from spectral_skills.motion.synthetic.pendulum import Momentum, follow, stiffness
+from spectral_skills.motion.momentum import Momentum, follow, stiffness
 
 PASSES = 2
 _INSIDE_M = 0.02  # from the edge of the soles

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.motion import legs
+from spectral_skills.motion import legs, momentum
 from spectral_skills.motion.ik import InverseKinematics
 from spectral_skills.motion.legs import FootMotion, soften
+from spectral_skills.motion.momentum import Momentum
 from spectral_skills.motion.synthetic import factors, footsteps, pendulum
 from spectral_skills.motion.synthetic.footsteps import Path
-from spectral_skills.motion.synthetic.pendulum import Momentum, Support
+from spectral_skills.motion.synthetic.pendulum import Support
 from spectral_skills.motion.synthetic.sketch import (
     FPS,
     LEFT,
@@ -175,8 +176,8 @@ class BodySolver:
         # With the pelvis at the origin: where the mass is, seen from there.
         centre = self._momentum.centre(torch.from_numpy(start)).numpy()
         above = centre[:, 2]
-        rate = pendulum.stiffness(nominal + above)
-        start[:, :2] = pendulum.follow(support.zmp, rate) - centre[:, :2]
+        rate = momentum.stiffness(nominal + above)
+        start[:, :2] = momentum.follow(support.zmp, rate) - centre[:, :2]
         start[:, 2] = nominal
         rows, limbs = torch.from_numpy(start), np.zeros((score.frames, 2))
         last = False
@@ -194,9 +195,9 @@ class BodySolver:
             if support.airborne.any() and number < _FEWEST_PASSES:
                 # Landing from a flight the pelvis may still be too high: next time.
                 nominal = nominal - legs.around(tall - above - reach)
-            rate = pendulum.stiffness(tall)
+            rate = momentum.stiffness(tall)
             zmp = footsteps.kept_on_soles(support.zmp, placed, score.flight)
-            mass = pendulum.follow(zmp + limbs, rate)
+            mass = momentum.follow(zmp + limbs, rate)
             solver = self._fine if last else self._rough if number else self._first
             rows = _solve(solver, last, rows, trunk, placed, mass, tall - above)
             if last:
