@@ -113,19 +113,17 @@ def row(
 
     Clips are the measures of `Quality` or `Plausibility`, joints (T, 29) their angles.
     """
-    frames = np.array([clip["frames"] for clip in clips])
-    planted = frames * [clip["planted_share"] for clip in clips]
-    found = Row("measures", label, int(frames.sum()), ours)
+    found = Row("measures", label, sum(clip["frames"] for clip in clips), ours)
 
-    def add(name: str, weights=frames, worst: bool = False) -> None:
-        values, (metric, unit) = [clip[name] for clip in clips], _WORDS[name]
-        value = max(values) if worst else np.average(values, weights=weights)
+    def add(name: str, worst: bool = False) -> None:
+        metric, unit = _WORDS[name]
+        value = max(c[name] for c in clips) if worst else quality.pooled(clips, name)
         found.add(metric, value * (100 if unit.startswith("%") else 1), unit)
 
     worst = partial(add, worst=True)
     add("floor_share")
     worst("floor_depth_mm")
-    add("planted_fast_share", planted)
+    add("planted_fast_share")
     add("planted_share")
     add("self_share")
     worst("self_depth_mm")
@@ -177,14 +175,13 @@ def of_kind(kind: str, clips: list[dict], tried: int) -> list[Result]:
     """How close clips of a kind are to the person."""
     found = Row("by kind", kind, sum(clip["frames"] for clip in clips), ours=False)
     found.add("accepted", 100 * len(clips) / tried, "% of clips", n=tried)
-    weights = [clip["frames"] for clip in clips]
     for name in (
         *("bone_error_deg", "point_error_mm", "planted_fast_share", "self_share"),
         *("joint_acceleration_95", "torque_share"),
     ):
         if clips:
             metric, unit = _WORDS[name]
-            value = np.average([clip[name] for clip in clips], weights=weights)
+            value = quality.pooled(clips, name)
             found.add(metric, value * (100 if unit.startswith("%") else 1), unit)
     return found.results
 

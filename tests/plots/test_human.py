@@ -142,8 +142,12 @@ def retargeted(make_clip, tmp_path) -> Corpus:
     """Three clips with the persons they were made from; the last is not measured."""
     writer = CorpusWriter(tmp_path / "corpus", {}, ["a", "b", "c"], human=True)
     found = {
-        "a": _quality(self_share=0.25, worst={"self": 40}).to_json(),
-        "b": _quality(planted_fast_share=0.5, worst={"feet": 10}).to_json(),
+        "a": _quality(
+            frames=240, planted_share=0.5, self_share=0.25, worst={"self": 40}
+        ).to_json(),
+        "b": _quality(
+            frames=30, planted_share=1.0, planted_fast_share=0.5, worst={"feet": 10}
+        ).to_json(),
         "c": "",
     }
     for (key, quality), frames in zip(found.items(), (240, 30, 9), strict=True):
@@ -191,8 +195,8 @@ def test_a_page_needs_no_other_file(retargeted, tmp_path, monkeypatch):
     assert "sliding (%)" in re.findall(heading, text)
     row = re.search("<tr><td[^>]*>walk_b</td>.*?</tr>", text)
     assert row is not None and "<td>50.00</td>" in row[0]
-    # Over all frames: 30 of 270 measured ones have half of their feet sliding.
-    assert "5.56 %" in text and "22.22 %" in text
+    # Of 270 frames 60 have self-contact; of 300 planted feet 30 slide.
+    assert "10.00 %" in text and "22.22 %" in text
     only = human_page.write_page(retargeted, tmp_path / "q.html", ["walk_c"], (), 1)
     assert only.read_text().count("<figure><p") == 3
     assert "Nothing was refused" in only.read_text()

@@ -17,6 +17,7 @@ from tqdm import tqdm
 from spectral_skills.experiments.corpus_check import groups
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.corpus_writer import Refusal
+from spectral_skills.motion.human.quality import pooled
 from spectral_skills.plots import charts, film, human
 from spectral_skills.plots.human_sheet import (
     MEASURES,
@@ -171,10 +172,9 @@ class Measured:
         for key, measure in MEASURES.items():
             known = np.isfinite(self.values[key])
             if known.any():
-                values, weights = self.values[key][known], self.corpus.lengths[known]
                 marks = (50, 95, 100) if measure.large == "bad" else (50, 5, 0)
-                overall = np.average(values, weights=weights)
-                numbers = overall, *np.percentile(values, marks)
+                overall = pooled([q for q in self.quality if key in q], key)
+                numbers = overall, *np.percentile(self.values[key][known], marks)
                 words = [measure.words(float(number)) for number in numbers]
                 lines.append([measure.heading, *words, measure.means])
         if len(lines) == 1:

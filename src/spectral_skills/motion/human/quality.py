@@ -7,10 +7,10 @@ poses and of proportions, as a trunk or an arm is not scaled like the legs.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -123,6 +123,19 @@ class Quality:
     @classmethod
     def from_json(cls, text: str) -> "Quality":
         return from_dict(cls, json.loads(text))
+
+
+def pooled(clips: Sequence[Mapping[str, Any]], measure: str) -> float:
+    """A measure of all frames of some clips, or of all their planted feet where it is
+    of those; clips are the fields of a `Quality`, or of a `Plausibility`."""
+    weights = np.array([clip["frames"] for clip in clips], dtype=np.float64)
+    if measure in _OF_PLANTED:
+        weights *= [clip["planted_share"] for clip in clips]
+    values = [clip[measure] for clip in clips]
+    return float(np.average(values, weights=weights)) if weights.any() else 0.0
+
+
+_OF_PLANTED = ("planted_fast_share", "skating_share")
 
 
 def measure(fit: Fit) -> Quality:

@@ -5,6 +5,7 @@ are refused with the reason. The corpus keeps the person beside the robot.
 """
 
 import hashlib
+import json
 import re
 import sys
 from dataclasses import asdict
@@ -19,7 +20,7 @@ from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.human import cmu_pack, sources
 from spectral_skills.motion.human.conditions import HumanOptions
 from spectral_skills.motion.human.fit import fit
-from spectral_skills.motion.human.quality import Quality, judge, measure
+from spectral_skills.motion.human.quality import judge, measure, pooled
 from spectral_skills.motion.human.recording import Recording
 from spectral_skills.motion.human.rows import HumanRows
 from spectral_skills.motion.human.skeletons import load_map
@@ -162,17 +163,11 @@ def fingerprint(person: Recording) -> str:
 
 def measured(corpus: Corpus) -> list[str]:
     """What the quality rows of a corpus say about all of it, a line each."""
-    rows = [Quality.from_json(corpus.entry(i).quality) for i in range(len(corpus))]
-    frames = np.array([row.frames for row in rows], dtype=np.float64)
-
-    def mean(measure: str, of: np.ndarray = frames) -> float:
-        return float(np.average([getattr(row, measure) for row in rows], weights=of))
-
-    planted = frames * [row.planted_share for row in rows]
-    fast = mean("planted_fast_share", planted) if planted.any() else 0.0
+    rows = [json.loads(corpus.entry(i).quality) for i in range(len(corpus))]
+    mean = partial(pooled, rows)
     return [
         f"{mean('floor_share'):.2%} of frames are over 1 cm under the floor",
-        f"{fast:.2%} of planted feet are faster than 2 cm/s",
+        f"{mean('planted_fast_share'):.2%} of planted feet are faster than 2 cm/s",
         f"{mean('self_share'):.2%} of frames have links over 1 cm inside each other",
         f"{mean('joint_acceleration_95'):.0f} rad/s^2: 95th percentile of the joints' "
         "accelerations, mean over clips",
