@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,23 @@ def test_a_corpus_keeps_persons_and_measures(tmp_path):
             assert np.abs(seen.points - expected.points).max() < 1e-3
             assert np.array_equal(seen.contacts, expected.contacts)
             assert json.loads(view.entry(i).quality) == {"number": number}
+
+
+def test_another_person_makes_another_corpus(tmp_path):
+    """Even if the robot moves as it did."""
+
+    def made(stands: bool) -> Corpus:
+        writer = CorpusWriter(tmp_path, {"stands": stands}, ["a"], human=True)
+        human = replace(person(0), contacts=np.full((20, 2), stands))
+        facts = {"quality": "", "person": ""}
+        writer.add("a", "a", [clip(0)], [], [human], [facts])
+        writer.finish()
+        return Corpus.open(tmp_path)
+
+    before, after = made(False).hash, made(True)
+    human = after.human(0)
+    assert human is not None and human.contacts.all()
+    assert after.hash != before
 
 
 def test_other_corpora_have_neither(tmp_path, make_corpus):

@@ -228,6 +228,9 @@ def write_index(
         values = [clip[column] for clip in clips]
         Strings.write(folder / column, values)
         digest.update(json.dumps(values).encode())
+    if (folder / HUMAN).exists():  # clips have hashes of their frames, not of persons
+        with (folder / HUMAN).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
     return digest.hexdigest()
 
 
