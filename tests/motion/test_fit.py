@@ -8,9 +8,10 @@ from spectral_skills import rotation
 from spectral_skills.motion import checks
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human import quality
+from spectral_skills.motion.human.arms import slowed, unturned
 from spectral_skills.motion.human.contacts import find_contacts, hysteresis
 from spectral_skills.motion.human.feet import eased, plan, smoothed, stepped
-from spectral_skills.motion.human.fit import Fit, fit, slowed
+from spectral_skills.motion.human.fit import Fit, fit
 from spectral_skills.motion.human.recording import POINTS, Recording
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.motion.synthetic.generate import clip
@@ -180,6 +181,19 @@ def test_toes_under_the_floor_do_not_lift_the_foot():
     pelvis = np.tile(np.eye(3), (120, 1, 1))
     left, _ = plan(person, stance, 1 / LARGER, pelvis).feet
     assert left.position[:, 2].max() < left.position[0, 2] + 0.01
+
+
+def test_arms_do_not_turn_over_and_back():
+    """What lies between is left out, and a turn without return is kept."""
+    frames = np.arange(0, 160, 4)
+    rows = np.zeros((40, 36))
+    elbow = 7 + g1.joint_index("left_elbow")
+    rows[:, elbow] = 0.01 * frames
+    steady = rows.copy()
+    rows[5:9, elbow] += 2.0
+    rows[30:, elbow + 7] = 2.0
+    steady[30:, elbow + 7] = 2.0
+    assert np.allclose(unturned(rows, frames), steady)
 
 
 def test_hysteresis_needs_one_good_frame():

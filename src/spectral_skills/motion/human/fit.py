@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from scipy.interpolate import make_interp_spline
-from scipy.ndimage import gaussian_filter1d, maximum_filter1d
+from scipy.ndimage import gaussian_filter1d
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
@@ -23,15 +23,14 @@ from spectral_skills.motion import legs
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.collisions import Clearance
 from spectral_skills.motion.corpus import FPS
+from spectral_skills.motion.human import arms, feet
 from spectral_skills.motion.human import balance as balancing
-from spectral_skills.motion.human import feet
 from spectral_skills.motion.human.contacts import Stance, find_contacts
 from spectral_skills.motion.human.feet import Soles, smoothed
 from spectral_skills.motion.human.recording import SIDES, Recording
 from spectral_skills.motion.ik import (
     InverseKinematics,
     Pull,
-    limit_change,
     limit_velocity,
 )
 from spectral_skills.motion.targets import BoneTarget, PoseTarget
@@ -47,13 +46,11 @@ _STRIDE, _FIRST_STEPS, _STEPS, _LEG_STEPS = 4, 10, 3, 5
 _AT_ONCE = 1024  # frames: what they need then stays small, however long a clip is
 _PULLS = (0.01, 0.1)  # of each pass towards the smoothed joints
 _SMOOTH, _SMOOTH_ARMS = 3.0, 0.3
-_ARM_RAD_S, _ARM_GAIN, _ARM_FRAMES = 6.0, 2.5, 9
 _HIP_YAW = 1.0  # as far as people's; the robot's own would turn knees outwards
 _MARGIN_M, _PUSH, _FLOOR_PUSH = 0.01, 30.0, 300.0
 _LEGS = tuple(j for j in g1.JOINTS if any(p in j for p in ("hip", "knee", "ankle")))
 _WAIST = 7 + len(_LEGS)
 _CALM_FRAMES = 3
-_ARM = 7 + g1.joint_index("left_shoulder_pitch")  # all columns from here are arms
 
 
 class Bone(NamedTuple):
@@ -217,11 +214,11 @@ class Solver:
             self._clearance,
             Pull(rest.expand(len(keys), -1), torch.full_like(rest, 1e-4)),
         )
-        rows = _blended(rows, keys, count)
-        fastest = _fastest(person)
+        rows = _blended(arms.unturned(rows, keys), keys, count)
+        fastest = arms.fastest(person)
         for strength in _PULLS:
             near = _smoothed(rows, _SMOOTH)
-            near[:, _ARM:] = slowed(near[:, _ARM:], fastest)
+            near[:, arms.FIRST :] = arms.slowed(near[:, arms.FIRST :], fastest)
             placed, _ = soles.reached(near)
             near = placed.bent(near)
             weight = torch.full_like(rest, strength)
@@ -235,8 +232,8 @@ class Solver:
         self, rows: np.ndarray, soles: Soles, fastest: np.ndarray
     ) -> np.ndarray:
         """Trunk and arms stay as they are now; legs bring the feet in place."""
-        arms, rows = _smoothed(rows, _SMOOTH_ARMS), _smoothed(rows, _SMOOTH)
-        rows[:, _ARM:] = slowed(arms[:, _ARM:], fastest)
+        above, rows = _smoothed(rows, _SMOOTH_ARMS), _smoothed(rows, _SMOOTH)
+        rows[:, arms.FIRST :] = arms.slowed(above[:, arms.FIRST :], fastest)
         placed, rows[:, 2] = soles.reached(rows, lower=True)
         rows = placed.bent(rows)
         root = torch.from_numpy(rows[:, :7])
@@ -280,27 +277,6 @@ def _calmed(rows: np.ndarray, standing: np.ndarray) -> np.ndarray:
         joints = rows[:, 7:_WAIST][:, leg]
         joints += part[:, None] * (calm[:, leg] - joints)
     return rows
-
-
-def _fastest(person: Recording) -> np.ndarray:
-    """(T - 1, 1) how far arm joints may turn from frame to frame, rad: not much faster
-    than the person's arms, though that is how a shoulder's axes line up."""
-    lines = [
-        unit(person.at(f"{side}_{end}") - person.at(f"{side}_{start}"))
-        for side in SIDES
-        for start, end in (("shoulder", "elbow"), ("elbow", "wrist"))
-    ]
-    turn = np.linalg.norm(np.diff(lines, axis=1), axis=2).max(axis=0)
-    around = maximum_filter1d(turn, _ARM_FRAMES, mode="nearest")
-    return (_ARM_RAD_S / FPS + _ARM_GAIN * around)[:, None]
-
-
-def slowed(values: np.ndarray, fastest: np.ndarray) -> np.ndarray:
-    """Nearest-looking curves (T, n) that change by at most `fastest` (T - 1, 1)."""
-    ramp = np.pad(np.cumsum(fastest, axis=0), ((1, 0), (0, 0)))
-    return limit_change(torch.from_numpy(values)[None], torch.from_numpy(ramp))[
-        0
-    ].numpy()
 
 
 def _matrix(quaternion: np.ndarray) -> np.ndarray:
