@@ -20,16 +20,12 @@ class Overlap:
     own_depth: np.ndarray  # (T,) of the deepest pair of the robot's own links, m
     own_links: np.ndarray  # (T, 2) MuJoCo's bodies of that pair; 0 for none
     lowest: np.ndarray  # (T,) height of the lowest point of any shape, m
-    lowest_link: np.ndarray  # (T,) MuJoCo's body that has it
     links: np.ndarray  # (T, 30, 3) places of the links in the order of g1.LINKS, m
 
     def pair(self, frame: int) -> str:
         """Names of the links of a frame's deepest pair; empty where there is none."""
         names = [_model().body(i).name for i in self.own_links[frame] if i]
         return " and ".join(sorted(names))
-
-    def lowest_name(self, frame: int) -> str:
-        return _model().body(self.lowest_link[frame]).name
 
 
 @cache
@@ -59,6 +55,4 @@ def overlap(qpos: np.ndarray) -> Overlap:
     radius, half = model.geom_size[:, 0], model.geom_size[:, 1]
     half = half * (model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE)
     bottom = height - np.abs(upright) * half - radius
-    lowest = bottom.argmin(axis=1)
-    link = model.geom_bodyid[lowest]
-    return Overlap(depth, pair, bottom.min(axis=1), link, links)
+    return Overlap(depth, pair, bottom.min(axis=1), links)
