@@ -347,3 +347,18 @@ def test_hours_of_motion_are_refused():
     hours = replace(still, fps=10.0, points=np.repeat(still.points[:1], 36_010, axis=0))
     with pytest.raises(ClipError, match=r"1.0 h of motion; cut it into parts"):
         settled(hours)
+
+
+def test_turns_are_mended_where_the_points_are():
+    """Two frames that look the other way, far off, are no motion of the pelvis."""
+    turns = np.tile([1.0, 0.0, 0.0, 0.0], (120, 1))
+    file = person(pelvis_turn=turns)
+    points, spun = file.points.copy(), turns.copy()
+    points[60:62] += 3.0
+    spun[60:62] = (0.0, 0.0, 0.0, 1.0)
+    found = settled(replace(file, points=points, pelvis_turn=spun))
+    assert said(found, "bridged", "the body")
+    assert np.allclose(found.pelvis_turn, turns)
+    # A turn without a jump is left alone.
+    alone = settled(replace(file, pelvis_turn=spun)).pelvis_turn
+    assert alone is not None and np.allclose(np.abs(alone), spun)

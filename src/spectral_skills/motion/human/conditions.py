@@ -21,7 +21,7 @@ from spectral_skills.motion.human.recording import (
     leg_length,
     point,
 )
-from spectral_skills.motion.human.repairs import smoothed, whole_part
+from spectral_skills.motion.human.repairs import bridged, smoothed, whole_part
 
 UNITS_M = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "dm": 0.1}
 CMU_UNIT_M = 2.54 / 100 / 0.45
@@ -42,6 +42,7 @@ _BEYOND = {
 }
 """Points that are made: beyond which, away from which, and how far, m."""
 _MADE = ("neck", *_BEYOND)
+_PELVIS = [point(name) for name in ("pelvis", "left_hip", "right_hip")]
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,11 @@ def without_jumps(raw: Raw) -> Raw:
     frames, notes = whole_part(raw.points, raw.fps)
     raw = raw.part(frames)
     points, more = smoothed(raw.points, raw.fps)
-    return raw.noted(*notes, *more, points=points)
+    turns = raw.pelvis_turn
+    if turns is not None:
+        mended = (points != raw.points)[:, _PELVIS].any(axis=(1, 2))
+        turns = bridged(turns, mended)
+    return raw.noted(*notes, *more, points=points, pelvis_turn=turns)
 
 
 def _check_length(raw: Raw) -> None:

@@ -5,6 +5,7 @@ person's muscles can do.
 """
 
 import numpy as np
+from scipy.spatial.transform import Rotation, Slerp
 
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human.recording import POINTS
@@ -123,6 +124,17 @@ def smoothed(points: np.ndarray, fps: float) -> tuple[np.ndarray, list[str]]:
                 f"{where[0]}: {who.replace('_', ' ')}."
             )
     return points, notes
+
+
+def bridged(turns: np.ndarray, broken: np.ndarray) -> np.ndarray:
+    """Turns (T, 4), wxyz, with those of broken frames (T,) made from the others."""
+    good = np.flatnonzero(~broken)
+    if len(good) in (0, 1, len(turns)):
+        return turns
+    turns, at = turns.copy(), np.flatnonzero(broken).clip(good[0], good[-1])
+    known = Slerp(good, Rotation.from_quat(turns[good], scalar_first=True))
+    turns[broken] = known(at).as_quat(scalar_first=True)
+    return turns
 
 
 def _returns(path: np.ndarray, left: int, right: int) -> bool:
