@@ -43,7 +43,7 @@ _UPRIGHT = 0.9  # the trunk's vertical part, and the legs' share of their length
 # Frames between those that are fitted from the default pose, and steps of the solver:
 # there, in every pass over all frames, and in the last one of the legs alone.
 _STRIDE, _FIRST_STEPS, _STEPS, _LEG_STEPS = 4, 10, 3, 5
-_AT_ONCE = 8192  # frames: what they need stays small, however long a clip is
+_AT_ONCE = 1024  # frames: what they need stays small, however long a clip is
 _PULLS = (0.01, 0.1)  # of each pass towards the smoothed joints
 _SMOOTH, _SMOOTH_ARMS = 3.0, 0.3
 _HIP_YAW = 1.0  # as far as people's; the robot's own would turn knees outwards
