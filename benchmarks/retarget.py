@@ -33,6 +33,7 @@ from spectral_skills.motion.human.fit import Fit, fit
 from spectral_skills.motion.human.quality import Quality
 from spectral_skills.motion.human.recording import Recording
 from spectral_skills.motion.human.retarget import retarget
+from spectral_skills.plots.human import Pair, write_film
 from spectral_skills.plots.tables import head, number, publish, text
 from spectral_skills.results import Result, set_command
 from spectral_skills.robot import g1
@@ -50,6 +51,7 @@ GOALS = {
 }
 """Of our own rows."""
 _TAKE = "dance1_subject1"
+_FILMED = (1000, 2000)
 _WORDS = {
     "floor_share": ("over 1 cm under the floor", "% of frames"),
     "floor_depth_mm": ("under the floor, worst", "mm"),
@@ -249,8 +251,9 @@ def theirs(motions: Path) -> list[Result]:
     return results
 
 
-def beside(motions: Path) -> list[Result]:
-    """One recording retargeted by us and by Unitree: measures and differences."""
+def beside(motions: Path, film: Path | None) -> list[Result]:
+    """One recording retargeted by us and by Unitree: measures and differences, and a
+    film of twenty seconds where one is wanted."""
     (bvh,) = (motions / "human_samples").glob(f"lafan1_{_TAKE}*.bvh")
     (person,) = sources.read(bvh, HumanOptions())
     if isinstance(person, ClipError):
@@ -261,6 +264,9 @@ def beside(motions: Path) -> list[Result]:
     clips = dict(unitree_clips(motions))
     published = clips[_TAKE].resampled(FPS).qpos()
     difference, own, others = compare(made.qpos, published)
+    if film is not None:
+        pair = Pair.versus(made.human, made.qpos, published).part(*_FILMED)
+        print("film:", *write_film(pair, film, _TAKE, ("ours", "Unitree's")))
     place = difference.alignment
     frames = slice(place.first, place.first + place.frames)
     human, standing = made.human[frames], made.contacts[frames]
@@ -316,6 +322,7 @@ def main() -> None:
         "--clips", type=int, help="clips of CMU, from all kinds; all by default"
     )
     parser.add_argument("--out", type=Path, help="where the corpus is kept")
+    parser.add_argument("--film", type=Path, help="film of one recording by both")
     parser.add_argument("--record", type=Path, help="file of results to update")
     given = parser.parse_args()
     set_command(["python", "benchmarks/retarget.py", *sys.argv[1:]])
@@ -327,7 +334,7 @@ def main() -> None:
     if given.what in ("theirs", "all"):
         results += theirs(motions)
     if given.what in ("beside", "all"):
-        results += beside(motions)
+        results += beside(motions, given.film)
     results = stamped(results, "cpu")
     for table in dict.fromkeys(r.table for r in results):
         print(f"\n{table}\n{turned([r for r in results if r.table == table])}")
