@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from spectral_skills.cli.main import VERBS, main
+from spectral_skills.motion.intake import Summary
 from spectral_skills.motion.synthetic import generate
 
 
@@ -55,6 +56,21 @@ def test_the_version_of_the_package_for_robots(monkeypatch, capsys):
     monkeypatch.setattr(metadata, "version", version)
     main(["--version"])
     assert capsys.readouterr().out == "spectral-skills-robot 0.1\n"
+
+
+@pytest.mark.parametrize("given", [["--up", "-y"], ["--up=-y"], ["--up", "y"]])
+def test_an_axis_may_begin_with_a_minus(given, monkeypatch, tmp_path):
+    """`--up -y`, as the help writes it, was an option without its value once."""
+    asked = []
+
+    def run(paths, out, **options):
+        asked.append(options["up"])
+        return Summary()
+
+    monkeypatch.setattr("spectral_skills.motion.human.retarget.retarget", run)
+    with pytest.raises(SystemExit):
+        main(["retarget", "a.bvh", *given, "--out", str(tmp_path / "out")])
+    assert asked == [given[-1].removeprefix("--up=")]
 
 
 def test_help_is_instant():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spectral_skills.experiments.chaining import ChainRun
     from spectral_skills.experiments.steer import Composed
     from spectral_skills.motion.corpus import Corpus
+    from spectral_skills.motion.intake import Summary
     from spectral_skills.planner.listener import Spoken
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.direction_file import Directions
@@ -60,7 +61,7 @@ def corpus_folder(folder: Folder) -> Path:
     return embedded_corpus()
 
 
-def ingest(paths: Sequence[Folder], out: Folder, **options: Any) -> "Corpus":
+def ingest(paths: Folder | Sequence[Folder], out: Folder, **options: Any) -> "Corpus":
     """Read motion files and folders into the corpus `out`, and open it.
 
     Options are those of `motion.ingest.ingest`: fps, strict, pad_wrists, workers.
@@ -68,13 +69,11 @@ def ingest(paths: Sequence[Folder], out: Folder, **options: Any) -> "Corpus":
     """
     from spectral_skills.motion.ingest import ingest as read
 
-    summary = read([Path(path) for path in paths], Path(out), **options)
-    if not summary.clips:
-        raise ValueError(f"{out}: no usable motion in {', '.join(map(str, paths))}")
-    return open_corpus(out)
+    found = _paths(paths)
+    return _made(read(found, Path(out), **options), found, out)
 
 
-def retarget(paths: Sequence[Folder], out: Folder, **options: Any) -> "Corpus":
+def retarget(paths: Folder | Sequence[Folder], out: Folder, **options: Any) -> "Corpus":
     """Bring human motion onto the robot, as the corpus `out`, and open it.
 
     Options are those of `motion.human.retarget.retarget`: text, map, fps, units, up,
@@ -85,7 +84,19 @@ def retarget(paths: Sequence[Folder], out: Folder, **options: Any) -> "Corpus":
 
     for name in {"text", "map", "body_model"} & options.keys():
         options[name] = Path(options[name]) if options[name] else None
-    summary = run([Path(path) for path in paths], Path(out), **options)
+    found = _paths(paths)
+    return _made(run(found, Path(out), **options), found, out)
+
+
+def _paths(given: Folder | Sequence[Folder]) -> list[Path]:
+    """Files and folders to read; one alone needs no list."""
+    alone = isinstance(given, str | Path)
+    if not (paths := [Path(path) for path in ([given] if alone else given)]):
+        raise ValueError("name files or folders of motions to read")
+    return paths
+
+
+def _made(summary: "Summary", paths: list[Path], out: Folder) -> "Corpus":
     if not summary.clips:
         raise ValueError(f"{out}: no usable motion in {', '.join(map(str, paths))}")
     return open_corpus(out)

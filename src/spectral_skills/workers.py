@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 from collections import deque
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext
 from typing import TypeVar
 
@@ -36,19 +37,47 @@ def in_order(
         yield from map(job, items)
         return
     context = multiprocessing.get_context("forkserver")
-    _start_server(context)
+    with _interrupts_later():
+        _start_server(context)
     with ProcessPoolExecutor(workers, context, initializer=_begin) as pool:
         pending: deque[Future[Answer]] = deque()
         try:
             for item in items:
-                with _without_script():
+                with _without_script(), _interrupts_later():
                     pending.append(pool.submit(job, item))
                 if len(pending) >= 8 * workers:  # no more of it in memory
                     yield _result(pending.popleft())
             while pending:
                 yield _result(pending.popleft())
-        finally:
-            pool.shutdown(cancel_futures=True)  # nobody wants the rest
+        except BaseException:
+            for worker in list((pool._processes or {}).values()):
+                worker.terminate()  # nobody wants the rest
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Put Ctrl-C off until a process has started; one that starts ignores it forever.
+
+    It is for the caller, who ends the workers: theirs would end in tracebacks.
+    """
+    resource_tracker.ensure_running()  # it would unblock the signal
+    waiting: list[int] = []
+    # Only the main thread has handlers, and it runs those of other threads' signals.
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT)
+    if main and handler is not None:
+        signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if main and handler is not None:
+            signal.signal(signal.SIGINT, handler)
+        if waiting:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

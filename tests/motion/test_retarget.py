@@ -1,5 +1,6 @@
 """Folders of human motion in, one corpus out, whatever happens on the way."""
 
+import errno
 import re
 from collections import Counter
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import spectral_skills as ss
 from spectral_skills.cli.main import main
 from spectral_skills.motion.clip import ClipError
-from spectral_skills.motion.corpus import FPS, Corpus
+from spectral_skills.motion.corpus import FPS, PAGE, Corpus
 from spectral_skills.motion.human import retarget as module
 from spectral_skills.motion.human.fit import Fit
 from spectral_skills.motion.human.quality import _RULES, Quality
@@ -113,6 +114,55 @@ def test_the_verb_says_what_became_of_all(library, tmp_path, quick, capsys):
         assert line in said
 
 
+def test_no_page_outlives_its_corpus(library, tmp_path, quick):
+    """A page of clips that are gone lay beside a new corpus."""
+    page = tmp_path / "corpus" / PAGE
+    page.parent.mkdir()
+    page.write_text("about another corpus")
+    retarget([library / "hole.npy"], page.parent, workers=1)
+    assert page.exists(), "nothing was usable: the old corpus stays, and so does this"
+    retarget([library], page.parent, workers=1)
+    assert not page.exists()
+
+
+def test_the_page_is_announced(library, tmp_path, quick, monkeypatch, capsys):
+    """Drawing it takes longer than a few motions do."""
+    drawn = []
+
+    def write_page(corpus, path, *rest):
+        drawn.append(capsys.readouterr().err)
+        return path
+
+    monkeypatch.setattr("spectral_skills.plots.human_page.write_page", write_page)
+    out = tmp_path / "corpus"
+    with pytest.raises(SystemExit):
+        main(["retarget", str(library), "--out", str(out), "--jobs", "1"])
+    assert "the page is being drawn; --no-page leaves it out\n" in drawn[0]
+    assert f"page      {out}/retarget.html, drawn in " in capsys.readouterr().out
+
+
+def test_a_link_that_leads_nowhere_costs_one_motion(library, tmp_path, quick):
+    """Given by name as within a folder; a path that is not there stops the command."""
+    (library / "gone.npy").symlink_to(library / "nowhere.npy")
+    paths = [library / "squat.npy", library / "gone.npy"]
+    summary = retarget(paths, tmp_path / "corpus", workers=1)
+    assert summary.clips == 1
+    assert [r.kind for r in summary.refusals] == ["unreadable"]
+    with pytest.raises(FileNotFoundError, match="nowhere.npy: no such file"):
+        retarget([*paths, library / "nowhere.npy"], tmp_path / "corpus", workers=1)
+
+
+def test_a_full_disk_is_named(library, tmp_path, quick, monkeypatch):
+    """By the folder of the corpus: what the system says has no name in it."""
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("spectral_skills.motion.intake.CorpusWriter.add", full)
+    with pytest.raises(OSError, match="No space left on device: '.*corpus'"):
+        retarget([library], tmp_path / "corpus", workers=1)
+
+
 def test_in_python(library, tmp_path, quick):
     """Folders and tables may be strings."""
     table = tmp_path / "words.csv"
@@ -122,6 +172,11 @@ def test_in_python(library, tmp_path, quick):
     assert corpus.entry(corpus.index("squat")).text == "goes down"
     with pytest.raises(ValueError, match="no usable motion in .*hole.npy"):
         ss.retarget([library / "hole.npy"], tmp_path / "other", workers=1)
+    alone = ss.retarget(str(library / "squat.npy"), tmp_path / "one", workers=1)
+    assert alone.names == ["squat"]
+    for read in (ss.retarget, ss.ingest):
+        with pytest.raises(ValueError, match="name files or folders"):
+            read([], tmp_path / "none")
 
 
 def test_words_of_a_table(library, tmp_path, quick, capsys):
@@ -132,10 +187,11 @@ def test_words_of_a_table(library, tmp_path, quick, capsys):
     corpus = Corpus.open(tmp_path / "corpus")
     assert [corpus.entry(i).text for i in range(2)] == ["again", "goes down"]
     assert "bvh" not in corpus.entry(1).source
-    assert "words.csv" not in capsys.readouterr().err
+    told = "words.csv: describes 1 of 6 motions; 'again' has no row of that name\n"
+    assert told in capsys.readouterr().err
     table.write_text("name,text\nnobody,goes down\n")
     retarget([library], tmp_path / "corpus", text=table, workers=1)
-    assert "describes none of the 6 motions" in capsys.readouterr().err
+    assert "describes 0 of 6 motions" in capsys.readouterr().err
     table.write_text("title\nnobody\n")
     with pytest.raises(ValueError, match=r"words.csv: it needs the columns name"):
         retarget([library], tmp_path / "corpus", text=table, workers=1)
@@ -158,7 +214,10 @@ def test_a_resumed_run_skips_what_is_done(library, tmp_path, quick, monkeypatch)
     summary = retarget([library], tmp_path / "corpus", workers=1)
     assert len(seen) == 6 + 1
     assert Counter(r.kind for r in summary.refusals)["duplicate"] == 1
-    assert summary.frames_now == 0
+    assert summary.frames_now == 0 and summary.done_before == 5
+    assert "          5 of the motions were done before" in "\n".join(
+        summary.lines("motions")
+    )
     assert corpus_bytes(tmp_path / "corpus") == corpus_bytes(tmp_path / "undisturbed")
 
 
@@ -208,7 +267,7 @@ def test_every_reason_is_explained():
     folder = Path(module.__file__).parent
     code = "".join(path.read_text() for path in folder.glob("*.py"))
     kinds = set(re.findall(r'ClipError\(\s*"([a-z -]+)"', code))
-    kinds |= {rule.kind for rule in _RULES} | {"duplicate"}
+    kinds |= {rule.kind for rule in _RULES} | {"duplicate", "jump", "code in pickle"}
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
     rows = re.findall(r"^\| ([a-z, -]+) \|", page, re.MULTILINE)
     assert len(kinds) > 20

@@ -159,13 +159,32 @@ def test_tables_are_read_once(folder):
         ("jump_and_land_heavy_001__A057_M", "jump and land heavy mirrored"),
         ("B12_-__Walk_turn_right_stageii", "walk turn right"),
         ("walk_50hz_g1", "walk"),
-        ("g1", "g"),
-        ("0001", ""),
+        ("g1", "g1"),
+        ("0001", "0001"),
+        ("35_22", "35 22"),
+        ("cmu_35_22", "cmu 35 22"),
+        ("at500m", "at500m"),
     ],
 )
 def test_words_of_a_name(name, words):
-    """Digits, actors and file-format noise go; words stay."""
+    """Digits, actors and file-format noise go; words stay, else the whole name."""
     assert text_from_name(name) == words
+
+
+def test_rows_of_the_cmu_index(folder):
+    """Files have the number of their row at the end; a date is no such number."""
+    table = folder / "index.csv"
+    table.write_text("name,text\n35_22,runs\n11_05,walks\n")
+    sidecars = Sidecars(table)
+    for name, words in (
+        ("35_22", "runs"),
+        ("cmu_35_22", "runs"),
+        ("Subject35_22", "runs"),
+        ("studio_2024_11_05", ""),
+        ("35_22_take", ""),
+    ):
+        assert sidecars.describe(folder / f"{name}.bvh", name).text == words
+        assert sidecars.knows(name) == bool(words)
 
 
 def test_a_long_licence_is_kept_whole(folder):

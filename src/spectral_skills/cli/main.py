@@ -55,6 +55,8 @@ SHARED = {
 """Help of options that mean the same wherever a verb does not describe them."""
 COUNTS = ("--frames", "--robots", "--probe-every", "--checkpoint-every")
 """Options that take 200M, 1.5B or 2e9 for a number."""
+AXES = ("--up",)
+"""Options that take -x, -y or -z, which look like options themselves."""
 
 
 def usage(only: str = "") -> str:
@@ -192,15 +194,17 @@ def _shown(parameter: inspect.Parameter) -> dict[str, str]:
     return shown
 
 
-def _counted(arguments: list[str]) -> list[str]:
-    """Return the arguments with counts such as 200M written out."""
-    found = []
+def _plain(arguments: list[str]) -> list[str]:
+    """Return the arguments with counts such as 200M written out, and --up=-y."""
+    found: list[str] = []
     for before, word in zip(["", *arguments], arguments, strict=False):
         option, equals, value = word.rpartition("=")
         number = re.fullmatch(r"([\d.]+)(?:([kMB])|e(\d+))", value)
         if number and (option if equals else before) in COUNTS:
             power = int(number[3] or {"k": 3, "M": 6, "B": 9}[number[2]])
             word = f"{option}{equals}{round(float(number[1]) * 10**power)}"
+        if before in AXES and re.fullmatch("-[xyz]", word, re.IGNORECASE):
+            word = f"{found.pop()}={word}"
         found.append(word)
     return found
 
@@ -209,7 +213,7 @@ def _run(verb: str, arguments: list[str]) -> int:
     import tyro
 
     try:
-        function, rest = _command(verb, _counted(arguments))
+        function, rest = _command(verb, _plain(arguments))
         named = arguments[: len(arguments) - len(rest)]
         prog = " ".join(["spectral", verb, *named])
         code = tyro.cli(function, args=rest, prog=prog)

@@ -5,6 +5,7 @@ Each verb imports what it needs when it runs.
 
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -89,7 +90,8 @@ def retarget(
         map: Which joint is which point of the body (.toml), for skeletons that are
             not understood; the message about one has a template.
         fps: Frame rate of the files, if they state it wrongly or not at all.
-        units: Unit of length of the files: m, cm, mm, in, or metres as a number.
+        units: Unit of length of the files: m, dm, cm, mm, in, cmu (that of
+            CMU's BVH files), or metres for one unit as a number.
         up: Axis of the files that points up: x, y, z, -x, -y or -z.
         body_model: Your own SMPL model, or a folder of them, for AMASS files.
         balance: Shift the hips so that the weight is over the feet; takes three times
@@ -125,10 +127,14 @@ def retarget(
         print("\n".join(f"measured  {line}" for line in measured(corpus)))
         print(f"look      spectral corpus show {corpus.names[0]} {out}")
         if page:
+            # Films take longer than the motions do where these are few.
+            print("the page is being drawn; --no-page leaves it out", file=sys.stderr)
+            from spectral_skills.motion.corpus import PAGE
             from spectral_skills.plots.human_page import write_page
 
-            path = write_page(out, out / "retarget.html", None, summary.refusals, jobs)
-            print(f"page      {path}")
+            start = time.perf_counter()
+            path = write_page(out, out / PAGE, None, summary.refusals, jobs)
+            print(f"page      {path}, drawn in {time.perf_counter() - start:.1f} s")
 
     return _made(make, paths, SUFFIXES, out, show, "motions")
 
@@ -184,8 +190,6 @@ def synth(
         clips: Number of clips instead of the recipe's.
         seed: Seed instead of the recipe's.
     """
-    import time
-
     check_folder(out)
     start = time.perf_counter()
     try:

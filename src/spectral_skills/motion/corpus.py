@@ -34,6 +34,8 @@ VERSION = 1
 FPS = 50
 HEADER, FRAMES, SPANS = "corpus.json", "frames.f32", "spans.npy"
 HUMAN = "human.bin"
+PAGE = "retarget.html"
+"""About a corpus, beside it; it goes when another corpus takes its place."""
 COLUMNS = ("name", "text", "source", "file", "licence", "notes", "hash")
 HUMAN_COLUMNS = ("quality", "skeleton", "person")
 """Of corpora whose clips were made from a person's motion."""
@@ -105,8 +107,8 @@ class Corpus:
         path = folder / HEADER
         if not path.is_file():
             raise FileNotFoundError(
-                f"{folder}: no corpus here; make one with `spectral ingest`, or with "
-                "`spectral synth`"
+                f"{folder}: no corpus here; make one with `spectral ingest`, "
+                "`spectral retarget` or `spectral synth`"
             )
         try:
             header = json.loads(path.read_text())

@@ -28,6 +28,7 @@ from spectral_skills.motion.corpus import (
     HEADER,
     HUMAN,
     HUMAN_COLUMNS,
+    PAGE,
     SPANS,
     VERSION,
     Strings,
@@ -185,6 +186,7 @@ class CorpusWriter:
             with path.open("rb") as file:
                 os.fsync(file.fileno())  # on the disk before corpus.json points here
         place = self.folder / generation
+        (self.folder / PAGE).unlink(missing_ok=True)  # about the old corpus
         (self._building / _JOURNAL).unlink()
         same = self._live_generation() == generation
         if same and _sizes(place) == _sizes(self._building):

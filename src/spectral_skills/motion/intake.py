@@ -28,6 +28,7 @@ from spectral_skills.workers import in_order
 
 TABLE = "metadata.csv"
 _ENDING = re.compile(r"\.(csv|npz|npy|pkl|joblib|bvh)$", re.IGNORECASE)
+_CMU_LIKE = re.compile(r"\D*(\d{2,3}_\d{2})")
 _NAME_COLUMNS = ("name", "filename", "file_name", "move_name")
 _TEXT_COLUMNS = (
     "text",
@@ -69,7 +70,8 @@ def walk(
                 yield child
 
     for path in map(Path, paths):
-        if not path.exists():
+        # A link that leads nowhere is refused with its reason, as within a folder.
+        if not path.exists() and not path.is_symlink():
             raise FileNotFoundError(f"{path}: no such file or folder")
         found.update(dict.fromkeys(expand(path) if path.is_dir() else [path]))
     return list(found)
@@ -99,13 +101,19 @@ class Sidecars:
 
     def knows(self, name: str) -> bool:
         """Whether the given table describes a clip."""
-        return _table_key(name) in self._given
+        return self._row(name) is not None
 
     def describe(self, path: Path, name: str) -> Description:
         """The description of clip `name` that was read from `path`."""
-        given = self._given.get(_table_key(name), Description())
+        given = self._row(name) or Description()
         beside = self._beside(path, name)
         return Description(*(a or b for a, b in zip(given, beside, strict=True)))
+
+    def _row(self, name: str) -> Description | None:
+        """Of the given table; cmu_35_22 is 35_22, as CMU's index has it."""
+        key = _table_key(name)
+        number = _CMU_LIKE.fullmatch(key)
+        return self._given.get(key) or self._given.get(number[1] if number else key)
 
     def _beside(self, path: Path, name: str) -> Description:
         near_and_far = map(self._table, (path.parent, path.parent.parent))
@@ -198,6 +206,7 @@ class Summary:
     refusals: list[Refusal] = field(default_factory=list)
     seconds: float = 0.0
     frames_now: int = 0  # those that this run made; a killed one may have made others
+    done_before: int = 0  # number of files that a killed run had done
 
     def lines(self, what: str = "files") -> list[str]:
         hours = self.frames / FPS / 3600
@@ -205,6 +214,9 @@ class Summary:
             f"accepted  {self.clips:,} clips, {self.frames:,} frames at {FPS} Hz, "
             f"{hours:.2f} h, from {self.files:,} {what} in {self.seconds:.1f} s"
         ]
+        if self.done_before:
+            before = f"{self.done_before:,} of the {what} were done before"
+            lines.append(f"          {before}, by a run that was stopped")
         if self.frames_now:
             rate = self.frames_now / max(self.seconds, 1e-3)
             lines.append(f"          {rate:,.0f} frames a second")
@@ -286,12 +298,16 @@ def build(
             refusals=writer.refused,
             seconds=time.perf_counter() - start,
             frames_now=_frames(writer) - frames_before,
+            done_before=len(inputs) - len(todo),
         )
         if summary.clips:
             writer.finish()
         else:
             writer.discard()
         return summary
+    except OSError as error:
+        error.filename = error.filename or str(out)  # a full disk names no file
+        raise
     finally:
         writer.close()
 

@@ -44,7 +44,11 @@ _MAX_DRAWS = 100_000
 
 
 def text_from_name(name: str) -> str:
-    """Words hidden in a file name: `fallAndGetUp1_subject4` is `fall and get up`."""
+    """Words hidden in a file name: `fallAndGetUp1_subject4` is `fall and get up`.
+
+    A name without words, such as `35_22`, is taken as it is, with spaces.
+    """
+    whole = " ".join(re.split(r"[\s_]+", name)).strip()
     name = re.sub(r"__A\d+", "", name)  # BONES-SEED: the actor
     name = re.sub(r"(?i)\d+[ _-]?(hz|fps)", "", name)
     name = re.sub(r"_M$", " mirrored", name)
@@ -52,7 +56,8 @@ def text_from_name(name: str) -> str:
     words = [w.lower() for w in re.findall(r"[^\W\d_]+", name)]
     noise = _LISTS["file_names"]["noise"]
     kept = [w for w in words if w not in noise and len(w) > 1]
-    return " ".join(dict.fromkeys(kept)) or " ".join(words)
+    found = " ".join(dict.fromkeys(kept))
+    return found if len(found) > 2 else whole
 
 
 def kind(name: str, text: str = "") -> str:

@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -67,7 +68,10 @@ def sheet(
 
 def save(figure: Figure, path: str | Path) -> None:
     png = io.BytesIO()
-    figure.savefig(png, format="png")
+    with warnings.catch_warnings():
+        # Names may be in any script; letters that the font lacks are boxes.
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure.savefig(png, format="png")
     write_file(Path(path), png.getvalue())
 
 

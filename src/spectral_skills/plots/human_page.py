@@ -232,6 +232,7 @@ class Films:
         drawn = tqdm(
             in_order(draw_film, jobs, many),
             desc="films",
+            unit="film",
             total=len(wanted),
             disable=None,
         )

@@ -94,15 +94,14 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _words(table: Path | None, inputs: dict[str, Path]) -> Sidecars:
-    """Where words come from; a table that describes nothing is remarked on."""
+    """Where words come from; how much of it a table describes is told."""
     sidecars = Sidecars(table)
     names = [path.stem for path in inputs.values()]
-    if table is not None and not any(map(sidecars.knows, names)):
-        print(
-            f"{table}: describes none of the {len(names):,} motions; one of them is "
-            f"called {names[0]!r}, and a row needs that in its column name",
-            file=sys.stderr,
-        )
+    if table is not None:
+        without = [name for name in names if not sidecars.knows(name)]
+        known = f"{len(names) - len(without):,} of {len(names):,} motions"
+        lack = f"; {without[0]!r} has no row of that name" if without else ""
+        print(f"{table}: describes {known}{lack}", file=sys.stderr)
     return sidecars
 
 
@@ -143,7 +142,7 @@ def _made(person: Recording, balance: bool) -> list[Made]:
         name=person.name,
         fps=float(FPS),
         text=person.text,
-        source=person.source or f"a person, {person.skeleton} skeleton",
+        source=person.source or _whose(person),
         licence=person.licence,
         notes=person.notes,
     )
@@ -153,6 +152,11 @@ def _made(person: Recording, balance: bool) -> list[Made]:
     human = HumanRows(found.human, found.contacts, person.skeleton)
     about = {"quality": quality.to_json(), "person": fingerprint(person)}
     return [Made(clip, human, about)]
+
+
+def _whose(person: Recording) -> str:
+    known = person.skeleton != "other"
+    return f"a person, {person.skeleton} skeleton" if known else "a person"
 
 
 def fingerprint(person: Recording) -> str:
