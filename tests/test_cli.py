@@ -73,6 +73,13 @@ def test_an_axis_may_begin_with_a_minus(given, monkeypatch, tmp_path):
     assert asked == [given[-1].removeprefix("--up=")]
 
 
+def test_where_there_is_no_corpus(message, tmp_path):
+    """All verbs that make one are named."""
+    code, words = message("corpus", "list", str(tmp_path))
+    assert code == 1
+    assert "`spectral ingest`, `spectral retarget` or `spectral synth`" in words
+
+
 def test_help_is_instant():
     """`spectral --help` takes under 0.3 s of a processor and names every verb."""
 

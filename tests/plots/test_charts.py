@@ -121,3 +121,9 @@ def test_what_was_not_measured():
         assert "nothing measured" in draw(_chart(kind))
     with pytest.raises(ValueError, match="arm: x, y and marks"):
         draw(_chart("bar", Series("arm", (0.0, 1.0), (1.0,))))
+
+
+def test_letters_that_the_font_lacks_are_boxes(tmp_path, recwarn):
+    """A picture of a clip with a Japanese name came with a warning for each letter."""
+    charts.save(charts.sheet(200, "歩く"), tmp_path / "sheet.png")
+    assert not [w for w in recwarn if "Glyph" in str(w.message)]
