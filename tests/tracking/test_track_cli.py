@@ -10,7 +10,7 @@ import torch
 
 from spectral_skills import artifact, recipes
 from spectral_skills.artifact import Provenance, load_provenance
-from spectral_skills.cli.main import _counted, main
+from spectral_skills.cli.main import _plain, main
 from spectral_skills.config import from_dict
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments import tracking
@@ -92,7 +92,7 @@ def test_large_numbers_have_short_names():
     """In either spelling, for counts only."""
     words = ["--frames", "1.5B", "--robots=4k", "--out", "5k", "--probe-every", "2e6"]
     full = ["--frames", "1500000000", "--robots=4000", "--out", "5k"]
-    assert _counted(words) == [*full, "--probe-every", "2000000"]
+    assert _plain(words) == [*full, "--probe-every", "2000000"]
 
 
 @pytest.mark.parametrize("name", recipes.TRACK)
