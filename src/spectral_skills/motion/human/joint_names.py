@@ -1,4 +1,4 @@
-"""What the name of a joint tells: its side, and which point of the body it may be."""
+"""What the name of a joint says: its side, and which point of the body it may be."""
 
 import itertools
 import re
