@@ -123,6 +123,14 @@ def test_spellings_do_not_matter(change):
     assert not capture.notes
 
 
+@pytest.mark.parametrize("order", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_text_may_have_two_bytes_to_a_letter(order: str):
+    text = sample() if order == "utf-16" else "\ufeff" + sample()
+    assert same(parse(text.encode(order)), parse(sample()))
+    odd = ("\ufeff" + sample()).encode("utf-16-le")[:-1]
+    assert "cut off" in parse(odd).notes[0]
+
+
 def test_numbers_may_have_exponents():
     rows = [" ".join(f"{x:.5e}" for x in row) for row in ROWS]
     head = sample().split("Frame Time")[0]
@@ -325,7 +333,13 @@ def nth_number(text: str, frame: int, column: int, value: str) -> str:
         (lambda t: nth_number(t, 3, 7, "-1.#IND"), "not finite", "'-1.#IND'", 3),
         (lambda t: nth_number(t, 2, 0, "inf"), "not finite", "xposition of Hips", 2),
         (lambda t: nth_number(t, 2, 0, "1e30"), "units", "xposition of Hips", 2),
-        (lambda t: nth_number(t, 1, 4, "1,5"), "unreadable", "'1,5'", 1),
+        (lambda t: nth_number(t, 1, 4, "1,5"), "unreadable", "'1,5': numbers need", 1),
+        (
+            lambda t: t.replace("OFFSET 0 10 0", "OFFSET 0 10,5 0", 1),
+            "unreadable",
+            "0 10,5 0: numbers need decimal points, not commas",
+            None,
+        ),
         (lambda t: nth_number(t, 1, 4, "1 5"), "columns", f"{WIDTH + 1} numbers", 1),
         (lambda t: nth_number(t, 1, 4, ""), "columns", f"{WIDTH - 1} numbers", 1),
     ],

@@ -104,7 +104,62 @@ def test_any_axis_may_be_up(up, stated):
     found = settled(turned, up=up if stated else None)
     assert alike(found, settled(file))
     assert not said(found, "mirrored")
-    assert said(found, f"{up.upper()} is up") == (up != "z" or stated)
+    assert said(found, f"{up.upper()} is up")
+
+
+def lying(on: str, seconds: float = 2.0) -> Raw:
+    """Somebody on the floor with the feet at the origin and the head along z; y is up,
+    and in the rest pose too."""
+    front_up = [-1.0, 1.0, 1.0] if on == "back" else [1.0, -1.0, 1.0]
+    flat = person(seconds).points[..., [1, 0, 2]] * front_up
+    flat[..., 1] -= np.nanmin(flat[..., 1])
+    return person(points=flat, rest_up="y")
+
+
+@pytest.mark.parametrize("on", ["back", "belly"])
+def test_the_rest_pose_tells_that_somebody_lies(on):
+    found = settled(lying(on))
+    assert said(found, "Y is probably up, as it is in the rest pose", "--up")
+    assert not said(found, "mirrored")
+    assert np.ptp(found.points[..., 2], axis=1).max() < 0.7
+    # Nothing else tells.
+    assert said(settled(replace(lying(on), rest_up=None)), "Z is ")
+
+
+@pytest.mark.parametrize("rest", UPS)
+def test_who_goes_about_stands_whatever_the_rest_pose(rest):
+    """Files are turned as a whole, by their roots."""
+    found = settled(replace(walker(0.0), rest_up=rest))
+    assert alike(found, settled(walker(0.0)))
+    assert said(found, "Z is up") == (rest == "z")
+    other = f"though {rest.upper()} is in the rest pose"
+    assert said(found, "Z is probably up", other) == (rest != "z")
+
+
+def test_whose_floor_is_at_zero_stands_in_spite_of_the_rest_pose():
+    away = person().points + [3.0, 3.0, 0.0]
+    assert said(settled(person(points=away, rest_up="y")), "Z is probably up")
+    assert said(settled(person(points=away + 1.0, rest_up="y")), "Y is probably up")
+
+
+def test_six_axes_of_cmu(motions_folder):
+    """With rest poses that are turned with the motion, and with ones that are not."""
+    from spectral_skills.motion.human import cmu_pack, sources
+    from spectral_skills.motion.human.axes import _to_z_up
+
+    path = motions_folder / "cmu" / "07_12"
+    file = sources._person(cmu_pack.read(path), "07_12", HumanOptions())
+    assert file.rest_up == "y"
+    plain = settled(file)
+    for up in UPS:
+        turn = _to_z_up(up).T @ _to_z_up("y")
+        points = file.points @ turn.T
+        for rest in (up, "y"):
+            raw = replace(file, points=points, pelvis_turn=None, rest_up=rest)
+            found = settled(raw)
+            assert alike(found, plain, 1e-6)
+            assert said(found, f"{up.upper()} is up.") == (rest == up)
+            assert said(found, f"{up.upper()} is probably up") == (rest != up)
 
 
 def test_left_handed_axes_are_mirrored():
@@ -174,7 +229,7 @@ def test_one_flight_is_enough_for_cmu_only():
     one = replace(jumper(jumps=1), fps=120.0)
     found = settled(one)
     assert found.fps == 120.0
-    assert said(found, "one flight", "60 Hz", "--fps")
+    assert said(found, "one flight", "60 Hz", "--fps.")
     assert settled(replace(one, skeleton="CMU")).fps == 60.0
 
 
@@ -186,7 +241,8 @@ def test_slow_falls_do_not_raise_the_rate():
 @pytest.mark.parametrize(
     ("name", "fps"),
     [("143_04", 60), ("cmu_60_01", 60), ("74_08", 60), ("74_09", 120), ("90_08", 60)]
-    + [("90_09", 120), ("02_01", 120), ("walk", 120), ("1143_04", 120)],
+    + [("90_09", 120), ("02_01", 120), ("walk", 120), ("1143_04", 120)]
+    + [("60_01_salsa", 60), ("studio_2024_60_05_take3", 120), ("60_05_2024", 120)],
 )
 def test_what_is_known_of_cmu(name, fps):
     points = settled(person()).points
@@ -261,7 +317,10 @@ def test_jumps_are_spread():
 
 def test_what_is_no_motion():
     still = person().points[:1].repeat(60, axis=0)
-    assert settled(person(points=still)).frames == 60  # somebody who only stands
+    with pytest.raises(ClipError, match="a pose only: nothing moves by more than 0"):
+        settled(person(points=still))
+    breath = 0.0125 * np.sin(np.arange(60) / 9)[:, None, None] * [1.0, 0.0, 0.0]
+    assert settled(person(points=still + breath)).frames == 60  # who only stands
     with pytest.raises(ClipError, match="T-pose only"):
         settled(person(points=t_pose(still[0])[None].repeat(60, axis=0)))
     with pytest.raises(ClipError, match=r"lasts 0\.47 s \(29 frames"):
@@ -308,6 +367,22 @@ def test_the_floor_is_where_feet_rest():
     assert said(settled(person(points=swing)), "No foot ever rests")
 
 
+def test_nobody_lies_under_the_floor():
+    back = settled(lying("back"), up="y")
+    assert said(back, "lies lower than the feet")
+    assert back.points[..., 2].min() == pytest.approx(0.05, abs=0.02)
+    assert not said(settled(person()), "lies lower")
+
+
+def test_legs_of_two_lengths_are_noted():
+    lame = person().points.copy()
+    for part in ("knee", "ankle", "toe"):
+        bone = lame[:, point(f"left_{part}")] - lame[:, point("left_hip")]
+        lame[:, point(f"left_{part}")] += 0.4 * bone
+    assert said(settled(person(points=lame)), "left leg is 1.4 times as long")
+    assert not said(settled(person()), "times as long")
+
+
 def test_far_away_becomes_near():
     file = person()
     found = settled(replace(file, points=file.points + [300.0, 400.0, 0.0]))
@@ -334,8 +409,12 @@ def test_a_floor_that_rises_is_made_level():
     assert said(found, "1.2 degrees", "8 cm")
     toes = found.at("left_toe")[:, 2]
     assert np.ptp(toes) < 0.005
-    for raw in (walker(0.0), walker(0.2), walker(0.0, stairs=True), person()):
+    for raw in (walker(0.0), walker(0.2), person()):
         assert not said(settled(raw), "degrees")
+    for raw in (walker(10.0), walker(0.0, stairs=True)):
+        steep = settled(raw, up="z")
+        assert said(steep, "slope or stairs of 1", "not made level")
+        assert np.ptp(steep.at("left_toe")[:, 2]) > 0.5
     lame = walker(0.0)
     lame.points[:, point("left_toe"), 2] += 0.04
     assert not said(settled(lame), "degrees")

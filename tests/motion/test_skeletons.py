@@ -121,7 +121,11 @@ def test_missing_limbs_are_named_beside_what_was_found():
         ("LeftFoot -y40", "LeftFoot -y0", "the left shank, LeftLeg to LeftFoot, has"),
         ("LeftForeArm x28", "LeftForeArm x0", "the left upper arm, LeftArm to Left"),
         ("LeftHand x25", "LeftHand x0.001", "the left forearm, LeftForeArm to Left"),
-        (", toe=LeftToeBase z15, end z7", "", "no toes beyond LeftFoot: the sole's"),
+        (
+            ", toe=LeftToeBase z15, end z7",
+            "",
+            "if it is not the ankle, name left_ankle",
+        ),
         ("toe=LeftToeBase z15, end z7", "end -y7", "no toes beyond LeftFoot"),
         ("toe=LeftToeBase z15, end z7", "end z0", "no toes beyond LeftFoot"),
         ("Spine2 > ", "Hips > ", "no spine between pelvis Hips and chest Hips"),
@@ -226,6 +230,29 @@ REAL = {
 }
 
 
+def test_rest_poses_that_stand_say_what_is_up():
+    names, parents, offsets = tree(*PLAIN)
+    assert identify(names, parents, offsets).up == "y"
+    assert identify(names, parents, offsets[:, [0, 2, 1]]).up == "z"
+    assert identify(names, parents, offsets * [-1.0, 1.0, -1.0]).up == "y"
+    assert identify(names, parents, offsets * [1.0, -1.0, -1.0]).up == "-y"
+    # Bones of LAFAN1 and Bandai-Namco all lie along x at rest.
+    along = np.linalg.norm(offsets, axis=1)[:, None] * [1.0, 0.0, 0.0]
+    hips = [name.endswith("UpLeg") or name.endswith("Shoulder") for name in names]
+    along[hips] = offsets[hips]
+    assert identify(names, parents, along).up is None
+
+
+def test_the_template_has_joints_of_half_limbs():
+    """Legs that end at the knees."""
+    chains = [chain.partition(", ankle=")[0] for chain in PLAIN]
+    template = tomllib.loads(refusal(*chains).partition("\n")[2])
+    assert template["left_hip"] == "LeftUpLeg"
+    assert template["right_knee"] == "RightLeg"
+    assert template["left_ankle"] == ""
+    assert template["left_wrist"] == "LeftHand"
+
+
 def test_real_files(motions_folder: Path):
     files = sorted((motions_folder / "human_samples").glob("*.bvh"))
     if not files:
@@ -239,6 +266,8 @@ def test_real_files(motions_folder: Path):
         got = (skeleton.name, *(found[key] for key in keys))
         assert got == REAL[path.name.split("_")[0]], path.name
         assert names[skeleton.pelvis] == "Hips"
+        stands = skeleton.name in ("CMU", "Geno")
+        assert skeleton.up == ("y" if stands else None)
         # Left is on the left in nearly all frames: up times forward.
         at = {
             p: capture.positions[:, j]

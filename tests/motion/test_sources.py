@@ -75,6 +75,27 @@ def test_cmu_rates_and_first_frames(samples):
         assert any(first in note for note in found.notes)
 
 
+def test_only_whole_names_are_cmus(samples, tmp_path):
+    """Others use that skeleton too, with dates in the names of their files."""
+    for name, known in (
+        ("143_04", True),
+        ("CMU_143_04_dance", True),
+        ("studio_2024_11_05_take3", False),
+        ("my 143_04", False),
+        ("2024_11_05", False),
+        ("11_05_2024", False),
+        ("145_01", False),
+    ):
+        path = tmp_path / f"{name}.bvh"
+        shutil.copy(samples / "cmu_143_04.bvh", path)
+        found = one(path)
+        said = [note for note in found.notes if "CMU's: by name it is their" in note]
+        assert (found.source == "mocap.cs.cmu.edu", bool(said)) == (known, known), name
+        assert (found.licence == "unknown") != known
+        assert found.fps == (60.0 if known else 120.0)
+        path.unlink()
+
+
 def test_lafan1(samples):
     found = one(samples / "lafan1_dance1_subject1_ccbyncnd.bvh")
     assert (found.frames, found.fps) == (3945, 30.0)

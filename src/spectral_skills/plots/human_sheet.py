@@ -25,6 +25,8 @@ _ON_FLOOR_M = 0.01
 """Height of a sole below which it is drawn as standing."""
 _LEAST_M = 0.8
 """Width of floor that is drawn at least."""
+_JOINTS = "person's ankle or ball"
+"""The lower one: a person's sole is not recorded, so it looks higher in a swing."""
 _COLOURS = dict(zip(SIDES, (LEFT, RIGHT), strict=True))
 
 
@@ -83,8 +85,8 @@ def human_sheet(corpus: Corpus, index: int, path: Path) -> None:
     for k, (side, name) in enumerate(zip(SIDES, (left, right), strict=True)):
         axes = panels[name]
         time_s = np.arange(pair.frames) / FPS
-        axes.plot(time_s, heights[1][:, k], color=MUTED, linewidth=1.1, label="person")
-        look = {"color": _COLOURS[side], "linewidth": 1.6, "label": "robot"}
+        axes.plot(time_s, heights[1][:, k], color=MUTED, linewidth=1.1, label=_JOINTS)
+        look = {"color": _COLOURS[side], "linewidth": 1.6, "label": "robot's sole"}
         axes.plot(time_s, heights[0][:, k], **look)
         _spans(axes, pair.contacts[:, k], _COLOURS[side])
         axes.legend(loc="lower right", bbox_to_anchor=(1, 0.985), ncols=2)

@@ -18,6 +18,8 @@ from spectral_skills.quaternion import multiply_planes
 UPS = ("y", "z", "-y", "-z", "x", "-x")
 _NEAR_FLOOR_M = 0.15  # most files have their floor at zero
 _CLEAR = 0.25  # lead over the next axis
+_STANDS, _NEARLY, _GOES = 0.8, 0.8, 0.5  # cosine, share of frames, lengths of the leg
+_AT_ZERO_M = -0.06, 0.15  # lowest joints of people on a floor at zero
 
 _SLOW_M_S, _REST_S = 0.3, 0.1
 _LEAST_STANCES = 4
@@ -48,12 +50,8 @@ def _to_z_up(up: str) -> np.ndarray:
 
 def find_up(points: np.ndarray) -> tuple[str, bool]:
     """The axis that points up, and whether that is clear; points are in metres."""
-    some = points[:: max(1, len(points) // 500)]
-    leg = leg_length(some)
-    feet = np.mean([some[:, point(f"{s}_ankle")] for s in SIDES], axis=0)
-    spine = some[:, point("neck")] - feet
-    spine /= np.maximum(np.linalg.norm(spine, axis=1, keepdims=True), 1e-9)
-    scores = {}
+    some = _some(points)
+    leg, spine, scores = leg_length(some), _spine(some), {}
     for up in UPS:
         axis = _axis(up)
         # What carries a person stays at one height, whichever way the body lies.
@@ -65,6 +63,36 @@ def find_up(points: np.ndarray) -> tuple[str, bool]:
         scores[up] = upright - min(1.0, wander) + usual + grounded
     best, next_best = sorted(scores, key=lambda up: -scores[up])[:2]
     return best, scores[best] - scores[next_best] > _CLEAR
+
+
+def _some(points: np.ndarray) -> np.ndarray:
+    """About 500 frames."""
+    return points[:: max(1, len(points) // 500)]
+
+
+def _spine(points: np.ndarray) -> np.ndarray:
+    """(T, 3) directions from the feet to the neck."""
+    feet = np.mean([points[:, point(f"{s}_ankle")] for s in SIDES], axis=0)
+    spine = points[:, point("neck")] - feet
+    return spine / np.maximum(np.linalg.norm(spine, axis=1, keepdims=True), 1e-9)
+
+
+def surely_up(points: np.ndarray, up: str, rest: str) -> bool:
+    """Whether a person stands along an axis in spite of the rest pose.
+
+    Somebody who lies or does push-ups is stretched along an axis too, but goes nowhere
+    across it, and has the floor at zero, as most files do, along the rest pose's axis.
+    """
+    some = _some(points)
+    if (_spine(some) @ _axis(up) > _STANDS).mean() < _NEARLY:
+        return False
+    low, high = np.percentile(some[:, point("pelvis")], [5, 95], axis=0)
+    across = (high - low) * (1.0 - np.abs(_axis(up)))
+    if np.linalg.norm(across) > _GOES * leg_length(some):
+        return True
+    floor = {a: np.median((some @ _axis(a)).min(axis=1)) for a in (up, rest)}
+    zero = [_AT_ZERO_M[0] < floor[a] < _AT_ZERO_M[1] for a in (up, rest)]
+    return zero == [True, False]
 
 
 def turned(raw: Raw, turn: np.ndarray) -> Raw:
@@ -88,11 +116,14 @@ def upright(raw: Raw, up: str | None) -> Raw:
     if up is not None:
         raw = turned(raw, _to_z_up(up.lower()))
         return raw.noted(f"{up.upper()} is up as stated.")
-    found, clear = find_up(raw.points)
-    raw = turned(raw, _to_z_up(found))
-    if not clear:
-        return raw.noted(f"{found.upper()} is probably up; or say --up.")
-    return raw if found == "z" else raw.noted(f"{found.upper()} is up.")
+    (found, clear), rest = find_up(raw.points), raw.rest_up
+    note = "is up." if clear or rest else "is probably up; or say --up."
+    if rest not in (None, found):
+        sure = surely_up(raw.points, found, rest)
+        why = f"though {rest.upper()} is" if sure else "as it is"
+        note = f"is probably up, {why} in the rest pose; or say --up."
+        found = found if sure else rest
+    return turned(raw, _to_z_up(found)).noted(f"{found.upper()} {note}")
 
 
 def same_sides(raw: Raw) -> Raw:
@@ -120,9 +151,12 @@ def levelled(raw: Raw) -> Raw:
         flat[sides == side] -= np.median(flat[sides == side])
     apart, left_over = (np.percentile(np.abs(h), 80) for h in (flat, heights))
     steep = float(np.linalg.norm(slope))
-    if rise < _LEAST_RISE_M or steep > _STEEPEST or left_over > _LEFT_OVER * apart:
+    if rise < _LEAST_RISE_M or left_over > _LEFT_OVER * apart:
         return raw
     angle = float(np.arctan(steep))
+    if steep > _STEEPEST:
+        note = f"Feet stand on a slope or stairs of {np.degrees(angle):.0f} degrees,"
+        return raw.noted(f"{note} which are not made level.")
     axis = np.array([slope[1], -slope[0], 0.0]) / steep
     note = f"The floor rose by {np.degrees(angle):.1f} degrees, {100 * rise:.0f} cm"
     turn = Rotation.from_rotvec(-angle * axis).as_matrix()

@@ -4,6 +4,7 @@ Everything stays in the units and axes of the file. Position channels take the p
 of a joint's offset, as in most programs, unless the bones would vanish by that.
 """
 
+import codecs
 import io
 import re
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ END = "_end"
 _HEADER_BYTES = 8 << 20  # more than the joints of any file
 _JOINT_BYTES = 7 * 8  # what a joint takes in a frame: position and turn
 _CHUNK_FRAMES = 2048  # arrays of this length stay in the processor's cache
+
+_DECIMAL_COMMA = ": numbers need decimal points, not commas"
 
 _MOTION = re.compile(rb"(?:^|[\r\n])[ \t]*MOTION(?=\s|$)", re.IGNORECASE)
 _COUNTS = re.compile(
@@ -74,6 +77,8 @@ def read(path: Path, fps: float | None = None) -> list[Capture]:
 
 def parse(data: bytes, fps: float | None = None) -> list[Capture]:
     """The same for the bytes of a file."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = data.decode("utf-16", "replace").encode()
     motion = _MOTION.search(data, 0, _HEADER_BYTES)
     text = _text(data[: motion.start() if motion else _HEADER_BYTES])
     if motion is None:
@@ -174,7 +179,9 @@ def _tree(text: str) -> list[_Joint]:
                 refuse(f"a second OFFSET of {here.name}")
             here.offset.extend(map(_number, token["numbers"].split()))
             if not np.abs(here.offset).max() < MAX_VALUE:
-                refuse(f"OFFSET of {here.name} is {printable(token['numbers'], 60)}")
+                numbers = printable(token["numbers"], 60)
+                comma = _DECIMAL_COMMA if "," in numbers else ""
+                refuse(f"OFFSET of {here.name} is {numbers}{comma}")
         else:
             kinds = token["kinds"].lower().split()
             if here.channels:
@@ -276,9 +283,8 @@ def _refuse_word(row: list[bytes], columns: list[str], frame: int) -> NoReturn:
             # Some programs write -nan(ind) or 1.#QNAN.
             finite = not re.search("nan|inf|#ind", word, re.IGNORECASE)
             kind = "unreadable" if finite else "not finite"
-            raise ClipError(
-                kind, f"{column} is {word!r}, not a number", frame
-            ) from None
+            why = _DECIMAL_COMMA if "," in word else ", not a number"
+            raise ClipError(kind, f"{column} is {word!r}{why}", frame) from None
     raise AssertionError("a row without a word")
 
 

@@ -33,9 +33,12 @@ TOE_HEIGHT_M = 0.02
 """Of the ball of the foot over the floor when standing."""
 _SLOW_M_S, _REST_S = 0.5, 0.06
 _COARSEST_HZ, _COARSE_HZ = 10.0, 20.0
-_SHORTEST_S, _LONGEST_S, _STILL_M = 0.5, 3600.0, 0.05
+_SHORTEST_S, _LONGEST_S = 0.5, 3600.0
+_STILL_M, _T_POSE_STILL_M = 0.02, 0.05
 _FAR_M = 20.0
-_SIDES_DIFFER_M = 0.03
+_FEET = [point(f"{side}_{part}") for side in SIDES for part in ("ankle", "toe")]
+_LOW, _FLESH_M = 0.02, 0.05  # share of frames; below joints of a body that lies
+_SIDES_DIFFER_M, _LEGS_DIFFER = 0.03, 1.2
 _BEYOND = {
     "head": ("neck", "chest", 0.1),
     **{f"{side}_hand": (f"{side}_wrist", f"{side}_elbow", 0.08) for side in SIDES},
@@ -120,6 +123,12 @@ def _stated_unit(units: str) -> float:
 def in_metres(raw: Raw, units: str | None) -> Raw:
     """Scaled by the units that the user states, or that give legs of a person."""
     leg = leg_length(raw.points)
+    left, right = (leg_length(raw.points, (side,)) for side in SIDES)
+    longer = max(left, right) / min(left, right)
+    if longer > _LEGS_DIFFER:
+        side = SIDES[int(right > left)]
+        odd = f"The {side} leg is {longer:.1f} times as long as the other: the joints"
+        raw = raw.noted(f"{odd} or the file may be wrong.")
     if units is not None:
         scale = _stated_unit(units)
         if not _WIDEST_LEG_M[0] <= leg * scale <= _WIDEST_LEG_M[1]:
@@ -179,8 +188,15 @@ def _check_length(raw: Raw) -> None:
         reason = f"it lasts {duration:.2f} s ({frames}); {_SHORTEST_S:g} s at least"
         raise ClipError("short", reason)
     moved = np.ptp(raw.points, axis=0).max()
-    if moved > _STILL_M:
-        return
+    t_pose = moved < _T_POSE_STILL_M and _is_t_pose(raw)
+    if t_pose or moved < _STILL_M:
+        what = "a T-pose only" if t_pose else "a pose only"
+        reason = f"{what}: nothing moves by more than {100 * moved:.1f} cm"
+        raise ClipError("static", reason)
+
+
+def _is_t_pose(raw: Raw) -> bool:
+    """Whether the arms are out to the sides all the time."""
     across = raw.at("left_shoulder") - raw.at("right_shoulder")
     arms = raw.at("left_wrist") - raw.at("right_wrist")
     cosine = (across * arms).sum(axis=1) / np.linalg.norm(across, axis=1)
@@ -188,9 +204,7 @@ def _check_length(raw: Raw) -> None:
         np.linalg.norm(raw.at(f"{s}_wrist") - raw.at(f"{s}_shoulder"), axis=1)
         for s in SIDES
     )
-    if (cosine > 0.8 * (length + np.linalg.norm(across, axis=1))).all():
-        reason = f"a T-pose only: nothing moves by more than {100 * moved:.1f} cm"
-        raise ClipError("static", reason)
+    return bool((cosine > 0.8 * (length + np.linalg.norm(across, axis=1))).all())
 
 
 def completed(raw: Raw) -> Raw:
@@ -212,7 +226,10 @@ def completed(raw: Raw) -> Raw:
 
 
 def on_floor(raw: Raw) -> Raw:
-    """Moved up or down so that feet that rest are on the floor."""
+    """Moved up or down so that feet that rest are on the floor.
+
+    Where the body lies deeper than the toes, as on the back, it is on the floor.
+    """
     low, rests = [], False
     for side in SIDES:
         toe = raw.at(f"{side}_toe")
@@ -223,8 +240,12 @@ def on_floor(raw: Raw) -> Raw:
         rests |= bool(np.convolve(still, np.ones(span)).max() > span - 0.5)
     apart = abs(low[0] - low[1])
     floor = (min(low) if apart > _SIDES_DIFFER_M else sum(low) / 2) - TOE_HEIGHT_M
-    notes = []
-    if not rests:
+    body = np.delete(raw.points[..., 2], _FEET, axis=1).min(axis=1)
+    lowest, notes = float(np.quantile(body, _LOW)), []
+    if lowest < floor - _FLESH_M:
+        floor = lowest - _FLESH_M
+        notes.append("The body lies lower than the feet: the floor is put under it.")
+    elif not rests:
         notes.append("No foot ever rests: the floor is put below the lowest toes.")
     elif apart > _SIDES_DIFFER_M:
         lower = SIDES[int(np.argmin(low))]

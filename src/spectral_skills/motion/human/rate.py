@@ -23,7 +23,8 @@ _CMU_EXCEPTIONS = frozenset(
     "87_03 90_08 90_11 121_08 121_11".split()  # at 60 Hz
 )
 """Recordings at the other rate than the rest of their subject's."""
-CMU_NAME = re.compile(r"(?<!\d)(\d{2,3})_\d{2}(?!\d)")
+_CMU_NAME = re.compile(r"(?:cmu_)?((\d{2,3})_\d{2})(?:_[a-z]+)?", re.IGNORECASE)
+_CMU_SUBJECTS = 144
 _SUSPICIOUS = 2.0  # times gravity: the user is told
 _TOLERANCE = 0.22  # of gravity, in a flight of a few frames
 _CLEAR_M = 0.04  # both feet above where they rest
@@ -90,6 +91,16 @@ def flights(points: np.ndarray) -> list[Flight]:
     return found
 
 
+def cmu_recording(name: str, skeleton: str) -> str:
+    """Which of CMU's recordings a file is by its whole name and its skeleton.
+
+    Files are called 35_22 or cmu_35_22, maybe with a word after that; other people's
+    may be of the same skeleton and have dates in their names.
+    """
+    found = _CMU_NAME.fullmatch(name) if "CMU" in skeleton else None
+    return found[1] if found and 1 <= int(found[2]) <= _CMU_SUBJECTS else ""
+
+
 def true_rate(
     points: np.ndarray, fps: float, name: str, skeleton: str
 ) -> tuple[float, str]:
@@ -106,17 +117,16 @@ def true_rate(
         right = f"{_flights(falls)}, so the rate is {fps / times:g} Hz, not {fps:g}."
         return fps / times, right
     fits = bool((np.abs(falls / GRAVITY - 1.0) < _TOLERANCE).any())
-    recording = CMU_NAME.search(name) if cmu else None
+    recording = cmu_recording(name, skeleton) if cmu else ""
     if recording and not fits:
-        at_60 = int(recording[1]) in CMU_AT_60
-        if at_60 != (recording[0] in _CMU_EXCEPTIONS):
-            return 60.0, f"CMU recorded {recording[0]} at 60 Hz, not at {fps:g}."
+        at_60 = int(recording.partition("_")[0]) in CMU_AT_60
+        if at_60 != (recording in _CMU_EXCEPTIONS):
+            note = f"CMU recorded {recording}, as it is named, at 60 Hz, not {fps:g}"
+            return 60.0, f"{note}; or say --fps."
     if len(falls) and np.median(falls) > _SUSPICIOUS * GRAVITY:
         better = fps * np.sqrt(GRAVITY / np.median(falls))
-        return (
-            fps,
-            f"{_flights(falls)}, as if the rate were {better:.0f} Hz: see --fps",
-        )
+        as_if = f"as if the rate were {better:.0f} Hz: see --fps."
+        return fps, f"{_flights(falls)}, {as_if}"
     return fps, ""
 
 

@@ -2,6 +2,7 @@
 units and axes; as a recording in metres, z up, the floor at zero."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Self
@@ -25,18 +26,18 @@ def point(name: str) -> int:
     return POINTS.index(name)
 
 
-def leg_length(points: np.ndarray) -> float:
+def leg_length(points: np.ndarray, sides: Sequence[str] = SIDES) -> float:
     """Thigh and shank of points (T, 20, 3), the median over frames and the mean of
     sides."""
     total = 0.0
-    for side in SIDES:
+    for side in sides:
         chain = [points[:, point(f"{side}_{p}")] for p in ("hip", "knee", "ankle")]
         for bone, (a, b) in zip(("thigh", "shank"), pairwise(chain), strict=True):
             length = float(np.median(np.linalg.norm(b - a, axis=1)))
             if not length > 1e-9:
                 raise ClipError("skeleton", f"the {side} {bone} has no length")
             total += length
-    return total / 2
+    return total / len(sides)
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Raw:
     pelvis_turn: np.ndarray | None = None
     """(T, 4) orientation, wxyz, of the bone that carries the hips; its axes at rest may
     be any. None: the source has points only."""
+    rest_up: str | None = None
+    """The axis along which the rest pose of the file stands, where it does."""
     skeleton: str = ""  # whose: CMU, LAFAN1, SMPL and so on
     text: str = ""
     source: str = ""

@@ -28,6 +28,7 @@ _BONES = {
     "upper arm": ("shoulder", "elbow"),
     "forearm": ("elbow", "wrist"),
 }
+_STANDS = 0.85  # cosine; CMU's legs are 20 degrees apart from the vertical
 _FAR = 0.6  # of a leg: no hips are as far from the pelvis
 _NAME_THEM = "Name the joints in a file for --map:"
 _TREE_LINES = 200
@@ -41,6 +42,7 @@ class Skeleton:
     wrist along the forearm; the head, above the neck; the neck, between the shoulders.
     """
     pelvis: int  # the bone that carries the hips
+    up: str | None = None  # the axis along which the rest pose stands, if it does
 
 
 def identify(
@@ -65,7 +67,7 @@ def identify(
     found |= given
     _check(tree, found)
     joints = {point: found.get(point) for point in POINTS}
-    return Skeleton(_name(names), joints, found["pelvis"])
+    return Skeleton(_name(names), joints, found["pelvis"], _rest_up(tree, found))
 
 
 def load_map(path: Path) -> dict[str, str]:
@@ -170,11 +172,29 @@ def _template(tree: Tree, found: Mapping[str, int]) -> list[str]:
         waiting = tree.children[joint] + waiting
     more = [f"#   and {len(shown) - _TREE_LINES} more"] * (len(shown) > _TREE_LINES)
     lines = ["# The joints of the file:", *shown[:_TREE_LINES], *more]
+    named = _by_name(tree, found)
     for point in POINTS:
-        name = tree.names[found[point]] if point in found else ""
+        name = tree.names[named[point]] if point in named else ""
         remark = "" if point in NEEDED else "  # found by itself if empty"
         lines.append(f"{point} = {json.dumps(name, ensure_ascii=False)}{remark}")
     return lines
+
+
+def _by_name(tree: Tree, found: Mapping[str, int]) -> dict[str, int]:
+    """What was found, and of limbs that were not, joints that are called so."""
+    named = dict(found)
+    for side, limb in itertools.product(SIDES, (LEG, ARM)):
+        for point in limb[:3]:
+            if f"{side}_{point}" not in found:
+                fits = {
+                    joint: meaning.fit(point) or 0.0
+                    for joint, meaning in enumerate(tree.meanings)
+                    if meaning.side == side and joint not in named.values()
+                }
+                best = max(fits, key=lambda j: fits[j], default=0)
+                if fits.get(best):
+                    named[f"{side}_{point}"] = best
+    return named
 
 
 def _check(tree: Tree, found: dict[str, int]) -> None:
@@ -212,12 +232,28 @@ def _check(tree: Tree, found: dict[str, int]) -> None:
             and _cosine(leg, tree.rest[toe] - tree.rest[ankle]) > 0.9
         ):
             reason = f"no toes beyond {names[ankle]}: the sole's direction is unknown"
-            raise ClipError("skeleton", reason)
+            other = f"if it is not the ankle, name {side}_ankle in a file for --map"
+            raise ClipError("skeleton", f"{reason}; {other}")
     used: dict[int, str] = {}
     for point, joint in found.items():
         if point != "head" and used.setdefault(joint, point) != point:
             reason = f"{names[joint]} would be both {used[joint]} and {point}"
             raise ClipError("skeleton", reason)
+
+
+def _rest_up(tree: Tree, found: Mapping[str, int]) -> str | None:
+    """The axis along which the offsets stand upright: both legs down, the chest up.
+
+    In many files all bones lie along one axis at rest, which tells nothing.
+    """
+    place = {point: tree.rest[joint] for point, joint in found.items()}
+    trunk = place["chest"] - place["pelvis"]
+    axis = int(np.argmax(np.abs(trunk)))
+    up = np.sign(trunk[axis]) * np.eye(3)[axis]
+    legs = [place[f"{side}_hip"] - place[f"{side}_ankle"] for side in SIDES]
+    if min(_cosine(part, up) for part in (trunk, *legs)) < _STANDS:
+        return None
+    return "-" * bool(trunk[axis] < 0) + "xyz"[axis]
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:

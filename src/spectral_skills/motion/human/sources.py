@@ -14,7 +14,7 @@ import numpy as np
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human import body_model, bvh, cmu_pack
 from spectral_skills.motion.human.conditions import HumanOptions, settle
-from spectral_skills.motion.human.rate import CMU_NAME
+from spectral_skills.motion.human.rate import cmu_recording
 from spectral_skills.motion.human.recording import POINTS, SIDES, Raw, Recording, point
 from spectral_skills.motion.human.skeletons import Skeleton, identify
 from spectral_skills.motion.intake import walk
@@ -74,8 +74,9 @@ def read(path: Path, options: HumanOptions) -> Found:
 
 def _read(path: Path, options: HumanOptions) -> Found:
     if not path.exists() and cmu_pack.is_clip(path):
-        capture, text = cmu_pack.read(path), cmu_pack.text(path)
-        raw = _person(capture, path.name, options, text=text)
+        about = {"source": cmu_pack.SOURCE, "licence": cmu_pack.LICENCE}
+        about["text"] = cmu_pack.text(path)
+        raw = _person(cmu_pack.read(path), path.name, options, **about)
         return [settle(raw, options, fps_known=True)]
     size, name = path.stat().st_size, printable(path.stem, NAME_LENGTH)
     if not path.is_file():
@@ -113,15 +114,18 @@ def _person(capture: bvh.Capture, name: str, options: HumanOptions, **about) -> 
     for key, joint in skeleton.joints.items():
         if joint is not None:
             points[:, point(key)] = capture.positions[:, joint]
-    if skeleton.name == "CMU" and CMU_NAME.search(name):
-        about |= {"source": cmu_pack.SOURCE, "licence": cmu_pack.LICENCE}
+    notes, recording = capture.notes, cmu_recording(name, skeleton.name)
+    if recording and not about:
+        about = {"source": cmu_pack.SOURCE, "licence": cmu_pack.LICENCE}
+        notes += (f"Source and licence are CMU's: by name it is their {recording}.",)
     return Raw(
         name,
         capture.fps,
         points,
         capture.turns[:, skeleton.pelvis],
+        rest_up=skeleton.up,
         skeleton=skeleton.name,
-        notes=capture.notes,
+        notes=notes,
         **about,
     )
 
