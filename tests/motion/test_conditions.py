@@ -437,7 +437,7 @@ def test_turns_are_mended_where_the_points_are():
     spun[60:62] = (0.0, 0.0, 0.0, 1.0)
     found = settled(replace(file, points=points, pelvis_turn=spun))
     assert said(found, "bridged", "the body")
-    assert np.allclose(found.pelvis_turn, turns)
+    assert found.pelvis_turn is not None and np.allclose(found.pelvis_turn, turns)
     # A turn without a jump is left alone.
     alone = settled(replace(file, pelvis_turn=spun)).pelvis_turn
     assert alone is not None and np.allclose(np.abs(alone), spun)
