@@ -15,6 +15,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.linalg import cholesky_ex, solve_triangular
@@ -138,6 +139,7 @@ class InverseKinematics:
         iterations: int = 30,
         posture: float = POSTURE,
         velocity_fraction: float = 0.9,  # of its speed limit that a joint may use
+        limits: np.ndarray = g1.SOFT_LIMITS,  # (29, 2) of all joints, rad
     ):
         """`posture` is the weight of squared distance from the joints of the start, per
         rad^2: it settles what the targets leave open."""
@@ -148,7 +150,7 @@ class InverseKinematics:
         speed = velocity_fraction * g1.VELOCITY_LIMIT[joints]
         low, high, self._speed = (
             torch.as_tensor(x).to(self.jacobians.carried)
-            for x in (*g1.SOFT_LIMITS[joints].T, speed)
+            for x in (*limits[joints].T, speed)
         )
         self.limits = (low, high)  # of the free joints
 

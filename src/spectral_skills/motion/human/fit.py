@@ -185,14 +185,15 @@ class Solver:
     """What all clips share."""
 
     def __init__(self):
-        self._first = InverseKinematics(iterations=_FIRST_STEPS)
-        self._again = InverseKinematics(iterations=_STEPS)
-        self._legs = InverseKinematics(_LEGS, iterations=_LEG_STEPS)
-        for solver in (self._first, self._again, self._legs):
-            for column, joint in enumerate(solver.jacobians.joints.tolist()):
-                if g1.JOINTS[joint].endswith("hip_yaw"):
-                    solver.limits[0][column] = -_HIP_YAW
-                    solver.limits[1][column] = _HIP_YAW
+        limits = g1.SOFT_LIMITS.copy()
+        limits[[name.endswith("hip_yaw") for name in g1.JOINTS]] = -_HIP_YAW, _HIP_YAW
+
+        def solver(joints: tuple[str, ...], steps: int) -> InverseKinematics:
+            return InverseKinematics(joints, iterations=steps, limits=limits)
+
+        self._first = solver(g1.JOINTS, _FIRST_STEPS)
+        self._again = solver(g1.JOINTS, _STEPS)
+        self._legs = solver(_LEGS, _LEG_STEPS)
         whole, below = self._again.jacobians.carried, self._legs.jacobians.carried
         self._clearance = Clearance(whole, _MARGIN_M, 0.0, _PUSH)
         self._floor = Clearance(below, None, 0.0, _FLOOR_PUSH)
