@@ -15,7 +15,7 @@ with w = 1 / scale^2, so that attributes count by what is noticeable. E_i is the
 of the skill on attributes in context i; the minimum needs only its moments.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -151,10 +151,12 @@ def find(
     contexts: int = 4096,
     seed: int = 0,
     data_hash: str = "",
+    targets: Sequence[Target] = TARGETS,
 ) -> Directions:
     """All directions of a skill model over random contexts."""
     first, second = measure(model, sampler, contexts, seed)
-    return from_responses(first, second, model.encoder.fingerprint(), seed, data_hash)
+    encoder = model.encoder.fingerprint()
+    return from_responses(first, second, encoder, seed, data_hash, targets)
 
 
 def from_responses(
@@ -163,6 +165,7 @@ def from_responses(
     encoder: str,
     seed: int = 0,
     data_hash: str = "",
+    targets: Sequence[Target] = TARGETS,
 ) -> Directions:
     """All directions from the responses of two halves of the contexts."""
     both = first + second
@@ -171,7 +174,8 @@ def from_responses(
             f"the robot is upright in none of {both.contexts} contexts, so there is no "
             "effect to find directions by; take more contexts, or clips that stand"
         )
-    found, *halves = (_find_all(responses) for responses in (both, first, second))
+    parts = both, first, second
+    found, *halves = (_find_all(responses, targets) for responses in parts)
     families, prefixes, vectors, amplitudes = zip(*found, strict=True)
     vectors = torch.stack(vectors)
     split = (torch.stack([vector for _, _, vector, _ in half]) for half in halves)
@@ -211,9 +215,15 @@ def from_responses(
     return found.select((np.array(found.families) != "part") | own)
 
 
-def _find_all(responses: Responses) -> list[tuple[Family, str, Tensor, float]]:
-    families = FAMILIES.items()
-    return [(family, *one) for family, some in families for one in some(responses)]
+def _find_all(
+    responses: Responses, targets: Sequence[Target]
+) -> list[tuple[Family, str, Tensor, float]]:
+    families: dict[Family, Found] = {
+        "spectral": _spectral(responses),
+        "part": _parts(responses),
+        "target": [(t.name, *solve(responses.effects, t)) for t in targets],
+    }
+    return [(family, *one) for family, some in families.items() for one in some]
 
 
 def eigenpairs(gram: Tensor) -> tuple[Tensor, Tensor]:
@@ -265,17 +275,6 @@ def _parts(responses: Responses) -> Found:
             V = orient(V, responses.effects)
             found += [(f"{group}_{k} ", v, 1.0) for k, v in enumerate(V, 1)]
     return found
-
-
-def _targets(responses: Responses) -> Found:
-    return [(target.name, *solve(responses.effects, target)) for target in TARGETS]
-
-
-FAMILIES: dict[Family, Callable[[Responses], Found]] = {
-    "spectral": _spectral,
-    "part": _parts,
-    "target": _targets,
-}
 
 
 def name(
