@@ -1,0 +1,126 @@
+"""Everyday requests, and what must be seen for them."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from spectral_skills import rotation
+from spectral_skills.experiments import everyday
+from spectral_skills.experiments.everyday import REQUESTS, judge, measure
+from spectral_skills.robot import g1
+
+SECONDS = 6
+
+
+def standing() -> np.ndarray:
+    return np.tile(np.asarray(g1.DEFAULT_QPOS, np.float64), (SECONDS * 50, 1))
+
+
+def request(text: str) -> everyday.Request:
+    return next(one for one in REQUESTS if one.text == text)
+
+
+def missed(text: str, rows: np.ndarray) -> set[str]:
+    return set(everyday.misses(request(text), rows))
+
+
+def with_joint(rows: np.ndarray, name: str, angles: np.ndarray | float) -> np.ndarray:
+    rows = rows.copy()
+    rows[:, 7 + g1.joint_index(name)] = angles
+    return rows
+
+
+def walking(metres: float) -> np.ndarray:
+    rows = standing()
+    rows[:, 0] = np.linspace(0.0, metres, len(rows))
+    return rows
+
+
+def turning(degrees: float) -> np.ndarray:
+    rows = standing()
+    yaw = torch.linspace(0.0, float(np.radians(degrees)), len(rows))
+    rows[:, 3:7] = rotation.from_yaw(yaw).numpy()
+    return rows
+
+
+def test_there_are_sixty_and_all_measures_exist():
+    known = measure(standing())
+    assert len({one.text for one in REQUESTS}) == 60
+    assert sum(not one.must for one in REQUESTS) == 12
+    for one in REQUESTS:
+        assert set(one.must) <= set(known), one.text
+        assert all(least < most for least, most in one.must.values()), one.text
+
+
+def test_standing_does_nothing_but_stand_still():
+    done = {
+        one.text for one in REQUESTS if one.must and not missed(one.text, standing())
+    }
+    assert done == {"stand still"}
+
+
+def test_walks_are_told_apart_by_their_way_and_speed():
+    assert not missed("walk forward", walking(3.0))
+    assert missed("walk forward", walking(-3.0)) == {"forward_m"}
+    assert not missed("go back a few steps", walking(-1.0))
+    assert not missed("walk forward slowly", walking(2.0))
+    assert missed("walk forward slowly", walking(9.0)) >= {"speed_mps"}
+    assert missed("run", walking(3.0)) == {"speed_mps"}
+
+
+def test_turns_have_a_side():
+    assert not missed("turn left", turning(90.0))
+    assert missed("turn left", turning(-90.0)) == {"turn_deg"}
+    assert not missed("turn around", turning(-170.0))
+
+
+def test_a_raised_hand_waves_only_if_it_moves():
+    up = with_joint(standing(), "left_shoulder_pitch", -2.6)
+    assert missed("wave with your left hand", up) == {"left_swings"}
+    time = np.arange(len(up)) / 50
+    waving = with_joint(up, "left_shoulder_roll", 0.3 + 0.4 * np.sin(6 * time))
+    assert not missed("wave with your left hand", waving)
+    assert "hand_m" not in missed("wave hello to everybody", waving)
+    assert missed("raise your right hand", waving) == {"right_hand_m", "left_hand_m"}
+
+
+def test_hops_leave_the_floor_and_squats_do_not():
+    low = standing()
+    low[:, 2] += 0.1 * np.sin(np.linspace(0, 20, len(low))).clip(0)
+    assert not missed("jump", low)
+    assert missed("stand on one leg", low) >= {"air_m"}
+
+
+def spoken(rows: np.ndarray, understood: bool = True, fell: bool = False) -> Any:
+    step = SimpleNamespace(understood=understood, nearest="walk forward")
+    record = SimpleNamespace(robot=rows[:, None])
+    return SimpleNamespace(
+        steps=[step], fell_at_s=1.0 if fell else None, rollout=record
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "run", "answer", "right"),
+    [
+        ("walk forward", spoken(walking(3.0)), "done", True),
+        ("walk forward", spoken(walking(3.0), fell=True), "not done", False),
+        ("walk forward", spoken(standing()), "not done", False),
+        ("walk forward", spoken(standing(), understood=False), "refused", False),
+        ("fly to the moon", spoken(walking(3.0)), "not done", False),
+        ("fly to the moon", spoken(standing(), understood=False), "refused", True),
+    ],
+)
+def test_what_cannot_be_done_must_be_refused(text, run, answer, right):
+    verdict = judge(request(text), run)
+    assert (verdict.answer, verdict.right) == (answer, right)
+
+
+def test_counts_of_turns_and_dips():
+    wave = np.sin(np.linspace(0, 6 * np.pi, 300))
+    assert everyday._turns(wave, 0.5) == 6
+    assert everyday._turns(wave, 3.0) == 0
+    assert everyday._dips(wave, 0.0, 0.5) == 3
+    assert everyday._longest(np.array([1, 1, 0, 1, 1, 1], bool)) == 3
