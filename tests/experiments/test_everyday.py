@@ -19,7 +19,7 @@ def standing() -> np.ndarray:
     return np.tile(np.asarray(g1.DEFAULT_QPOS, np.float64), (SECONDS * 50, 1))
 
 
-def request(text: str) -> everyday.Request:
+def request(text: str) -> everyday.EverydayRequest:
     return next(one for one in REQUESTS if one.text == text)
 
 

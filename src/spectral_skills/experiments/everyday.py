@@ -44,21 +44,23 @@ _LINKS = (
 )
 
 
-class Request(NamedTuple):
+class EverydayRequest(NamedTuple):
     text: str
     must: Mapping[str, tuple[float, float]]
     """Least and largest value of each measure; empty for what cannot be done."""
 
 
-REQUESTS: tuple[Request, ...] = tuple(
-    Request(one["text"], {k: (v[0], v[1]) for k, v in one.get("must", {}).items()})
+REQUESTS: tuple[EverydayRequest, ...] = tuple(
+    EverydayRequest(
+        one["text"], {k: (v[0], v[1]) for k, v in one.get("must", {}).items()}
+    )
     for one in read_table(__file__)["requests"]
 )
 
 
 @dataclass(frozen=True)
-class Verdict:
-    request: Request
+class RequestVerdict:
+    request: EverydayRequest
     answer: Answer
     missed: Mapping[str, float]
     """Measures that were out of their ranges."""
@@ -72,18 +74,18 @@ class Verdict:
         return self.answer == ("done" if self.request.must else "refused")
 
 
-def judge(request: Request, spoken: Spoken) -> Verdict:
+def judge(request: EverydayRequest, spoken: Spoken) -> RequestVerdict:
     """Judge one run; nothing is done unless every part of a request was understood."""
     fell = spoken.fell_at_s is not None
     known = "; ".join(step.nearest for step in spoken.steps if step.understood)
     if not all(step.understood for step in spoken.steps):
-        return Verdict(request, "refused", {}, fell, known)
+        return RequestVerdict(request, "refused", {}, fell, known)
     missed = {} if fell else misses(request, np.asarray(spoken.rollout.robot[:, 0]))
     done = bool(request.must) and not missed and not fell
-    return Verdict(request, "done" if done else "not done", missed, fell, known)
+    return RequestVerdict(request, "done" if done else "not done", missed, fell, known)
 
 
-def misses(request: Request, rows: np.ndarray) -> dict[str, float]:
+def misses(request: EverydayRequest, rows: np.ndarray) -> dict[str, float]:
     """Measures of rows (T, 36) that are out of the ranges of a request."""
     found = measure(rows)
     return {
@@ -96,10 +98,10 @@ def misses(request: Request, rows: np.ndarray) -> dict[str, float]:
 def ask(
     bundle: Bundle,
     encoder: TextEncoder,
-    requests: Iterable[Request] = REQUESTS,
+    requests: Iterable[EverydayRequest] = REQUESTS,
     seed: int = 0,
-    watch: Callable[[Verdict], None] = lambda verdict: None,
-) -> list[Verdict]:
+    watch: Callable[[RequestVerdict], None] = lambda verdict: None,
+) -> list[RequestVerdict]:
     """Say each request to a standing robot, and judge what it does."""
     found = []
     for request in requests:
