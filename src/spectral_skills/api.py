@@ -410,18 +410,32 @@ def evaluate(
     return getattr(module, table)(as_runner(models), **as_runner(options))
 
 
-def _tracking(models: Models, clips: "Corpus", device: str, set: str = "all"):
+def _tracking(
+    models: Models,
+    clips: "Corpus",
+    device: str,
+    set: str = "all",
+    held_out: float = 0.0,
+    kinds: Path | None = None,
+):
     from spectral_skills.experiments import tracking
     from spectral_skills.motion import motion_sets
 
     if set in ("lafan1", "lafan1-windows"):
+        if held_out or kinds is not None:
+            raise ValueError(f"{set} has clips and kinds of its own")
         return tracking.evaluate_lafan1(models, clips, device, whole=set == "lafan1")
-    note = ""
+    notes = []
+    if held_out:
+        total, clips = len(clips), clips.select(motion_sets.split(clips, held_out)[1])
+        notes.append(f"{len(clips):,} of {total:,} clips, held out by {held_out:g}")
     if set != "all":
         chosen = getattr(motion_sets, f"{set}_set")(clips)
-        clips, note = clips.select(chosen.indices), chosen.note
-    found = tracking.evaluate(models, tracking.Course(clips, device))
-    return replace(found, note=note)
+        clips = clips.select(chosen.indices)
+        notes.append(chosen.note)
+    known = None if kinds is None else motion_sets.read_kinds(kinds)
+    found = tracking.evaluate(models, tracking.Course(clips, device), known)
+    return replace(found, note="; ".join(notes))
 
 
 def bundle(models: Models | None = None) -> Path:

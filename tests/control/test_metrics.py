@@ -54,8 +54,9 @@ def test_the_reference_itself_has_no_error(walks):
     ]
     assert accelerations[0] == accelerations[1] > 0  # of motions, not of an error
     for name, value in found.items():
-        shares = ("success_rate", "fall_free_relative_share")
-        assert value == (name in shares), name
+        shares = ("success_rate", "followed", "path_share", "fall_free_relative_share")
+        expected = float(name in (*shares, "joint_correlation"))
+        assert value == pytest.approx(expected, abs=1e-6), name
 
 
 def test_a_shift_is_scored_as_its_length(walks):

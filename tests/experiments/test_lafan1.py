@@ -226,7 +226,7 @@ def test_the_page_has_both_tables_and_two_pictures(evaluate, whole, tmp_path, ca
     page = (tmp_path / "lafan1.md").read_text()
     assert re.search(r"\| complete \| \d+ \| 594 \| 639 \| - \| 80 \|", page)
     assert ("| complete | 39 | 10 | 17 | 0 | 40 |" in page) == whole
-    assert ("| whole clips, dance | 8 | 7 | 7 | 0 | 0 | 1 | 0 |" in page) == whole
+    assert ("| whole clips, dance | 8 | 7 | 7 | 7 | 0 | 0 | 1 | 0 |" in page) == whole
     assert "default_rng((0, i))" in page
     for picture in re.findall(r"\]\((.*?)\)", page):
         assert (tmp_path / picture).stat().st_size > 10_000

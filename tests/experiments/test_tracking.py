@@ -11,6 +11,7 @@ from followers import Followers
 from spectral_skills.experiments import tracking
 from spectral_skills.experiments.tracking import Course, evaluate
 from spectral_skills.models import Models
+from spectral_skills.motion import motion_sets
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.physics.settings import PhysicsConfig, tracking_model
 from spectral_skills.robot import g1
@@ -72,6 +73,7 @@ def test_robots_on_their_references_score_everything(corpus, models):
     assert [o.frames for o in found.outcomes] == list(LENGTHS)
     jumps = {r.metric: r.n for r in found.results if r.row == "jump"}
     assert jumps["success_rate"] == 2
+    assert all(o.followed and o.path_share == pytest.approx(1) for o in found.outcomes)
 
 
 def test_a_failure_has_its_clip_frame_and_cause(corpus, models):
@@ -212,6 +214,31 @@ def test_every_number_is_that_of_a_slow_loop(corpus, models):
                 assert scores[metric] == pytest.approx(expected, rel=1e-4)
 
 
+def test_kinds_can_come_from_a_table(corpus, models, tmp_path):
+    """A row for each of its kinds; a clip that it lacks is refused before any run."""
+    table = tmp_path / "index.csv"
+    kinds = dict(zip(NAMES, ("stroll", "jump", "stroll", "bout", "jump"), strict=True))
+    lines = [f"{name},somebody,{kind}" for name, kind in kinds.items()]
+    table.write_text("\n".join(("name,by,kind", *lines)) + "\n")
+    known = motion_sets.read_kinds(table)
+
+    def physics(count: int) -> Any:
+        return Followers(count, corpus)
+
+    course = Course(corpus, physics=physics)
+    found = evaluate(models, course, known)
+    # The order of our kinds, then that of the alphabet.
+    rows = list(dict.fromkeys(r.row for r in found.results))
+    assert rows == ["all", "jump", "bout", "stroll"]
+    assert [o.kind for o in found.outcomes] == list(kinds.values())
+    del known["walk_c"]
+    with pytest.raises(ValueError, match="1 clips have no kind in the table: walk_c"):
+        evaluate(models, course, known)
+    table.write_text("name,type\n")
+    with pytest.raises(ValueError, match="index.csv: no column kind"):
+        motion_sets.read_kinds(table)
+
+
 def test_windows_begin_at_their_frames(corpus, models):
     """Two windows of one clip and one of another; row 10 of jump_b is in one."""
 
@@ -276,7 +303,9 @@ def test_a_probe_is_the_same_evaluation_again_and_again(
     first, second = measure(controller), measure(controller)
     assert first == second and len(made) == 1
     assert first["success_rate"] == 0.8
-    assert set(first) == {"success_rate", "mpjpe_local_mm", "mpjpe_global_mm"}
+    assert first["followed"] == 0.8
+    errors = {"mpjpe_local_mm", "mpjpe_global_mm"}
+    assert set(first) == {"success_rate", "followed", *errors}
     # Half of the clips of each of two corpora, each with its own robots.
     tracking.probe_of([corpus, corpus], encoder, 4, "cpu", settings)(controller)
     assert [robots.count for robots in made] == [5, 2, 2]

@@ -14,6 +14,8 @@ from spectral_skills.cli.main import _plain, main
 from spectral_skills.config import from_dict
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.experiments import tracking
+from spectral_skills.motion import motion_sets
+from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.motion_sets import LAFAN1_CLIPS
 from spectral_skills.plots import film
 from spectral_skills.results import Result
@@ -218,6 +220,7 @@ def test_rollout_writes_record_film_and_picture(places, tmp_path, monkeypatch, c
     assert _spectral(*words, "--film-seconds", "0.2") == 0
     message = capsys.readouterr().out
     assert all(word in message for word in ("success", "MPJPE-L", "x real time"))
+    assert "followed  no, " in message and " gone, joints correlate by " in message
     record = Rollout.load(tmp_path / "walk1.npz")
     assert record.steps == 60 and record.names == ("walk1",)
     assert {"walk1.gif", "walk1.png"} <= {path.name for path in tmp_path.iterdir()}
@@ -236,6 +239,26 @@ def test_evaluate_writes_results(places, tmp_path, capsys):
     assert len((tmp_path / "clips.jsonl").read_text().splitlines()) == 3
     assert "success" in capsys.readouterr().out
     assert "Tracking: Walks" in (tmp_path / "results" / "tracking.md").read_text()
+
+
+def test_evaluate_only_what_training_holds_out(places, tmp_path, capsys):
+    """One of three clips, with a kind from a table."""
+    corpus = Corpus.open(places["corpus"])
+    ((index,),) = motion_sets.split(corpus, 1)[1:]
+    name = corpus.names[index]
+    table, out = tmp_path / "index.csv", tmp_path / "scores.jsonl"
+    table.write_text(f"name,kind\n{name},ramble\n")
+    words = ["evaluate", "tracking", "--corpus", places["corpus"], "--out", out]
+    words += ["--controller", places["run"], "--skill", places["skill"]]
+    words += ["--held-out", "1", "--kinds", table, "--clips", tmp_path / "clips.jsonl"]
+    assert _spectral(*words, "--device", "cpu") == 0
+    (line,) = (tmp_path / "clips.jsonl").read_text().splitlines()
+    outcome = json.loads(line)
+    assert (outcome["name"], outcome["kind"]) == (name, "ramble")
+    assert outcome["followed"] is False and 0 <= outcome["path_share"] <= 1
+    message = capsys.readouterr().out
+    assert "1 of 3 clips, held out by 1" in message and "ramble" in message
+    assert _spectral(*words, "--set", "lafan1", "--device", "cpu") == 1
 
 
 def test_evaluate_lafan1_writes_a_page(

@@ -31,6 +31,8 @@ def evaluate_tracking(
     models: TrackerPaths = RELEASED_TRACKER,
     corpus: Path,
     set: Literal["all", "evaluation", "capability", "lafan1", "lafan1-windows"] = "all",
+    held_out: float = 0.0,
+    kinds: Path | None = None,
     device: str | None = None,
     out: Path,
     clips: Path | None = None,
@@ -39,11 +41,18 @@ def evaluate_tracking(
 ) -> None:
     """Measure how well a controller tracks: success, errors, drift, by kind of motion.
 
+    Success is the paper's: no rule is broken, wherever the robot went. Followed means
+    success with at least 80 % of the path gone and an MPJPE-G under 0.5 m.
+
     Args:
         set: All clips; the paper's evaluation or capability set; LAFAN1 as in the
             paper's two tables (20 windows of 10 s from each of its 40 clips, whole
             clips, and their first 15 s), or those windows alone. LAFAN1 also gets a
             page (.md) and two pictures beside OUT.
+        held_out: Only the clips that training with the same share (or number) and seed
+            0 holds out.
+        kinds: Table (.csv) with columns name and kind, such as the index of the CMU
+            pack; without it kinds come from the words of clips.
         out: File of results to write (.jsonl), one a line.
         clips: File for the outcome of each clip or window (.jsonl); for LAFAN1 it is
             beside OUT by default.
@@ -59,7 +68,8 @@ def evaluate_tracking(
             check_file(path, ".jsonl")
     where = api.best_device(device)
     loaded = Models.at(models, where)
-    found = api.evaluate("tracking", loaded, corpus=corpus, device=where, set=set)
+    options = {"set": set, "held_out": held_out, "kinds": kinds}
+    found = api.evaluate("tracking", loaded, corpus=corpus, device=where, **options)
     if found.note:
         print(found.note)
     _write_lines(out, found.results)
@@ -77,6 +87,7 @@ def evaluate_tracking(
     if record is not None:
         table = f"Tracking: {label or corpus.name}"
         table += "" if set == "all" else f", {set}"
+        table += ", held out" if held_out else ""
         publish([replace(r, table=table) for r in found.results], record)
 
 

@@ -5,7 +5,9 @@ Each verb imports what it needs when it runs.
 
 import re
 import time
+from math import isfinite
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectral_skills import api
 from spectral_skills.cli.arguments import (
@@ -25,6 +27,9 @@ from spectral_skills.models import (
     TrackerPaths,
 )
 
+if TYPE_CHECKING:
+    from spectral_skills.control.metrics import Episodes
+
 
 def rollout(
     name: str,
@@ -37,6 +42,9 @@ def rollout(
     film_seconds: float = 10.0,
 ) -> None:
     """Let a controller follow a clip in MuJoCo, and film it beside its reference.
+
+    Success is the paper's: no rule is broken, wherever the robot went. Followed means
+    success with at least 80 % of the path gone and an MPJPE-G under 0.5 m.
 
     Args:
         name: Name of the clip, as `corpus list` prints it.
@@ -63,6 +71,7 @@ def rollout(
         f"MPJPE-L {done.local_mm[0]:.1f} mm, MPJPE-G {done.global_mm[0]:.1f} mm, "
         f"root drift {done.root_mm[0]:.1f} mm"
     )
+    print(f"followed  {'yes' if done.followed[0] else 'no'}, {_how(done)}")
     print(f"success   {'yes' if done.success[0] else 'no'}, {outcome}")
     print(f"error     {error}")
     print(
@@ -79,6 +88,18 @@ def rollout(
         path = place.with_name(f"{place.name}.png")
         write_strip(record, path, subtitle=f"{outcome}; {error}")
         print(f"picture   {path}")
+
+
+def _how(done: "Episodes") -> str:
+    """How much of its path a robot has gone, and how alike its joints move."""
+    share, path_m, alike = (
+        float(column[0])
+        for column in (done.path_share, done.path_m, done.joint_correlation)
+    )
+    told = f"{100 * share:.0f} % of a path of {path_m:.1f} m gone"
+    if not done.goes[0]:
+        told = "it stays where it should" if share else "it leaves where it should stay"
+    return told + (f", joints correlate by {alike:.2f}" if isfinite(alike) else "")
 
 
 def steer(

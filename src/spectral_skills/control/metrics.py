@@ -10,6 +10,10 @@ World positions of the 14 tracked links on the robot, p, and on the reference, p
 MPJPE-L, MPJPE-G and root drift are means over the frames of successful episodes, in mm,
 without the start, at which a robot is placed. An episode fails at the first frame that
 breaks a rule of `tracking/terminations.evaluation` or at which the simulation broke.
+
+These rules do not ask where a robot is: one that stands while its reference walks away
+succeeds. An episode is *followed* if it succeeds, at least 80 % of the reference's path
+is gone (`control/following.py`) and its MPJPE-G is under 0.5 m.
 """
 
 from collections.abc import Sequence
@@ -20,6 +24,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spectral_skills.control.following import (
+    NEAR_M,
+    PATH_M,
+    joint_correlation,
+    path_gone,
+)
 from spectral_skills.control.rollout import FALL_M, Rollout
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses, LinkStates
@@ -39,6 +49,8 @@ SUNK_M, SUNK_FRAMES = 0.25, FPS // 2
 by the paper's rule."""
 CURVE_FRAMES = 8 * FPS + 1
 """Number of frames of the root error curve: 8 s and the start."""
+GONE_SHARE = 0.8
+"""Least share of the path gone of an episode that is followed."""
 TRAVEL_M = 2.0
 """Least distance from start to end of a reference that travels."""
 _TORSO = g1.TRACKED_LINKS.index("torso_link")
@@ -138,6 +150,13 @@ class Episodes:
     action_rate: np.ndarray
     """Root mean square of the change of joint targets between steps, over the same
     frames, rad; not a number where actions were not recorded."""
+    path_m: np.ndarray
+    """Length of the reference's path; less than `PATH_M`: it goes nowhere."""
+    path_share: np.ndarray
+    """Share of that path gone before the failure."""
+    joint_correlation: np.ndarray
+    """Mean correlation over time of the joints that move in the reference, before the
+    failure; not a number where none does."""
     final_mm: np.ndarray
     """Root error at the last frame."""
     travel_m: np.ndarray
@@ -169,6 +188,17 @@ class Episodes:
     @property
     def success(self) -> np.ndarray:
         return self.failed_at == 0
+
+    @property
+    def followed(self) -> np.ndarray:
+        """(n,) whether the robot did its motion and went where it goes."""
+        near = (self.path_share >= GONE_SHARE) & (self.global_mm < 1000 * NEAR_M)
+        return self.success & near
+
+    @property
+    def goes(self) -> np.ndarray:
+        """(n,) whether the reference goes anywhere."""
+        return self.path_m >= PATH_M
 
     @property
     def survived(self) -> np.ndarray:
@@ -233,6 +263,8 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
         means[f"{prefix}local_mm"] = mean_over(measured.local_mm, chosen)
         means[f"{prefix}global_mm"] = mean_over(measured.global_mm, chosen)
     everyone, last = torch.arange(rollout.count, device=robot.device), lengths - 1
+    survived = torch.where(failed_at > 0, failed_at - 1, last)
+    path_m, path_share = path_gone(robot, reference, last, survived, rollout.fps)
     end, begin = reference[last, everyone, :2], reference[0, :, :2]
     way = end - begin
     travel = way.norm(dim=-1)
@@ -250,6 +282,9 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
         "acceleration": rms_acceleration(robot, rollout.fps, lasted),
         "reference_acceleration": rms_acceleration(reference, rollout.fps, lasted),
         "action_rate": mean_over(square_action_rate(rollout), lasted).sqrt(),
+        "path_m": path_m,
+        "path_share": path_share,
+        "joint_correlation": joint_correlation(robot, reference, lasted),
         "final_mm": measured.root_mm[last, everyone],
         "travel_m": travel,
         "along_mm": 1000 * (off_x * x + off_y * y),
@@ -315,12 +350,18 @@ class Measure(NamedTuple):
 
 
 def summary(episodes: Episodes) -> list[Measure]:
-    """The paper's numbers; those without any episode behind them are omitted."""
+    """The paper's numbers, and how many episodes are followed beside its success; those
+    without any episode behind them are omitted."""
     good, bad = episodes.select(episodes.success), episodes.select(~episodes.success)
     total, n = len(episodes.names), len(good.names)
     if total == 0:
         return []
-    found = [Measure("success_rate", n / total, "", total)]
+    found = [
+        Measure("success_rate", n / total, "", total),
+        Measure("followed", float(episodes.followed.mean()), "", total),
+    ]
+    if len(gone := episodes.path_share[episodes.goes]):
+        found.append(Measure("path_share", float(gone.mean()), "", len(gone)))
     if n:
         local, world, drift = (
             float(np.average(values, weights=good.frames))
@@ -332,7 +373,7 @@ def summary(episodes: Episodes) -> list[Measure]:
             Measure("root_drift_mm", drift, "mm", n),
             Measure("root_and_local_mm", float(np.hypot(drift, local)), "mm", n),
             Measure("final_error_mm", float(np.median(good.final_mm)), "mm", n),
-            *(steadiness(good) + _slope(good) + _travel(good)),
+            *(_alike(good) + steadiness(good) + _slope(good) + _travel(good)),
         ]
     share = float((episodes.sank_at == 0).mean())
     found.append(Measure("fall_free_relative_share", share, "", total))
@@ -340,6 +381,14 @@ def summary(episodes: Episodes) -> list[Measure]:
         progress = float(bad.progress.mean())
         found.append(Measure("progress_of_failed", progress, "", len(bad.names)))
     return found
+
+
+def _alike(good: Episodes) -> list[Measure]:
+    """Mean correlation of joints over successful episodes in which any moves."""
+    alike = good.joint_correlation[np.isfinite(good.joint_correlation)]
+    if not len(alike):
+        return []
+    return [Measure("joint_correlation", float(alike.mean()), "", len(alike))]
 
 
 def steadiness(good: Episodes) -> list[Measure]:

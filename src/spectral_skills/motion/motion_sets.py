@@ -6,12 +6,14 @@ Sets are chosen by rules and seeds. They depend on clip names and motions only, 
 their order in the corpus: the same library gives the same set however it was ingested.
 """
 
+import csv
 import hashlib
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
@@ -69,6 +71,16 @@ def kind(name: str, text: str = "") -> str:
             if known & found:
                 return kind
     return OTHER
+
+
+def read_kinds(path: Path) -> dict[str, str]:
+    """Kinds by the names of clips, from a table (.csv) with columns name and kind, such
+    as the index of the CMU pack."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        if missing := {"name", "kind"} - set(rows.fieldnames or ()):
+            raise ValueError(f"{path}: no column {' and no column '.join(missing)}")
+        return {row["name"]: row["kind"] for row in rows}
 
 
 def _base_forms(word: str) -> Iterator[str]:

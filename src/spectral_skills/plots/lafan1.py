@@ -34,6 +34,8 @@ _ENDS: dict[str, tuple[str, str]] = {
 }
 """Label and colour of how an episode ended: by nothing, by a rule of the paper's."""
 _HEADS = ["", "ours", "paper, 6.0 B", "paper, 27.0 B", "BFM-Zero", "n"]
+_MEANS = ("path_share", "joint_correlation")
+"""Means without a unit; other numbers without one are counts."""
 _SHARES = ("complete", "success", "fall_free_relative", "fall_free")
 _TEXTS = read_table(__file__, "results.toml")["lafan1"]
 
@@ -98,22 +100,24 @@ def _value(result: Result | None) -> str:
         return "-"
     if result.unit == "mm":
         return f"{result.value:,.1f}"
-    return number(result.value) if result.unit else f"{result.value:,.0f}"
+    counted = not result.unit and result.metric not in _MEANS
+    return f"{result.value:,.0f}" if counted else number(result.value)
 
 
 def causes(results: Iterable[Result]) -> list[list[str]]:
     """A line for every kind of motion: how many episodes ended in which way."""
     found, rules = _by_cell(results), [c for c in _ENDS if c not in ("", "other")]
     heads = [_ENDS[cause][0] for cause in rules]
-    lines = [["", "n", "complete", "no fall", *heads, "other"]]
+    lines = [["", "n", "complete", "followed", "no fall", *heads, "other"]]
     for setting, well in ((WINDOWS, "complete"), (WHOLE, "success")):
         for (row, metric), result in found.items():
             kind = metric == well and row.startswith(f"{setting}, ")
             if kind and (row, "fall_free") in found:
                 failed = [int(found[row, f"failed_{c}"].value) for c in rules]
-                good, free = int(result.value), int(found[row, "fall_free"].value)
-                rest = result.n - good - sum(failed)
-                lines.append([row, *map(str, (result.n, good, free, *failed, rest))])
+                good, rest = int(result.value), result.n - int(result.value)
+                both = (found[row, name].value for name in ("followed", "fall_free"))
+                numbers = (result.n, good, *map(int, both), *failed, rest - sum(failed))
+                lines.append([row, *map(str, numbers)])
     return lines
 
 
@@ -148,7 +152,7 @@ def kinds_picture(results: Sequence[Result]) -> Figure:
     _beside(first, results)
     for axes, (setting, own) in zip(others, settings.items(), strict=True):
         own.sort(key=lambda line: -int(line[2]) / int(line[1]))
-        counts = np.array(own)[:, [2, 4, 5, 6, 7]].astype(int)
+        counts = np.array(own)[:, [2, 5, 6, 7, 8]].astype(int)
         shares = 100 * counts / counts.sum(axis=1, keepdims=True)
         lefts = shares.cumsum(axis=1) - shares
         for end, (_, colour) in enumerate(_ENDS.values()):

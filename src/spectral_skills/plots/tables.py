@@ -21,6 +21,9 @@ from spectral_skills.results import Result
 _SHARED = 0.4
 """Share of all columns that a row must have in common with the others of its table."""
 
+_PERCENT = ("success_rate", "followed", "path_share", "fall_free_relative_share")
+"""Shares that are printed as percentages."""
+
 
 def number(value: float) -> str:
     """Four significant digits, thousands separated; a dash if it is not finite."""
@@ -159,7 +162,7 @@ def _with_unit(result: Result) -> str:
 
 
 def _percent(result: Result) -> str:
-    if result.metric in ("success_rate", "fall_free_relative_share"):
+    if result.metric in _PERCENT:
         return f"{100 * result.value:.1f} %"
     return _with_unit(result)
 

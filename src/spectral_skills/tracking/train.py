@@ -30,7 +30,8 @@ _MANY_BEYOND = 0.01
 are being cut off."""
 
 Probe = Callable[[Controller], dict[str, float]]
-"""Measures success_rate, mpjpe_local_mm and mpjpe_global_mm on a fixed set of clips."""
+"""Measures success_rate, followed, mpjpe_local_mm and mpjpe_global_mm on a fixed set of
+clips."""
 
 
 def train(
@@ -215,6 +216,8 @@ def line(row: dict[str, float]) -> str:
     parts = [f"{runs.short(row['frames']):>7}"]
     if "success_rate" in row:
         parts.append(f"success {100 * row['success_rate']:.1f} %")
+        if "followed" in row:
+            parts.append(f"followed {100 * row['followed']:.1f} %")
         for name, key in (("L", "mpjpe_local_mm"), ("G", "mpjpe_global_mm")):
             if key in row:
                 parts.append(f"{name} {row[key]:.0f} mm")
