@@ -212,7 +212,7 @@ def track(
     from spectral_skills.experiments.tracking import probe_of
     from spectral_skills.plots.charts import draw_curves
     from spectral_skills.skill.model import SkillModel
-    from spectral_skills.tracking.start import commanded, usable
+    from spectral_skills.tracking.start import commanded, sides
     from spectral_skills.tracking.train import train
 
     default = recipes.track(recipe)
@@ -224,7 +224,8 @@ def track(
     commanded(settings.controller, encoder, begin)  # refuse misfits at once
     probe = None
     if settings.probe_clips:
-        clips = usable(opened)
+        trained_on, unseen = sides(opened, settings.held_out)
+        clips = unseen or trained_on
         probe = probe_of(clips, encoder, settings.probe_clips, where, settings.physics)
     words = ["spectral track", recipe, "--corpus", *_names(corpora)]
     words += [] if skill is None else ["--skill", *_names([skill])]

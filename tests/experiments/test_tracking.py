@@ -320,6 +320,20 @@ def test_a_probe_cuts_windows_out_of_long_clips(make_clip, make_corpus, tmp_path
     assert windows.tolist() == [[0, 5], [2, 4], [2, 15], [2, 25]]
 
 
+def test_a_probe_also_runs_the_short_clips_beside_long_ones(
+    make_clip, make_corpus, tmp_path
+):
+    """As many of each as their shares; short ones whole."""
+    lengths = {"a": 510, "b": 300, "c": 530, "d": 40}
+    clips = [make_clip(name, frames) for name, frames in lengths.items()]
+    corpus = make_corpus(tmp_path / "long", clips)
+    spans = Course(corpus, windows=tracking.spread_pieces(corpus, 8)).spans.tolist()
+    assert sorted(spans)[-2:] == [[2, 25, 500], [3, 0, 40]]
+    assert [1, 0, 300] in spans and len(spans) == 2 + 4
+    only = make_corpus(tmp_path / "only", clips[:1])
+    assert tracking.spread_pieces(only, 3)[:, 2].tolist() == [500] * 3
+
+
 def test_a_controller_of_another_encoder_is_refused(corpus, encoder):
     other = ControllerConfig(hidden=(8,), command=CommandConfig(width=4, encoder="x"))
     with pytest.raises(ValueError, match="trained with the encoder x"):

@@ -442,3 +442,26 @@ def test_split_seed_matters(efforts):
 def test_a_split_needs_two_sides(efforts, share):
     with pytest.raises(ValueError, match="held"):
         motion_sets.split(efforts, share)
+
+
+def test_corpora_hold_out_clips_together(tmp_path):
+    """A small one may hold out none or all of its clips; no view is empty."""
+    hashes = {f"clip_{i}": name_hash(f"clip_{i}", 0) for i in range(60)}
+    low = [motion(name) for name, value in hashes.items() if value < 0.2]
+    high = [motion(name) for name, value in hashes.items() if value >= 0.2]
+    mixed = build(tmp_path / "mixed", [low[0], *high[:3]])
+    none = build(tmp_path / "none", high[3:5])
+    every = build(tmp_path / "all", low[1:3])
+    trained_on, unseen = motion_sets.hold_out([mixed, none, every], 0.2)
+    assert [len(view) for view in trained_on] == [3, 2]
+    assert [len(view) for view in unseen] == [1, 2]
+    assert unseen[0].names == [low[0].name] and unseen[1].names == every.names
+    assert motion_sets.hold_out([none, every], 0) == ([none, every], [])
+    with pytest.raises(ValueError, match="0.2, none of 2 clips would be held out"):
+        motion_sets.hold_out([none], 0.2)
+    with pytest.raises(ValueError, match="0.2, every one of 2 clips"):
+        motion_sets.hold_out([every], 0.2)
+    # A number is of each corpus, and leaves each something.
+    assert [len(v) for v in motion_sets.hold_out([mixed, none], 1)[1]] == [1, 1]
+    with pytest.raises(ValueError, match="2 of 2 clips would be held out"):
+        motion_sets.hold_out([mixed, none], 2)

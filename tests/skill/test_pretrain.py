@@ -9,9 +9,10 @@ import torch
 
 from spectral_skills import recipes
 from spectral_skills.artifact import Provenance, load_provenance
-from spectral_skills.runs import read_about, read_log
+from spectral_skills.motion.windows import WindowSampler
+from spectral_skills.runs import RunFolder, read_about, read_log
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.skill.pretrain import pretrain, split
+from spectral_skills.skill.pretrain import Evaluator, Pretraining, pretrain, split
 
 
 @pytest.mark.parametrize("name", recipes.PRETRAIN)
@@ -39,7 +40,7 @@ def test_nothing_need_be_held_out(shrink, corpus, tmp_path, capsys):
     pretrain(config, [corpus], tmp_path / "run", "cpu")
     assert len(read_log(tmp_path / "run")) == 2
     assert "every clip is trained on" in capsys.readouterr().out
-    trained_on, same = split([corpus], 0, 0, mirror=True, device="cpu")
+    trained_on, same = split([corpus], 0, mirror=True, device="cpu")
     assert trained_on is same and len(same.lengths) == 2 * len(corpus)
     with pytest.raises(ValueError, match="patience needs clips"):
         shrink("lafan1", held_out=0)
@@ -177,6 +178,93 @@ def test_a_corpus_too_short_for_one_window_is_explained(
     short = make_corpus(tmp_path / "corpus", clips)
     with pytest.raises(ValueError, match="26 frames.*longest has 20"):
         pretrain(shrink("smoke"), [short], tmp_path / "run", "cpu")
+
+
+def _typical_skills(model, corpora, config) -> tuple[torch.Tensor, float]:
+    """Errors of windows trained on, and the mean deviation of their skills."""
+    motions, _ = split(corpora, config.held_out, config.mirror, "cpu")
+    sampler = WindowSampler(motions, config.model.windows)
+    windows = sampler.at(*sampler.locate(torch.arange(sampler.total)))
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(sampler.total, model.head.noise_width, generator=generator)
+    level = torch.arange(sampler.total) % model.head.levels
+    with torch.no_grad():
+        skill = model.encoder.encode(model.seen(windows))
+        errors = model.head(skill, model.batch(windows), level, noise)
+    return errors, float(skill.std(0).mean())
+
+
+@pytest.mark.parametrize("name", ["lafan1-all", "ablation-concat"])
+def test_skills_get_the_deviation_that_is_asked_for(name, shrink, corpus, tmp_path):
+    """By a factor, which the log tells; what they predict stays the same."""
+    config = shrink(name, held_out=2, patience=None)
+    plain = pretrain(config, [corpus], tmp_path / "plain", "cpu")
+    wanted = replace(config, deviation=0.8)
+    scaled = pretrain(wanted, [corpus], tmp_path / "scaled", "cpu")
+    errors, before = _typical_skills(plain, [corpus], config)
+    same_errors, after = _typical_skills(scaled, [corpus], config)
+    assert abs(before - 0.8) > 0.1 and after == pytest.approx(0.8, rel=1e-5)
+    assert torch.allclose(errors, same_errors, rtol=1e-5)
+    rows = read_log(tmp_path / "scaled")
+    assert rows[-1]["scale"] == pytest.approx(0.8 / before, rel=1e-5)
+    plain_rows = read_log(tmp_path / "plain")
+    assert [row["held_out"] for row in rows] == [row["held_out"] for row in plain_rows]
+    saved = SkillModel.load(tmp_path / "scaled")
+    assert _typical_skills(saved, [corpus], config)[1] == pytest.approx(0.8, rel=1e-5)
+
+
+@pytest.mark.parametrize("patience", [None, 9])
+def test_a_scaled_run_goes_on_with_what_it_learned(
+    patience, shrink, corpus, tmp_path, monkeypatch
+):
+    """Only the model is scaled, once, whether the last weights are kept or the best."""
+    config = shrink("release", updates=6, patience=patience)
+    if patience is not None:  # the second evaluation of four is the best
+        true, found = Evaluator.__call__, {2: 3.0, 4: 1.0, 6: 2.0}
+
+        def evaluate(self, trainer):
+            steps = trainer.optimizer.state_dict()["state"][0]["step"]
+            return true(self, trainer) | {"held_out": found[int(steps)]}
+
+        monkeypatch.setattr(Evaluator, "__call__", evaluate)
+    whole = pretrain(config, [corpus], tmp_path / "whole", "cpu")
+    with pytest.raises(StopError):
+        pretrain(config, [corpus], tmp_path / "cut", "cpu", watch=_stop_at(4))
+    resumed = pretrain(config, [corpus], tmp_path / "cut", "cpu")
+    again = pretrain(config, [corpus], tmp_path / "cut", "cpu")  # nothing left to do
+    saved = SkillModel.load(tmp_path / "cut")
+    for model in (resumed, again, saved):
+        for key, value in whole.state_dict().items():
+            assert torch.equal(value, model.state_dict()[key]), key
+    assert _typical_skills(saved, [corpus], config)[1] == pytest.approx(0.8, rel=1e-5)
+    rows = read_log(tmp_path / "whole")
+    assert [row["update"] for row in rows] == [2, 4, 6]
+    assert rows[0]["scale"] != rows[1]["scale"] != rows[2]["scale"]
+
+
+def test_only_continuous_skills_are_scaled(shrink):
+    with pytest.raises(ValueError, match="only continuous skills .* not 'fsq'"):
+        shrink("ablation-fsq", deviation=0.8)
+    with pytest.raises(ValueError, match="not 'continuous' with the target 'recon"):
+        shrink("ablation-recon", deviation=0.8)
+    with pytest.raises(ValueError, match="deviation is 0.0, must be above 0"):
+        shrink("lafan1", deviation=0.0)
+
+
+def test_another_seed_holds_out_the_same_clips(shrink, corpus, tmp_path, capsys):
+    """A controller of another seed must not be trained on what its skills never saw."""
+    found = []
+    for seed in (0, 1):
+        config = shrink("smoke", seed=seed, held_out=0.3)
+        job = Pretraining(
+            *(config, [corpus], torch.device("cpu")),
+            RunFolder(tmp_path / str(seed), config, "", "", "cpu"),
+            Provenance("skill"),
+        )
+        found.append(job.trainer.motions.lengths.tolist())
+    assert found[0] == found[1] and 0 < len(found[0]) < len(corpus)
+    pretrain(config, [corpus], tmp_path / "run", "cpu")
+    assert f"{6 - len(found[0])} of 6 clips are held out" in capsys.readouterr().out
 
 
 def test_a_model_of_another_pose_layout_is_refused(shrink, corpus, tmp_path):

@@ -9,16 +9,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from spectral_skills import recipes
+from spectral_skills import api, recipes
 from spectral_skills.artifact import Provenance, load_provenance
+from spectral_skills.motion import motion_sets
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.runs import part, read_log
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
+from spectral_skills.skill.pretrain import split
 from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.policy import Controller, critic_weights
 from spectral_skills.tracking.ppo import PPOLearner
-from spectral_skills.tracking.references import CommandConfig
+from spectral_skills.tracking.references import CommandConfig, References
 from spectral_skills.tracking.rewards import weighted
 from spectral_skills.tracking.sac import SACLearner
 from spectral_skills.tracking.terminations import CAUSES
@@ -92,6 +94,39 @@ def test_a_run_ends_with_model_log_and_checkpoint(corpus, tmp_path):
     assert found.config.command.encoder == encoder.fingerprint()
     assert found.config.command.width == 8
     assert _same(found, Controller.load(run))
+
+
+def test_held_out_clips_are_measured_and_not_trained_on(
+    corpus, tmp_path, monkeypatch, capsys
+):
+    """The same clips as in pretraining, whatever the seed, with their mirror images."""
+    probed, built = [], []
+
+    def probe_of(clips, *_):
+        probed.append([name for part in clips for name in part.names])
+        return lambda controller: {"success_rate": 0.5}
+
+    true = References.build
+
+    def build(motions):
+        built.append(motions.lengths.tolist())
+        return true(motions)
+
+    monkeypatch.setattr("spectral_skills.experiments.tracking.probe_of", probe_of)
+    monkeypatch.setattr(References, "build", build)
+    config = _config(BATCH, held_out=1, mirror=True, seed=5)
+    config = replace(
+        config, controller=replace(config.controller, command=CommandConfig("pose"))
+    )
+    monkeypatch.setattr(api, "open_corpus", lambda folder: corpus)
+    api.track("smoke", ["walks"], None, tmp_path / "run", settings=config, device="cpu")
+    _, (unseen,) = motion_sets.hold_out([corpus], 1)
+    assert probed == [unseen.names]
+    rest = [60 + i for i in range(3) if f"walk{i}" not in unseen.names]
+    assert built == [rest + rest]
+    assert "1 of 3 clips are held out and measured" in capsys.readouterr().out
+    motions, _ = split([corpus], 1, True, "cpu")
+    assert motions.lengths.tolist() == built[0]
 
 
 def test_a_killed_run_continues_its_log(corpus, tmp_path, monkeypatch):

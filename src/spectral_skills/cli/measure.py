@@ -244,7 +244,7 @@ def evaluate_readout(
         corpus: Folders of corpora; `embedded` is the one this package makes.
         held_out: Clips to score on, as in training: a share below 1 or a number of
             clips; 0 scores the clips that were fitted.
-        seed: Seed of the split, as in training, and of the windows.
+        seed: Seed of the windows.
     """
     from spectral_skills.plots.tables import publish, show
 

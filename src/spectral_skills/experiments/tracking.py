@@ -68,7 +68,8 @@ class Course:
         robots: int | None = None,
         keep: bool = False,
     ):
-        """`windows` (n, 2) are clips and start frames; all clips without them.
+        """`windows` are clips and start frames (n, 2), or these and numbers of frames
+        (n, 3); all clips without them.
 
         `physics` builds the simulation of a number of robots. With `keep` the
         references stay on the device from one controller to the next.
@@ -156,20 +157,22 @@ def _spans(corpus: Corpus, windows, frames: int) -> np.ndarray:
             raise ValueError("no clip has the two frames that tracking needs")
         zero = np.zeros_like(clips)
         return np.stack((clips, zero, corpus.lengths[clips]), axis=1)
-    windows = np.asarray(windows, dtype=np.int64).reshape(-1, 2)
-    if not len(windows) or frames < 2:
-        raise ValueError(f"{len(windows)} windows of {frames} frames: nothing to run")
-    clips, starts = windows.T
+    spans = np.asarray(windows, dtype=np.int64)
+    if spans.size and spans.shape[-1] == 2:
+        spans = np.pad(spans, ((0, 0), (0, 1)), constant_values=frames)
+    if not spans.size or spans[:, 2].min() < 2:
+        raise ValueError(f"{len(spans)} windows of {frames} frames: nothing to run")
+    clips, starts, counts = spans.T
     if clips.min() < 0 or clips.max() >= len(corpus):
         raise ValueError(f"no clip {clips.max()}; there are {len(corpus)}, from 0")
-    short = (starts < 0) | (starts + frames > corpus.lengths[clips])
+    short = (starts < 0) | (starts + counts > corpus.lengths[clips])
     if short.any():
-        clip, start = windows[short][0].tolist()
+        clip, start, count = spans[short][0].tolist()
         raise ValueError(
             f"{corpus.names[clip]} has {corpus.lengths[clip]} frames, too few for "
-            f"{frames} from frame {start} on"
+            f"{count} from frame {start} on"
         )
-    return np.concatenate((windows, np.full((len(windows), 1), frames)), axis=1)
+    return spans
 
 
 @dataclass(frozen=True)
@@ -308,8 +311,8 @@ def probe_of(
 ) -> Callable[[Controller], dict[str, float]]:
     """Return a function that measures a controller on about `clips` clips.
 
-    From clips that last minutes, windows of 10 s are cut instead: one failure would end
-    the measurement of a whole clip.
+    Of a corpus with clips that last minutes, windows of 10 s are run beside the clips
+    shorter than that: one failure would end the measurement of a whole clip.
     """
 
     def make(count: int) -> Physics:
@@ -320,7 +323,7 @@ def probe_of(
     for corpus in corpora:
         share = max(1, round(clips * len(corpus) / total))
         if corpus.lengths.max() > MAX_FRAMES:
-            chosen, windows = corpus, spread_windows(corpus, clips)
+            chosen, windows = corpus, spread_pieces(corpus, share)
         else:
             chosen, windows = corpus.select(spread_clips(corpus, share)), None
         courses.append(Course(chosen, device, windows, physics=make, keep=True))
@@ -350,6 +353,18 @@ def spread_windows(corpus: Corpus, count: int) -> np.ndarray:
     places = ((np.arange(count) + 0.5) / count * ends[-1]).astype(np.int64)
     which = np.searchsorted(ends, places, side="right")
     return np.stack((order[which], places - (ends - room)[which]), axis=1)
+
+
+def spread_pieces(corpus: Corpus, count: int) -> np.ndarray:
+    """(about count, 3) clips, first frames and numbers of frames: whole clips that are
+    shorter than a window, and windows of the others, as many as their shares."""
+    short = np.flatnonzero(corpus.lengths < WINDOW_FRAMES)
+    share = round(count * len(short) / len(corpus))
+    whole = short[spread_clips(corpus.select(short), share)]
+    ends = np.stack((whole, 0 * whole, corpus.lengths[whole]), axis=1)
+    windows = spread_windows(corpus, max(1, count - share))
+    windows = np.pad(windows, ((0, 0), (0, 1)), constant_values=WINDOW_FRAMES)
+    return np.concatenate((ends, windows))
 
 
 class Line(NamedTuple):

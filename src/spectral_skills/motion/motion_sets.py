@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -323,14 +323,49 @@ def split(corpus: Corpus, share: float, seed: int = 0) -> tuple[np.ndarray, np.n
     A share below 1 never moves others between sides when clips are added; otherwise it
     is the number of base names, of lowest hash, held out with all their twins.
     """
-    hashes = np.array([name_hash(name, seed) for name in corpus.names])
-    if share < 1:
-        held_out = hashes < share
-    else:
-        held_out = np.unique(hashes, return_inverse=True)[1] < int(share)
+    held_out = _held_out(corpus, share, seed)
     if held_out.all() or not held_out.any():
         raise ValueError(
             f"{held_out.sum()} of {len(corpus)} clips would be held out; every corpus "
             "needs clips to train on and clips to hold out"
         )
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+
+
+def hold_out(
+    corpora: Sequence[Corpus], share: float
+) -> tuple[list[Corpus], list[Corpus]]:
+    """Views of the clips to train on and of those held out, without empty ones.
+
+    The split is that of seed 0, whatever a run's own seed is: models that are trained
+    one after the other, such as a skill space and its controller, hold out the same
+    clips. A share of a small corpus may be none of its clips, or all of them, as long
+    as all corpora together have both; with 0 nothing is held out.
+    """
+    if share == 0:
+        return list(corpora), []
+    if share >= 1:
+        pairs = [split(corpus, share) for corpus in corpora]
+    else:
+        chosen = [_held_out(corpus, share, 0) for corpus in corpora]
+        pairs = [(np.flatnonzero(~held), np.flatnonzero(held)) for held in chosen]
+    sides: tuple[list[Corpus], list[Corpus]] = ([], [])
+    for corpus, pair in zip(corpora, pairs, strict=True):
+        for side, indices in zip(sides, pair, strict=True):
+            side.extend([corpus.select(indices)] if len(indices) else [])
+    if not all(sides):
+        which = "none" if sides[0] else "every one"
+        count = sum(len(corpus) for corpus in corpora)
+        raise ValueError(
+            f"with --held-out {share:g}, {which} of {count:,} clips would be held out; "
+            "give a larger share, a number of clips such as 1, or 0"
+        )
+    return sides
+
+
+def _held_out(corpus: Corpus, share: float, seed: int) -> np.ndarray:
+    """Which clips are held out."""
+    hashes = np.array([name_hash(name, seed) for name in corpus.names])
+    if share < 1:
+        return hashes < share
+    return np.unique(hashes, return_inverse=True)[1] < int(share)

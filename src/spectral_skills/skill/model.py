@@ -124,6 +124,14 @@ class SkillModel(nn.Module):
             next_skill=next_skill,
         )
 
+    @torch.no_grad()
+    def scale(self, factor: float) -> None:
+        """Multiply every skill by a factor; predictions stay the same."""
+        last, reader = self.encoder.project, self.predictor.features.reader
+        last.weight *= factor
+        last.bias *= factor
+        reader.weight /= factor
+
     def release(self, folder: Path, provenance: Provenance) -> None:
         """Write what run time needs: encoder and statistics, in bf16 shards."""
         weights = self.state_dict()

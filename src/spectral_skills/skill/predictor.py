@@ -137,6 +137,11 @@ class AffineFeatures(nn.Module):
         )
         self.bias = nn.Parameter(torch.empty(e, r).uniform_(-bound, bound))
 
+    @property
+    def reader(self) -> nn.Linear:
+        """The layer that reads the skill."""
+        return self.skill_map
+
     def response(self, context: Tensor) -> tuple[Tensor, Tensor]:
         """F^T A / sqrt(e) as (n, d, r), and F^T b / sqrt(e) as (n, r)."""
         e, r, width = self.weight.shape
@@ -165,6 +170,11 @@ class ConcatFeatures(nn.Module):
         self.state_net = residual_net(context, hidden, e)
         self.skill_net = residual_net(skill, hidden, e)
         self.readout = residual_net(2 * e, hidden, config.rank)
+
+    @property
+    def reader(self) -> nn.Linear:
+        """The layer that reads the skill."""
+        return self.skill_net[0].enter  # type: ignore
 
     def forward(self, context: Tensor, skill: Tensor) -> Tensor:
         both = torch.cat((self.state_net(context), self.skill_net(skill)), dim=-1)

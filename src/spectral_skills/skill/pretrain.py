@@ -26,7 +26,7 @@ from spectral_skills.motion.windows import (
     Windows,
     WindowSampler,
 )
-from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors
+from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors, part
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.model import KIND, SkillConfig, SkillModel
 
@@ -64,8 +64,9 @@ class PretrainConfig:
     target_ema: float = 0.996
     """Momentum of the slow encoder for next-skill targets."""
     held_out: float = 0.05
-    """Clips that are not trained on: a share below 1, or their number. With 0 all are
-    trained on, and held-out errors are of the same clips."""
+    """Clips that are not trained on: a share below 1, or their number in each corpus.
+    They depend on their names only, not on the seed. With 0 all are trained on, and
+    held-out errors are of the same clips."""
     mirror: bool = False
     """Whether every clip's mirror image is trained on as well."""
     anchor_noise: tuple[float, float] = (0.0, 0.0)
@@ -76,6 +77,10 @@ class PretrainConfig:
     patience: int | None = None
     """Evaluations without improvement after which the run stops; the best weights are
     then kept, otherwise the last."""
+    deviation: float | None = None
+    """Mean deviation of the dimensions of a skill in the saved model, whose skills are
+    multiplied by a factor that its predictor divides by; None leaves them as they were
+    learned."""
     checkpoint_every: int = 2500
     seed: int = 0
 
@@ -93,6 +98,15 @@ class PretrainConfig:
             )
         if self.model.released:
             raise ValueError("a released model has no head to train")
+        if self.deviation is not None:
+            configs.require(self, "deviation", self.deviation > 0, "above 0")
+            kind, target = self.model.encoder.bottleneck.kind, self.model.target
+            if kind != "continuous" or target not in ("chunk", "endpoint"):
+                raise ValueError(
+                    f"deviation is {self.deviation}; only continuous skills of a model "
+                    f"that predicts noise can be scaled, not {kind!r} with the target "
+                    f"{target!r}"
+                )
         if self.model.pose_size != POSE_SIZE:
             raise ValueError(f"pose_size is {self.model.pose_size}, not {POSE_SIZE}")
 
@@ -119,8 +133,12 @@ def pretrain(
     with folder as run:
         provenance = Provenance(KIND, run.command, config.seed, data_hash)
         job = Pretraining(config, corpora, where, run, provenance)
-        if config.held_out == 0 and run.writes:
-            print("every clip is trained on: held-out errors are of the same clips")
+        if run.writes:
+            unseen = sum(map(len, motion_sets.hold_out(corpora, config.held_out)[1]))
+            words = "every clip is trained on: held-out errors are of the same clips"
+            if unseen:
+                words = f"{unseen:,} of {sum(map(len, corpora)):,} clips are held out"
+            print(words)
         every = config.checkpoint_every
         runs.train(run, job, config.updates, every, watch=watch)
     return job.result()
@@ -138,8 +156,7 @@ class Pretraining(runs.Job):
         provenance: Provenance,
     ):
         self.config, self.run, self.provenance = config, run, provenance
-        parts = config.held_out, config.seed, config.mirror
-        motions, unseen = split(corpora, *parts, device)
+        motions, unseen = split(corpora, config.held_out, config.mirror, device)
         self.trainer = Trainer(config, motions, compiled=device.type == "cuda")
         self.model = self.trainer.model
         samplers = WindowSampler(unseen, config.model.windows), self.trainer.sampler
@@ -150,10 +167,12 @@ class Pretraining(runs.Job):
         self.kept: dict[str, Tensor] | None = None
         """The best weights so far, where the run stops for lack of progress."""
         if (found := run.load_checkpoint()) is not None:
-            self.trainer.load(found[0])
+            self.trainer.load(part(found[0], "trainer.") or found[0])
             self.state |= found[1]
             self.means.load(self.state)
-            if config.patience is not None and run.model_folder.exists():
+            if kept := part(found[0], "kept."):
+                self.kept = {name: value.to(device) for name, value in kept.items()}
+            elif config.patience is not None and run.model_folder.exists():
                 self.kept = SkillModel.load(run.model_folder, device).state_dict()
 
     def step(self, until: float) -> None:
@@ -176,21 +195,39 @@ class Pretraining(runs.Job):
             if config.patience is not None:
                 self.kept = copy.deepcopy(self.model.state_dict())
         row = {"update": update} | self.means.take() | found
+        if config.deviation is not None:
+            row["scale"] = self.trainer.factor(self.model)
         levels = " ".join(f"{value:.3f}" for value in found["held_out_levels"])
         line = (
             f"{update:>7,}  held-out {found['held_out']:.4f}  by level {levels}  "
             f"shuffled {found['shuffled']:.3f}  std {found['skill_std']:.2f}  "
             f"sigreg {found['sigreg']:.4f}"
         )
+        line += f"  scaled by {row['scale']:.3f}" if "scale" in row else ""
         return runs.LogEntry(row | {"seconds": state["seconds"]}, line)
 
     def save(self) -> None:
         """Model first: a checkpoint promises that everything before it is there."""
         self.means.check(self.run.path, self._explain)
-        weights = self.model.state_dict() if self.kept is None else self.kept
-        self.run.save_model(self.config.model, weights, self.provenance)
+        self.run.save_model(self.config.model, self._weights(), self.provenance)
         self.state |= self.means.state()
-        self.run.save_checkpoint(self.trainer.tensors(), self.state)
+        tensors = self.trainer.tensors()
+        if self.config.deviation is not None:
+            # The model's weights are scaled: training goes on with the learned ones.
+            tensors = {f"trainer.{name}": value for name, value in tensors.items()}
+            kept = self.kept or {}
+            tensors |= {f"kept.{name}": value for name, value in kept.items()}
+        self.run.save_checkpoint(tensors, self.state)
+
+    def _weights(self) -> dict[str, Tensor]:
+        """The weights that are kept, scaled if the run wants it."""
+        weights = self.model.state_dict() if self.kept is None else self.kept
+        if self.config.deviation is None:
+            return weights
+        model = copy.deepcopy(self.model)
+        model.load_state_dict(weights)
+        model.scale(self.trainer.factor(model))
+        return model.state_dict()
 
     def stopped(self) -> str:
         patience = self.config.patience
@@ -209,8 +246,7 @@ class Pretraining(runs.Job):
         return f"clip {int(clips[first])} is not finite near frame {int(times[first])}"
 
     def result(self) -> SkillModel:
-        if self.kept is not None:
-            self.model.load_state_dict(self.kept)
+        self.model.load_state_dict(self._weights())
         return self.model.eval()
 
 
@@ -238,13 +274,7 @@ class Trainer:
         self.generator = torch.Generator(self.device)
         torch.manual_seed(config.seed)  # for the weights
         self.model = SkillModel(config.model).to(self.device)
-        self._seed(0)
-        if self.sampler.total > _TYPICAL:
-            typical = self.sampler.sample(_TYPICAL, self.generator)
-        else:
-            numbers = torch.arange(self.sampler.total, device=self.device)
-            typical = self.sampler.at(*self.sampler.locate(numbers))
-        self.model.fit(typical)
+        self.model.fit(self.sampler.at(*self._typical()))
         assert self.model.head is not None
         self.head = self.model.head
         self._changing, self.slow_encoder = nn.ModuleDict({"model": self.model}), None
@@ -265,6 +295,24 @@ class Trainer:
                 f"a batch of {config.batch} cannot be shared equally by "
                 f"{distributed.world_size()} processes"
             )
+
+    def _typical(self) -> tuple[Tensor, Tensor]:
+        """Clips and times of the windows from which statistics are taken."""
+        self._seed(0)
+        total, generator = self.sampler.total, self.generator
+        numbers = torch.arange(total, device=self.device)
+        if total > _TYPICAL:
+            size = (_TYPICAL,)
+            numbers = torch.randint(
+                total, size, generator=generator, device=self.device
+            )
+        return self.sampler.locate(numbers)
+
+    def factor(self, model: SkillModel) -> float:
+        """The factor that gives skills the deviation that the run wants."""
+        assert self.config.deviation is not None
+        skills = model.encoder.encode_at(self.motions, *self._typical())
+        return self.config.deviation / float(skills.std(0).mean())
 
     def _seed(self, update: int) -> None:
         self.generator.manual_seed((self.config.seed << 32) + update)
@@ -406,28 +454,18 @@ def sigreg(skill: Tensor, slices: Tensor) -> Tensor:
 def split(
     corpora: Sequence[Corpus],
     held_out: float,
-    seed: int,
     mirror: bool,
     device: torch.device | str,
 ) -> tuple[MotionTensors, MotionTensors]:
-    """Motions to train on and motions held out, by the names of the clips.
-
-    With nothing held out, both are all motions.
-    """
+    """Motions to train on and motions held out; with nothing held out, both are all."""
 
     def moved(views: list[Corpus]) -> MotionTensors:
         views = [view.with_mirror() if mirror else view for view in views]
         return MotionTensors.join([view.to(device) for view in views])
 
-    if held_out == 0:
-        return (motions := moved(list(corpora))), motions
-    sides: tuple[list, list] = ([], [])
-    for corpus in corpora:
-        for side, chosen in zip(
-            sides, motion_sets.split(corpus, held_out, seed), strict=True
-        ):
-            side.append(corpus.select(chosen))
-    return moved(sides[0]), moved(sides[1])
+    trained_on, unseen = motion_sets.hold_out(corpora, held_out)
+    motions = moved(trained_on)
+    return motions, moved(unseen) if unseen else motions
 
 
 class Evaluator:

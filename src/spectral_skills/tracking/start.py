@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from spectral_skills import config as configs
+from spectral_skills.motion import motion_sets
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.skill.encoder import SkillEncoder
@@ -70,6 +71,10 @@ class TrackConfig:
     """Control steps of all robots together, over all calls; 200M is understood."""
     minutes: float | None = None
     """Time limit of this call."""
+    held_out: float = 0.0
+    """Clips that are not trained on: a share below 1, or their number in each corpus.
+    They depend on their names only, as in pretraining. Where there are any, they are
+    what is measured during training."""
     mirror: bool = False
     """Whether every clip's mirror image is trained on as well."""
     log_every: int = 10
@@ -77,7 +82,8 @@ class TrackConfig:
     probe_every: int = 50_000_000
     """Frames between measurements of success and errors."""
     probe_clips: int = 256
-    """Number of clips for these measurements; 0 for none."""
+    """Number of clips for these measurements, of those held out if there are any,
+    otherwise of those trained on; 0 for none."""
     checkpoint_every: int = 50_000_000
     """Frames between checkpoints."""
     seed: int = 0
@@ -85,6 +91,7 @@ class TrackConfig:
     def __post_init__(self):
         counts = ("robots", "frames", "log_every", "probe_every", "checkpoint_every")
         configs.at_least(self, 1, *counts)
+        configs.at_least(self, 0, "held_out")
         timed = self.minutes is None or self.minutes > 0
         configs.require(self, "minutes", timed, "above 0")
         if self.controller.released:
@@ -119,6 +126,17 @@ def usable(corpora: Sequence[Corpus]) -> list[Corpus]:
             f"{longest}"
         )
     return kept
+
+
+def sides(
+    corpora: Sequence[Corpus], held_out: float
+) -> tuple[list[Corpus], list[Corpus]]:
+    """Usable clips to train on, and usable clips held out, of which there may be none.
+
+    Which clips are held out depends on no clip's length.
+    """
+    trained_on, unseen = motion_sets.hold_out(corpora, held_out)
+    return usable(trained_on), usable(unseen) if unseen else []
 
 
 def check_shares(config: TrackConfig, processes: int) -> None:

@@ -53,12 +53,15 @@ def train(
     start.check_shares(config, distributed.world_size())
     settings = start.commanded(config.controller, encoder, init)
     config = replace(config, controller=settings)
-    corpora = start.usable(corpora)
+    corpora, unseen = start.sides(corpora, config.held_out)
     data_hash = "+".join(corpus.hash for corpus in corpora)
     folder = RunFolder(out, config, data_hash, command, device, "frames", MAY_CHANGE)
     parents = {"skill": settings.command.encoder} if encoder else {}
     provenance = Provenance(KIND, folder.command, config.seed, data_hash, parents)
     with folder as run:
+        if unseen and run.writes:
+            held, rest = (sum(map(len, side)) for side in (unseen, corpora))
+            print(f"{held:,} of {held + rest:,} clips are held out and measured")
         compiled = where.type == "cuda" if compiled is None else compiled
         data = corpora, encoder, init, compiled
         job = TrackTraining(config, where, run, provenance, probe, *data)
