@@ -127,10 +127,9 @@ class SkillModel(nn.Module):
     @torch.no_grad()
     def scale(self, factor: float) -> None:
         """Multiply every skill by a factor; predictions stay the same."""
-        last, reader = self.encoder.project, self.predictor.features.reader
-        last.weight *= factor
-        last.bias *= factor
-        reader.weight /= factor
+        for value in self.encoder.project.parameters():
+            value *= factor
+        self.predictor.features.reader.weight /= factor
 
     def release(self, folder: Path, provenance: Provenance) -> None:
         """Write what run time needs: encoder and statistics, in bf16 shards."""
