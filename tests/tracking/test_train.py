@@ -368,6 +368,25 @@ def test_compiling_is_no_progress(corpus, tmp_path, monkeypatch):
     assert 0.5 < seen[-1] <= 1.0
 
 
+def test_rates_may_follow_the_time_of_several_calls(corpus, tmp_path, monkeypatch):
+    """They fall once over all calls, not once in each."""
+    calls, true = [], TrackTraining.iterate
+
+    def iterate(self, progress):
+        calls[-1].append(progress)
+        return true(self, progress)
+
+    monkeypatch.setattr(TrackTraining, "iterate", iterate)
+    config = _config(10**9, minutes=0.01, planned_minutes=0.02)
+    for _ in range(2):
+        calls.append([])
+        train(config, [corpus], _encoder(), tmp_path / "run", "cpu")
+    first, second = calls
+    assert first + second == sorted(first + second) and first[0] == 0.0
+    assert first[-1] < 0.5 < second[-1]
+    assert second[0] > 0.5 * first[-1]
+
+
 def test_loose_thresholds_are_for_new_controllers(corpus, tmp_path, monkeypatch):
     """A run that begins with an old one, or goes on after that, has tight ones."""
     limits, true = [], TrackingEnv.refresh

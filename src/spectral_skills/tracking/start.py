@@ -32,7 +32,7 @@ from spectral_skills.tracking.references import CommandConfig
 from spectral_skills.tracking.sac import SACConfig
 
 MAY_CHANGE = (
-    *("frames", "minutes", "robots", "log_every"),
+    *("frames", "minutes", "planned_minutes", "robots", "log_every"),
     *("probe_every", "probe_clips", "checkpoint_every"),
 )
 """Fields that may change when a run is continued."""
@@ -71,6 +71,9 @@ class TrackConfig:
     """Control steps of all robots together, over all calls; 200M is understood."""
     minutes: float | None = None
     """Time limit of this call."""
+    planned_minutes: float | None = None
+    """Time of all calls together, which learning rates follow down to their ends. By
+    default it ends with this call, and a later call raises the rates again."""
     held_out: float = 0.0
     """Clips that are not trained on: a share below 1, or their number in each corpus.
     They depend on their names only, as in pretraining. Where there are any, they are
@@ -92,8 +95,9 @@ class TrackConfig:
         counts = ("robots", "frames", "log_every", "probe_every", "checkpoint_every")
         configs.at_least(self, 1, *counts)
         configs.at_least(self, 0, "held_out")
-        timed = self.minutes is None or self.minutes > 0
-        configs.require(self, "minutes", timed, "above 0")
+        for name in ("minutes", "planned_minutes"):
+            limit = getattr(self, name)
+            configs.require(self, name, limit is None or limit > 0, "above 0")
         if self.controller.released:
             raise ValueError("a released controller has no critic to train")
         if self.learner == "sac" and not self.controller.bounds:

@@ -148,6 +148,8 @@ class TrackTraining(runs.Job):
             self._mark = frames, time.monotonic()
         if self.learner.iterations <= self._compiles:
             self._slow = seconds - self._began
+        if self.config.planned_minutes is not None:
+            until = 60 * self.config.planned_minutes
         spent = (seconds - self._slow) / max(until - self._slow, 1e-9)
         self._learned = self.iterate(min(max(spent, frames / self.config.frames), 1.0))
         self._iteration += 1
