@@ -102,17 +102,21 @@ def test_standing_between_walks_is_no_path():
 
 
 def test_a_reference_that_goes_nowhere_is_followed_by_staying_near():
-    """It sways by 5 cm. Standing is right, and so is 0.4 m of drift; 0.6 m is not,
-    even for a moment, nor is a walk."""
-    sway = 0.05 * torch.sin(2 * math.pi * SECONDS)[:, None] * torch.tensor([1.0, 0.0])
+    """It sways by 15 cm in 2 s, more than 2 m in all. Standing is right, and so is 0.3
+    m of drift; 0.9 m is not, even for a moment, nor is a walk."""
+    sway = 0.15 * torch.sin(math.pi * SECONDS)[:, None] * torch.tensor([1.0, 0.0])
+    assert sway.diff(dim=0).abs().sum() > 2
     zero, visit = torch.zeros(ROWS, 2), torch.zeros(ROWS, 2)
-    visit[200:210, 0] = 0.6
-    robots = going(sway, zero, line(0.05), visit, line(1.0))
+    visit[200:210, 0] = 0.9
+    robots = going(sway, zero, line(0.04), visit, line(1.0))
     found = judge(robots, going(sway))
     assert (found.path_m < 0.3).all() and not found.goes.any()
     assert found.path_share.tolist() == [1, 1, 1, 0, 0]
     assert found.followed.tolist() == [True, True, True, False, False]
     assert "path_share" not in {m.name for m in summary(found)}
+    # Three times as far out, it does go somewhere, and who stands has not gone there.
+    found = judge(going(zero), going(3 * sway))
+    assert found.goes[0] and found.path_share[0] == pytest.approx(0, abs=0.03)
 
 
 def test_what_is_gone_is_gone_before_the_failure_and_the_end():

@@ -8,7 +8,9 @@ where |v| is at least `PATH_MPS`. Over these frames
     path   is the integral of |v|
     gone   is the integral of w along v, w . v / |v|
 
-So a robot that stands, steps on the spot or trembles has gone nothing of a walk, one
+A reference that stays within `STAY_M` of its start has no path, however it sways.
+
+A robot that stands, steps on the spot or trembles has gone nothing of a walk, one
 that walks half as fast has gone half of it, and one beside the path all of it. Going
 the wrong way takes off, and what a walk to and fro gains on the way there is not lost
 on the way back, as it would be from start to end.
@@ -17,8 +19,9 @@ on the way back, as it would be from start to end.
 import torch
 from torch import Tensor
 
-PATH_M, PATH_MPS = 0.3, 0.1
-"""Least path of a reference that goes anywhere, and least speed at which it goes."""
+PATH_M, PATH_MPS, STAY_M = 0.3, 0.1, 0.4
+"""Least path of a reference that goes anywhere, least speed at which it goes, and how
+far from its start it is then at some time."""
 NEAR_M = 0.5
 """Whoever is farther from its reference has left it."""
 MOVING_RAD = 0.05
@@ -43,12 +46,14 @@ def path_gone(
     v = (_at(wanted, end) - _at(wanted, begin)) / seconds
     w = _at(found, end.minimum(survived)) - _at(found, begin.minimum(survived))
     speed = v.norm(dim=-1)
-    goes = (speed >= PATH_MPS) & (number <= last)
+    counts = number <= last
+    leaves = (((wanted - wanted[0]).norm(dim=-1) > STAY_M) & counts).any(dim=0)
+    goes = (speed >= PATH_MPS) & counts & leaves
     along = (v * w / seconds).sum(dim=-1) / speed.clamp_min(PATH_MPS)
     path = torch.where(goes, speed, 0.0).sum(dim=0) / fps
     gone = torch.where(goes, along, 0.0).sum(dim=0) / fps
     away = (_at(found, number.minimum(survived)) - wanted).norm(dim=-1)
-    stays = 1.0 - ((away > NEAR_M) & (number <= last)).any(dim=0).double()
+    stays = 1.0 - ((away > NEAR_M) & counts).any(dim=0).double()
     share = (gone / path.clamp_min(PATH_M)).clamp(0.0, 1.0)
     return path, torch.where(path < PATH_M, stays, share)
 

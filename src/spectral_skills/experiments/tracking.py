@@ -192,7 +192,7 @@ class ClipOutcome:
     followed: bool
     """Success, at least 80 % of the path gone, and MPJPE-G under 0.5 m."""
     path_m: float | None
-    """Length of the reference's path; under 0.3 m it goes nowhere."""
+    """Length of the reference's path; under 0.3 m, or 0, it goes nowhere."""
     path_share: float | None
     """Share of the path gone before the failure."""
     joint_correlation: float | None
