@@ -168,30 +168,41 @@ def pretrain(
 
 
 def find_directions(
-    skill: Folder,
-    corpora: Sequence[Folder],
+    skill: Folder = "base",
+    corpora: Sequence[Folder] = ("embedded",),
     *,
+    targets: Sequence[str] = (),
     contexts: int = 4096,
     seed: int = 0,
     device: str | None = None,
 ) -> "Directions":
-    """Find the directions of a skill space that still has its predictor."""
+    """Find the directions of a skill space.
+
+    Each of `targets`, such as `"right_elbow=-0.5"` or `"speed=0.2,turn=0.3"`, asks for
+    one more; to the released directions they are added, and those are not computed
+    again.
+    """
     from spectral_skills.motion.windows import MotionTensors, WindowSampler
     from spectral_skills.skill.model import SkillModel
-    from spectral_skills.spectral.directions import find
+    from spectral_skills.spectral.direction_file import Directions
+    from spectral_skills.spectral.directions import TARGETS, find
+    from spectral_skills.spectral.wishes import wished
 
     where = best_device(device)
-    opened = [open_corpus(folder) for folder in corpora]
+    wanted = wished(targets)
     model = SkillModel.load(skill, where)
-    if model.config.released:
-        raise ValueError(
-            f"{skill}: a skill model released without its predictor; directions need "
-            "the model as `spectral pretrain` wrote it"
-        )
+    model.predictor  # noqa: B018  say at once if it is missing
+    opened = [open_corpus(folder) for folder in corpora]
     motions = MotionTensors.join([corpus.to(where) for corpus in opened])
     sampler = WindowSampler(motions, model.config.windows)
     data_hash = "+".join(corpus.hash for corpus in opened)
-    return find(model, sampler, contexts, seed, data_hash)
+    rest = contexts, seed, data_hash
+    if not wanted or str(skill) != "base":
+        own = [target.name for target in wanted]
+        known = [target for target in TARGETS if target.name not in own]
+        return find(model, sampler, *rest, targets=(*known, *wanted))
+    found = find(model, sampler, *rest, targets=wanted)
+    return Directions.load(skill).extended(found.select(found.family("target")))
 
 
 def track(

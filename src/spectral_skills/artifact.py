@@ -1,20 +1,22 @@
 """A model is a folder: config.json, weights*.safetensors, provenance.json.
 
-Nothing is pickled. A folder is written beside its place and moved there whole,
-so a reader sees the old model or the new one, never half of either.
+Nothing is pickled. What is not always needed, such as a released predictor, lies beside
+the weights under a name of its own and is read only when it is asked for. A folder is
+written beside its place and moved there whole, so a reader sees the old model or the new
+one, never half of either.
 """
 
 import hashlib
 import json
 import platform
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -31,6 +33,8 @@ RELEASED = "base"
 SHARD_BYTES = 16 << 20
 """Largest size of a file of released weights."""
 _CONFIG, _PROVENANCE = "config.json", "provenance.json"
+_WEIGHTS, PREDICTOR = "weights", "predictor"
+"""Beginnings of the names of files of tensors."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Provenance:
     format_version: int = VERSION
     frames: int = 0
     """Number of control steps that a controller has learned from, with its parents'."""
+    beside: dict[str, str] = field(default_factory=dict)
+    """Other tensors in the folder, with their hashes."""
 
 
 @cache
@@ -71,21 +77,24 @@ def save(
     weights: dict[str, Tensor],
     provenance: Provenance,
     max_shard_bytes: int | None = None,
+    beside: Mapping[str, dict[str, Tensor]] = MappingProxyType({}),
 ) -> None:
-    """Write a model folder; `max_shard_bytes` splits the weights into files.
+    """Write a model folder; `max_shard_bytes` splits the weights into files, and
+    `beside` are other tensors, by name.
 
     A model in that place is replaced; a folder with anything else is refused.
     """
     refuse_foreign(folder)
     with atomic.replacing_folder(folder) as temporary:
-        shards = _shards(weights, max_shard_bytes)
-        for number, shard in enumerate(shards):
-            name = f"weights-{number + 1:02d}-of-{len(shards):02d}.safetensors"
-            name = "weights.safetensors" if len(shards) == 1 else name
-            write_tensors(temporary / name, shard)
+        for name, tensors in {_WEIGHTS: weights, **beside}.items():
+            shards = _shards(tensors, max_shard_bytes)
+            for number, shard in enumerate(shards, 1):
+                of = "" if len(shards) == 1 else f"-{number:02d}-of-{len(shards):02d}"
+                write_tensors(temporary / f"{name}{of}.safetensors", shard)
         stamped = configs.to_dict(provenance) | {
             "versions": provenance.versions or installed_versions(),
-            "weights_hash": _hash_weights(temporary),
+            "weights_hash": _hash(temporary),
+            "beside": {name: _hash(temporary, name) for name in beside},
         }
         (temporary / _CONFIG).write_text(configs.dumps(config))
         (temporary / _PROVENANCE).write_text(json.dumps(stamped, indent=2) + "\n")
@@ -107,10 +116,15 @@ def release(
     weights: dict[str, Tensor],
     exact: Collection[str],
     provenance: Provenance,
+    beside: Mapping[str, dict[str, Tensor]] = MappingProxyType({}),
 ) -> None:
     """Write a small model folder: bf16 shards, except for tensors named in `exact`."""
-    small = {k: v if k in exact else v.to(torch.bfloat16) for k, v in weights.items()}
-    save(folder, config, small, provenance, SHARD_BYTES)
+
+    def small(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {k: v if k in exact else v.bfloat16() for k, v in tensors.items()}
+
+    others = {name: small(tensors) for name, tensors in beside.items()}
+    save(folder, config, small(weights), provenance, SHARD_BYTES, others)
 
 
 def place(folder: Path | str, kind: str) -> Path:
@@ -124,7 +138,8 @@ def place(folder: Path | str, kind: str) -> Path:
 
 def refuse_foreign(folder: Path) -> None:
     """Refuse a folder that holds anything but a model, which would be lost."""
-    known = {_CONFIG, _PROVENANCE, *(path.name for path in _weight_files(folder))}
+    files = [*_files(folder), *_files(folder, PREDICTOR)]
+    known = {_CONFIG, _PROVENANCE, *(path.name for path in files)}
     atomic.refuse_foreign(folder, known, "model")
 
 
@@ -144,15 +159,25 @@ def load(
     if kind and provenance.kind != kind:
         raise ValueError(f"{folder}: a {provenance.kind} model, not a {kind} model")
     config = configs.loads(config_class, config_path.read_text(), str(config_path))
-    if provenance.weights_hash != _hash_weights(folder):
+    return config, _read(folder, _WEIGHTS, provenance.weights_hash)
+
+
+def load_beside(folder: Path, name: str) -> dict[str, Tensor] | None:
+    """Read other tensors of a model's folder; None where it has none of that name."""
+    expected = load_provenance(folder).beside.get(name)
+    return None if expected is None else _read(folder, name, expected)
+
+
+def _read(folder: Path, name: str, expected: str) -> dict[str, Tensor]:
+    if _hash(folder, name) != expected:
         raise ValueError(
-            f"{folder}: the weights are not those of provenance.json; "
+            f"{folder}: the {name} are not those of provenance.json; "
             "a shard is missing or was changed"
         )
-    weights: dict[str, Tensor] = {}
-    for path in _weight_files(folder):
-        weights.update(load_file(path))
-    return config, weights
+    tensors: dict[str, Tensor] = {}
+    for path in _files(folder, name):
+        tensors.update(load_file(path))
+    return tensors
 
 
 def fill(model: nn.Module, weights: dict[str, Tensor], folder: Path | str) -> None:
@@ -193,13 +218,13 @@ def _shards(weights: dict[str, Tensor], limit: int | None) -> list[dict[str, Ten
     return shards
 
 
-def _weight_files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("weights*.safetensors"))
+def _files(folder: Path, name: str = _WEIGHTS) -> list[Path]:
+    return sorted(folder.glob(f"{name}*.safetensors"))
 
 
-def _hash_weights(folder: Path) -> str:
+def _hash(folder: Path, name: str = _WEIGHTS) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for path in _weight_files(folder):
+    for path in _files(folder, name):
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)

@@ -3,9 +3,12 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spectral_skills.models import BASE as BASE
+
+if TYPE_CHECKING:
+    from spectral_skills.artifact import Provenance
 
 NOTHING_USABLE = 2
 INTERRUPTED = 130
@@ -58,8 +61,16 @@ def check_training(corpus: list[Path], out: Path, release: Path | None) -> None:
         refuse_foreign(release)
 
 
-def run_training(train: Callable[[], Any], out: Path, release: Path | None) -> int:
-    """Train to the end or to an interrupt, and print where everything is."""
+def run_training(
+    train: Callable[[], Any],
+    out: Path,
+    release: Path | None,
+    write: "Callable[[Any, Path, Provenance], None] | None" = None,
+) -> int:
+    """Train to the end or to an interrupt, and print where everything is.
+
+    `write` releases a model that needs more for it than its provenance.
+    """
     from spectral_skills import distributed
     from spectral_skills.artifact import load_provenance
 
@@ -74,7 +85,8 @@ def run_training(train: Callable[[], Any], out: Path, release: Path | None) -> i
         print(f"model     {out / 'model'}")
         print(f"curves    {out / 'curves.png'}")
         if release is not None:
-            model.release(release, load_provenance(out / "model"))
+            write = write or type(model).release
+            write(model, release, load_provenance(out / "model"))
             print(f"release   {release}")
     distributed.leave()
     return 0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from spectral_skills.artifact import Provenance
+    from spectral_skills.skill.model import SkillModel
     from spectral_skills.tracking.policy import Controller
 
 
@@ -46,20 +47,33 @@ def pretrain(
     Args:
         corpus: Folders of corpora; `embedded` is the one this package makes.
         out: Folder of the run: model, log, curves, checkpoint.
-        release: Folder for a copy with only what run time needs: no predictor.
+        release: Folder for a small copy: what run time needs, and a contracted
+            predictor, from which `spectral directions` finds directions.
     """
     check_training(corpus, out, release)
 
     def train():
         return api.pretrain(recipe, corpus, out, settings=config, device=device)
 
-    return run_training(train, out, release)
+    def write(model: "SkillModel", folder: Path, provenance: "Provenance") -> None:
+        from spectral_skills import recipes
+        from spectral_skills.skill.pretrain import release as write_release
+
+        settings = config or recipes.pretrain(recipe)
+        opened = [api.open_corpus(one) for one in corpus]
+        errors = write_release(model, settings, opened, folder, provenance)
+        if errors:
+            most = f"{min(errors):.1%} to {max(errors):.1%}"
+            print(f"responses {most} from the whole predictor's, by noise level")
+
+    return run_training(train, out, release, write)
 
 
 def directions(
     *,
-    skill: Path,
-    corpus: list[Path],
+    skill: Path = BASE,
+    corpus: list[Path] = [EMBEDDED],  # noqa: B006
+    target: tuple[str, ...] = (),
     out: Path,
     contexts: int = 4096,
     seed: int = 0,
@@ -68,11 +82,17 @@ def directions(
     """Find the directions of a skill space and what each is predicted to move.
 
     Spectral, body-part and target directions and the hand maps go into one file, with
-    a picture of all ranks and one of predicted poses beside it.
+    a picture of all ranks and one of predicted poses beside it. `--target
+    right_elbow=-0.5 speed=0.2,turn=0.3` adds two directions of your own: the first
+    bends the elbow, the second goes faster and turns. To the directions of `base`, and
+    to what was measured of them, they are added unchanged.
 
     Args:
-        skill: Skill model with its predictor, as `spectral pretrain` wrote it.
+        skill: Skill model; `base` comes with the package.
         corpus: Folders of corpora; `embedded` is the one this package makes.
+        target: Changes to find a direction for, one word for each direction: names of
+            attributes or of known targets, with sizes in their units. An unknown name
+            lists all.
         out: File to write, such as directions.safetensors; pictures have its name.
         contexts: Recorded windows that responses are averaged over.
         seed: Seed of the choice of windows.
@@ -80,8 +100,8 @@ def directions(
     from spectral_skills.plots.skills import all_ranks, draw_poses, effect_table
 
     check_file(out, ".safetensors")
-    sizes = {"contexts": contexts, "seed": seed}
-    found = api.find_directions(skill, corpus, **sizes, device=device)
+    options: Any = {"contexts": contexts, "seed": seed, "targets": target}
+    found = api.find_directions(skill, corpus, **options, device=device)
     found.save(out)
     print(effect_table(found))
     print(f"file      {out}")

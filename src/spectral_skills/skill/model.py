@@ -1,6 +1,7 @@
 """A skill model: encoder, head and statistics, in one folder."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
 from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.motion.windows import POSE_SIZE, WindowConfig, Windows
+from spectral_skills.skill import contracted
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder, moments
 from spectral_skills.skill.predictor import (
     NoiseHead,
@@ -42,7 +44,7 @@ class SkillConfig:
     `batch`, of each batch, the last of which remain."""
     pose_size: int = POSE_SIZE
     released: bool = False
-    """Whether the head was omitted."""
+    """Whether the head was omitted; a predictor may lie beside the weights."""
 
     def __post_init__(self):
         if self.encoder.sees == "full" and self.windows.anchor == "reference":
@@ -62,6 +64,8 @@ class SkillModel(nn.Module):
     def __init__(self, config: SkillConfig):
         super().__init__()
         self.config = config
+        self.folder: Path | None = None
+        """Folder that a released model was read from."""
         windows = config.windows
         self.encoder = SkillEncoder(config.encoder, windows)
         self.head = None
@@ -75,15 +79,27 @@ class SkillModel(nn.Module):
 
     @property
     def predictor(self) -> Predictor:
-        """D, for models that predict the future by diffusion."""
+        """D, for models that predict the future by diffusion; that of a released model
+        is contracted, and read when it is first asked for."""
         if self.config.released:
-            raise ValueError("this skill model was released without its predictor")
+            return self._released_predictor
         if not isinstance(self.head, NoiseHead):
             raise ValueError(
                 f"this skill model was trained for {self.config.target!r} and has no "
                 "noise predictor"
             )
         return self.head.predictor
+
+    @cached_property
+    def _released_predictor(self) -> Predictor:
+        weights = None
+        if self.folder is not None:
+            weights = artifact.load_beside(self.folder, artifact.PREDICTOR)
+        if weights is None:
+            raise ValueError("this skill model was released without its predictor")
+        sizes = len(self.context_mean), self.config.encoder.width, len(self.future_mean)
+        found = contracted.read(self.config.predictor, sizes, weights)
+        return found.to(self.future_mean)
 
     def fit(self, windows: Windows) -> None:
         """Take means and deviations from a sample of windows."""
@@ -131,13 +147,25 @@ class SkillModel(nn.Module):
             value *= factor
         self.predictor.features.reader.weight /= factor
 
-    def release(self, folder: Path, provenance: Provenance) -> None:
-        """Write what run time needs: encoder and statistics, in bf16 shards."""
+    def release(
+        self, folder: Path, provenance: Provenance, windows: Windows | None = None
+    ) -> None:
+        """Write what run time needs: encoder and statistics, in bf16 shards; with
+        recorded windows also the contracted predictor, which finds directions."""
         weights = self.state_dict()
         weights = {k: v for k, v in weights.items() if not k.startswith("head.")}
         statistics = [name for name in weights if name.endswith(("mean", "std"))]
         config = replace(self.config, released=True)
-        artifact.release(folder, config, weights, statistics, provenance)
+        beside = {}
+        if windows is not None:
+            small = contracted.contract(self.predictor, *self.queries(windows))
+            beside[artifact.PREDICTOR] = small.state_dict()
+        artifact.release(folder, config, weights, statistics, provenance, beside)
+
+    def queries(self, windows: Windows) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised contexts and futures, and the units of futures."""
+        context = self.normalize_context(windows.context)
+        return context, self.normalize_future(windows.future), self.future_std
 
     @classmethod
     def load(
@@ -152,4 +180,5 @@ class SkillModel(nn.Module):
             )
         model = cls(config)
         artifact.fill(model, weights, folder)
+        model.folder = artifact.place(folder, KIND)
         return model.to(device).eval()

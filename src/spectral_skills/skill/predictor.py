@@ -142,18 +142,22 @@ class AffineFeatures(nn.Module):
         """The layer that reads the skill."""
         return self.skill_map
 
+    def contracted(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias of the layer that gives F^T [A b] / sqrt(e), (d + 1) r."""
+        e, _, width = self.weight.shape
+        A_b = torch.cat((self.skill_map.weight, self.skill_map.bias[:, None]), 1)
+        A_b = A_b.T / math.sqrt(e)  # (d + 1, e)
+        weight = (A_b @ self.weight.reshape(e, -1)).view(-1, width)
+        return weight, (A_b @ self.bias).view(-1)
+
     def response(self, context: Tensor) -> tuple[Tensor, Tensor]:
         """F^T A / sqrt(e) as (n, d, r), and F^T b / sqrt(e) as (n, r)."""
-        e, r, width = self.weight.shape
         with torch.autocast(context.device.type, enabled=False):
             # In float32: the weights are read once, and their sum over e has full
             # precision whatever the rest computes in.
-            A_b = torch.cat((self.skill_map.weight, self.skill_map.bias[:, None]), 1)
-            A_b = A_b.T / math.sqrt(e)  # (d + 1, e)
-            weight = (A_b @ self.weight.reshape(e, -1)).view(-1, width)
-            bias = (A_b @ self.bias).view(-1)
+            weight, bias = self.contracted()
         F_A_b = functional.linear(self.trunk(context), weight, bias)
-        F_A_b = F_A_b.view(len(context), -1, r)
+        F_A_b = F_A_b.view(len(context), -1, self.weight.shape[1])
         return F_A_b[:, :-1], F_A_b[:, -1]
 
     def forward(self, context: Tensor, skill: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ from spectral_skills.motion.windows import (
     WindowSampler,
 )
 from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors, part
+from spectral_skills.skill import contracted
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.model import KIND, SkillConfig, SkillModel
 
@@ -142,6 +143,33 @@ def pretrain(
         every = config.checkpoint_every
         runs.train(run, job, config.updates, every, watch=watch)
     return job.result()
+
+
+def release(
+    model: SkillModel,
+    config: PretrainConfig,
+    corpora: Sequence[Corpus],
+    folder: Path,
+    provenance: Provenance,
+) -> list[float]:
+    """Write what run time needs, and what finds directions where the predictor can.
+
+    Returns how far released responses are from the model's own at each noise level,
+    on windows of the clips that were held out.
+    """
+    if config.model.target != "chunk" or config.model.predictor.kind != "affine":
+        model.release(folder, provenance)
+        return []
+    parts = config.held_out, config.seed, config.mirror
+    motions = split(corpora, *parts, model.future_mean.device)
+    samplers = [WindowSampler(part, config.model.windows) for part in motions]
+    counts = contracted.WINDOWS, contracted.WINDOWS // 8
+    generator = torch.Generator(motions[0].device).manual_seed(config.seed)
+    pairs = zip(samplers, counts, strict=True)
+    seen, unseen = (sampler.sample(count, generator) for sampler, count in pairs)
+    model.release(folder, provenance, seen)
+    small = SkillModel.load(folder, model.future_mean.device).predictor
+    return contracted.response_error(model.predictor, small, *model.queries(unseen))
 
 
 class Pretraining(runs.Job):

@@ -107,6 +107,23 @@ class Directions:
             **{name: getattr(self, name)[kept] for name in each},
         )
 
+    def extended(self, more: "Directions") -> "Directions":
+        """These directions and more of the same encoder, which replace those of the
+        same name, with what was measured of them."""
+        more.check(self.encoder)
+        if (self.attributes, self.groups) != (more.attributes, more.groups):
+            raise ValueError("directions: of other attributes, compute them again")
+        replaced = {name.split(" ")[0] for name in more.names}
+        kept = self.select(np.array([name not in more.names for name in self.names]))
+        each = [name for name in _ARRAYS if name != "hand_maps"]
+        return replace(
+            self,
+            names=kept.names + more.names,
+            families=kept.families + more.families,
+            measured=tuple(m for m in self.measured if m["direction"] not in replaced),
+            **{n: np.concatenate((getattr(kept, n), getattr(more, n))) for n in each},
+        )
+
     def family(self, family: Family) -> np.ndarray:
         """Positions of the directions of a family."""
         return np.flatnonzero(np.array(self.families) == family)

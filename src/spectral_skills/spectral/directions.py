@@ -49,7 +49,7 @@ PART_DIRECTIONS = 3
 """Largest number of directions of each limb."""
 
 
-def _attributes(*parts: str) -> frozenset[str]:
+def attributes_of(*parts: str) -> frozenset[str]:
     """Attributes of parts of the body: joints of groups, and of hands and feet."""
     joints = {g1.JOINTS[i] for part in parts for i in GROUPS.get(part, ())}
     ends = tuple(f"{p}_" for p in parts if p.endswith(("hand", "foot")))
@@ -68,7 +68,7 @@ class Target:
 
 
 TARGETS = tuple(
-    Target(name, one["goals"], _attributes(*one["free"]))
+    Target(name, one["goals"], attributes_of(*one["free"]))
     for name, one in TABLES["targets"].items()
 )
 
@@ -109,7 +109,7 @@ def hand_map(
     metres = np.eye(3).tolist()
     wanted = {f"{side}_hand_{axis}": metres[i] for i, axis in enumerate("xyz")}
     other = "left" if side == "right" else "right"
-    free = _attributes(f"{side}_arm", f"{other}_hand", "left_foot", "right_foot")
+    free = attributes_of(f"{side}_arm", f"{other}_hand", "left_foot", "right_foot")
     short = _least_squares(effects, wanted, free, hold, ridge)
     rows = effects.mean[[NAMES.index(name) for name in wanted]]
     return short @ torch.linalg.pinv(rows @ short)
