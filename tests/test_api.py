@@ -51,11 +51,11 @@ def test_a_corpus_is_generated_and_opened(tmp_path):
 
 
 def test_mistakes_are_named():
-    """Unknown tables and models without a predictor are refused at once."""
+    """Unknown tables and unknown targets are refused at once."""
     with pytest.raises(ValueError, match="no table 'doses'; there are .*dose"):
         ss.evaluate("doses")
-    with pytest.raises(ValueError, match="base: a skill model released without"):
-        ss.find_directions("base", [])
+    with pytest.raises(ValueError, match="no attribute or target 'arm'"):
+        ss.find_directions("base", [], targets=["arm=1"])
 
 
 def test_a_session_runs_live(bundle_folder):

@@ -2,8 +2,8 @@
 
 Nothing is pickled. What is not always needed, such as a released predictor, lies beside
 the weights under a name of its own and is read only when it is asked for. A folder is
-written beside its place and moved there whole, so a reader sees the old model or the new
-one, never half of either.
+written beside its place and moved there whole, so a reader sees the old model or the
+new one, never half of either.
 """
 
 import hashlib

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from spectral_skills import api, recipes
 from spectral_skills import config as configs
-from spectral_skills import recipes
 from spectral_skills.cli.main import main
 from spectral_skills.motion.windows import WindowSampler
 from spectral_skills.runs import read_log
@@ -17,6 +17,7 @@ from spectral_skills.skill import pretrain as training
 from spectral_skills.skill.bottleneck import Continuous
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.pretrain import PretrainConfig
+from spectral_skills.spectral.direction_file import Directions
 
 OVERRIDES = {
     "--updates": "40",
@@ -88,6 +89,22 @@ def test_a_small_run_ends_well(whole):
     size = sum(path.stat().st_size for path in (whole / "model").iterdir())
     less = sum(path.stat().st_size for path in (whole.parent / "small").iterdir())
     assert less < size / 2
+
+
+def test_a_released_model_finds_directions(whole, folder, tmp_path, capsys):
+    """With targets of one's own, nearly those of the whole model."""
+    typed = ["right_elbow=-0.5", "foot_clearance=0.1,turn=0.2"]
+    skill, out = whole.parent / "small", tmp_path / "own.safetensors"
+    options = ["--skill", str(skill), "--corpus", str(folder), "--contexts", "64"]
+    options += ["--target", *typed, "--out", str(out)]
+    assert _spectral("directions", *options) == 0
+    assert f"file      {out}" in capsys.readouterr().out
+    small = Directions.load(out)
+    large = api.find_directions(whole, [folder], targets=typed, contexts=64)
+    assert small.names[-2:] == ("right_elbow", "foot_clearance+turn")
+    cosine = (small.vectors[-2:] * large.vectors[-2:]).sum(1)
+    assert cosine.min() > 0.9
+    small.check(SkillModel.load(whole).encoder.fingerprint())
 
 
 def test_overrides_land_in_the_config(whole):

@@ -30,8 +30,9 @@ from spectral_skills.skill.predictor import (
 FEATURES, INPUTS = 128, 256
 """Largest number of features, and of combined inputs of M's output layer, that are
 kept."""
-WINDOWS = 4096
-"""Number of windows over which second moments are taken."""
+WINDOWS, UNSEEN = 4096, 128
+"""Numbers of windows over which second moments are taken, and on which the result is
+compared with the whole predictor."""
 _AT_ONCE = 256
 _FEATURES_LAYER, _INPUTS_LAYER = "features.layer.weight", "target_net.1.weight"
 
@@ -60,6 +61,7 @@ def build(
     assert isinstance(small.features, AffineFeatures)
     small.features = ContractedFeatures(small.features.trunk, skill, rank)
     trunk, last = small.target_net
+    assert isinstance(last, nn.Linear)
     small.target_net = nn.Sequential(
         trunk,
         nn.Linear(last.in_features, inputs, bias=False),
@@ -92,15 +94,15 @@ def contract(
     whole, r = predictor.features, predictor.config.rank
     assert isinstance(whole, AffineFeatures)
     trunk, last = predictor.target_net
+    assert isinstance(last, nn.Linear)
     F_A_b = _with_bias(*whole.contracted(), r)  # (d + 1, r, w + 1)
     M = _with_bias(last.weight, last.bias, r)  # (m, r, v + 1)
     h_F = _moments(whole.trunk(part) for part in context.split(_AT_ONCE))
     h_M = _moments(trunk(seen) for seen in _seen(predictor, future))
 
     # F^T [A b] = L U (U^T L^-1 F^T [A b]), of which the strongest rows are kept.
-    L = _root(sum(one @ h_F @ one.T for one in F_A_b))
-    gram = sum(s**2 * one @ h_M @ one.T for s, one in zip(scale, M, strict=True))
-    energy, U = torch.linalg.eigh(L.T @ gram @ L)
+    L = _root(_gram(F_A_b, h_F))
+    energy, U = torch.linalg.eigh(L.T @ _gram(M, h_M, scale) @ L)
     rank = min(features, r)
     to_features, to_target = U.T[-rank:] @ torch.linalg.pinv(L), U.T[-rank:] @ L.T
     F_A_b, M = to_features @ F_A_b, to_target @ M
@@ -131,6 +133,16 @@ def contract(
 def _with_bias(weight: Tensor, bias: Tensor, rank: int) -> Tensor:
     """A layer's weight (k r, w) and bias as (k, r, w + 1), in float64."""
     return torch.cat((weight, bias[:, None]), 1).double().unflatten(0, (-1, rank))
+
+
+def _gram(layer: Tensor, moments: Tensor, scale: Tensor | None = None) -> Tensor:
+    """(r, r) sum over k of the second moments of a layer's outputs (k, r), times the
+    squares of `scale` (k,)."""
+    weights = layer.new_ones(len(layer)) if scale is None else scale.double()
+    total = layer.new_zeros(layer.shape[1], layer.shape[1])
+    for weight, one in zip(weights, layer, strict=True):  # one by one: less memory
+        total += weight**2 * one @ moments @ one.T
+    return total
 
 
 def _moments(parts: Iterable[Tensor]) -> Tensor:
@@ -176,8 +188,8 @@ def response_error(
             ours, theirs = (
                 _response(one, part, noisy, levels) * scale for one in (first, second)
             )
-            off += float((ours - theirs).double().square().sum())
-            size += float(ours.double().square().sum())
+            off += float((ours - theirs).norm() ** 2)
+            size += float(ours.norm() ** 2)
         errors.append(math.sqrt(off / max(size, 1e-300)))
     return errors
 

@@ -96,7 +96,10 @@ class SkillModel(nn.Module):
         if self.folder is not None:
             weights = artifact.load_beside(self.folder, artifact.PREDICTOR)
         if weights is None:
-            raise ValueError("this skill model was released without its predictor")
+            raise ValueError(
+                f"{self.folder or 'this skill model'}: released without its predictor; "
+                "`spectral pretrain --release` writes one beside the weights"
+            )
         sizes = len(self.context_mean), self.config.encoder.width, len(self.future_mean)
         found = contracted.read(self.config.predictor, sizes, weights)
         return found.to(self.future_mean)

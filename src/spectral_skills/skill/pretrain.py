@@ -160,15 +160,15 @@ def release(
     if config.model.target != "chunk" or config.model.predictor.kind != "affine":
         model.release(folder, provenance)
         return []
-    parts = config.held_out, config.seed, config.mirror
-    motions = split(corpora, *parts, model.future_mean.device)
+    device = model.future_mean.device
+    motions = split(corpora, config.held_out, config.mirror, device)
     samplers = [WindowSampler(part, config.model.windows) for part in motions]
-    counts = contracted.WINDOWS, contracted.WINDOWS // 8
-    generator = torch.Generator(motions[0].device).manual_seed(config.seed)
+    counts = contracted.WINDOWS, contracted.UNSEEN
+    generator = torch.Generator(device).manual_seed(config.seed)
     pairs = zip(samplers, counts, strict=True)
     seen, unseen = (sampler.sample(count, generator) for sampler, count in pairs)
     model.release(folder, provenance, seen)
-    small = SkillModel.load(folder, model.future_mean.device).predictor
+    small = SkillModel.load(folder, device).predictor
     return contracted.response_error(model.predictor, small, *model.queries(unseen))
 
 

@@ -2,8 +2,8 @@
 
 A name is an attribute of attributes.toml, such as `right_hand_z`, or one of its
 targets, such as `foot_clearance`: then the size replaces that of the target's goals,
-whose signs stay. What belongs to the part of the body that is asked to change may change
-freely.
+whose signs stay. What belongs to the part of the body that is asked to change may
+change freely.
 """
 
 import math
@@ -49,7 +49,7 @@ def _target(word: str) -> Target:
         if name in _KNOWN:
             target = _KNOWN[name]
             most = max(map(abs, target.goals.values()))
-            found = {n: size * goal / most for n, goal in target.goals.items()}
+            found = {n: size * (goal / most) for n, goal in target.goals.items()}
             free |= target.free
         elif name in NAMES:
             found, free = {name: size}, free | attributes_of(*_free(name))
