@@ -26,7 +26,6 @@ from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.tracking import rewards
 from spectral_skills.tracking.policy import Controller, Critic, critic_weights
 from spectral_skills.tracking.randomization import RandomizationConfig
-from spectral_skills.tracking.terminations import TerminationConfig
 
 
 def _spectral(*arguments: object) -> int:
@@ -155,12 +154,19 @@ def test_the_authors_numbers():
 
 
 def test_deployment_ends_where_the_authors_did():
-    """Penalties, posture, delays, gains, an uncertain anchor, and starts."""
-    env = recipes.track("deploy").env
+    """Penalties, posture, delays, gains and an uncertain anchor, by steps; the rest is
+    that of the controller it starts from."""
+    release, first, last = map(recipes.track, ("release", "deploy-first", "deploy"))
+    env = last.env
+    rates = [run.env.rewards.action_rate for run in (release, first, last)]
+    assert rates == [-0.03, -0.1, -0.5]
     changed = {"action_rate": -0.5, "joint_limit": -50.0, "power": -1e-4}
     changed |= {"default_pose": -0.001, "posture": rewards.Kernel(0.05, math.sqrt(0.5))}
     assert env.rewards == replace(rewards.final(), **changed)
-    assert env.terminations == TerminationConfig(joint_limit=0.5, low_average=False)
+    rules = release.env.terminations
+    assert first.env.terminations == replace(rules, anneal_frames=None)
+    assert env.terminations == replace(first.env.terminations, joint_limit=0.5)
+    assert first.env.randomization == env.randomization
     assert env.randomization == RandomizationConfig(
         stiffness=(0.9, 1.1),
         damping=(0.9, 1.1),
@@ -171,8 +177,9 @@ def test_deployment_ends_where_the_authors_did():
         anchor_jump_m=0.03,
         anchor_jump_share=0.02,
     )
-    assert env.sampler.uniform == ((0, 0.1),) and env.sampler.rate_cap == 200.0
-    assert (env.episode_steps, recipes.track("deploy").ppo.steps) == (500, 24)
+    assert env.sampler == replace(release.env.sampler, uniform=((0, 0.3),))
+    assert last.controller == release.controller and last.held_out == 0.05
+    assert first.sac.learning_rate == release.sac.learning_rate_end
 
 
 def test_mistakes_get_one_line(places, tmp_path, capsys):

@@ -539,7 +539,34 @@ def test_other_commands_train_too(name, corpus, tmp_path):
         train(config, [corpus], _encoder(), tmp_path / "other", "cpu")
 
 
-@pytest.mark.parametrize("name", ["hub", "combo", "deploy"])
+def test_deployment_goes_on_with_the_critics_of_a_release(
+    corpus, tmp_path, monkeypatch
+):
+    """Step by step, each with the critics of the one before; posture hardly changes
+    what values can be."""
+    begun, init, encoder = _begun(monkeypatch), None, _encoder()
+    for name in ("release", "deploy-first", "deploy"):
+        recipe = recipes.track(name)
+        small = replace(recipe.controller, hidden=(16, 16), critic_hidden=(16, 16))
+        sac = replace(recipe.sac, steps=4, warmup=4, updates=2, batch=64, memory=64)
+        changes = {"robots": 4, "frames": 3 * BATCH, "held_out": 1, "log_every": 1}
+        config = replace(recipe, controller=small, sac=sac, **changes)
+        out = tmp_path / name
+        train(config, [corpus], encoder, out, "cpu", init=init)
+        rows = read_log(out)
+        terms = {key for key in rows[-1] if key.startswith("reward/")}
+        assert terms == {f"reward/{name}" for name in weighted(recipe.env.rewards)}
+        assert all(math.isfinite(value) for row in rows for value in row.values())
+        if init is not None:
+            warmup, _, weights = begun[-1]
+            assert warmup == 0 and _kept(init, weights, "critic")
+        init = out
+    parents = load_provenance(tmp_path / "deploy" / "model").parents
+    first = load_provenance(tmp_path / "deploy-first" / "model")
+    assert parents["controller"] == first.weights_hash and first.frames == 6 * BATCH
+
+
+@pytest.mark.parametrize("name", ["hub", "combo"])
 def test_recipes_of_the_authors_train(name, corpus, tmp_path):
     """With four robots and small networks: learner and environment as they are."""
     recipe = recipes.track(name)

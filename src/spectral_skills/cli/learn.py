@@ -39,8 +39,8 @@ def pretrain(
 ) -> int:
     """Learn a skill space from corpora of motion.
 
-    Recipes: paper, base, lafan1, lafan1-all, authors, lafan1-authors, hub, smoke, and
-    ablation-* (an unknown name lists all).
+    Recipes: paper, base, release, lafan1, lafan1-all, authors, lafan1-authors, hub,
+    smoke, and ablation-* (an unknown name lists all).
     Every setting of a recipe is an option too: `spectral pretrain base --help`. A
     killed run continues with the same command; `torchrun` starts several processes.
 
@@ -130,11 +130,11 @@ def track(
 ) -> int:
     """Train a controller that executes the skills of a skill model.
 
-    Recipes: paper (combo), hub, base, refine, lafan1, deploy, smoke, ablation, hold10,
-    explicit, joint-* (an unknown name lists all). Every setting of a recipe is an
-    option too, such as `--frames 200M`, `--minutes 30` and `--robots 4096`: `spectral
-    track base --help`. A killed run continues with the same command; `torchrun` starts
-    several processes.
+    Recipes: paper (combo), hub, base, refine, lafan1, release, deploy-first, deploy,
+    smoke, ablation, hold10, explicit, joint-* (an unknown name lists all). Every
+    setting of a recipe is an option too, such as `--frames 200M`, `--minutes 30` and
+    `--robots 4096`: `spectral track base --help`. A killed run continues with the same
+    command; `torchrun` starts several processes.
 
     Args:
         corpus: Folders of corpora; `embedded` is the one this package makes.
