@@ -439,7 +439,7 @@ def _tracking(
         return tracking.evaluate_lafan1(models, clips, device, whole=set == "lafan1")
     notes = []
     if held_out:
-        total, clips = len(clips), clips.select(motion_sets.split(clips, held_out)[1])
+        total, (clips,) = len(clips), motion_sets.hold_out([clips], held_out)[1]
         notes.append(f"{len(clips):,} of {total:,} clips, held out by {held_out:g}")
     if set != "all":
         chosen = getattr(motion_sets, f"{set}_set")(clips)

@@ -49,8 +49,8 @@ def evaluate_tracking(
             paper's two tables (20 windows of 10 s from each of its 40 clips, whole
             clips, and their first 15 s), or those windows alone. LAFAN1 also gets a
             page (.md) and two pictures beside OUT.
-        held_out: Only the clips that training with the same share (or number) and seed
-            0 holds out.
+        held_out: Only the clips that training with the same share (or number) holds
+            out.
         kinds: Table (.csv) with columns name and kind, such as the index of the CMU
             pack; without it kinds come from the words of clips.
         out: File of results to write (.jsonl), one a line.
