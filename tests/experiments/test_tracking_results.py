@@ -20,6 +20,7 @@ def run(tmp_path):
     plain["frames_per_s"] = 4e5
     probe = {"success_rate": 0.5, "mpjpe_local_mm": 20.0, "mpjpe_global_mm": 90.0}
     rows = [plain, plain | {"success_rate": 0.0}, plain | probe | {"frames": 6e7}]
+    rows.append(rows[-1] | {"frames": 8e7, "followed": 0.25})
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "log.jsonl").write_text(text)
     return tmp_path
@@ -27,8 +28,12 @@ def run(tmp_path):
 
 def test_every_probe_that_tracked_something_is_a_row(run):
     results = tracking_results(run, "clips")
-    assert {r.row for r in results} == {"60 M frames"}
-    values = {r.metric: r.value for r in results}
+    assert {r.row for r in results} == {"60 M frames", "80 M frames"}
+    first, values = (
+        {r.metric: r.value for r in results if r.row == f"{millions} M frames"}
+        for millions in (60, 80)
+    )
+    assert values == first | {"followed": 25}
     assert values["success"] == 50 and values["time"] == 0.5
     assert values["MPJPE-G"] == 90
     assert {(r.n, r.seed, r.run) for r in results} == {(256, 3, "01234567")}

@@ -282,6 +282,7 @@ def tracking_results(run: Path, label: str) -> list[Result]:
         Result(table, f"{row['frames'] / 1e6:,.0f} M frames", metric, value, unit, n)
         for row in probed
         for metric, (key, unit, factor) in TRAINING.tracking.items()
+        if key in row  # logs of older runs have fewer
         for value in [factor * row[key]]
     ]
     return _traced(found, run)
