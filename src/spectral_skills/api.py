@@ -410,7 +410,8 @@ def evaluate(
     if table in get_args(Planning):
         from spectral_skills.experiments.planning import evaluate as plan
 
-        return plan(table, models, open_corpus(corpus), where, **options)
+        corpora = [open_corpus(one) for one in options.pop("corpora", [corpus])]
+        return plan(table, models, corpora, where, **options)
     records = None if out is None else Path(out) / "records"
 
     def as_runner(value: Any) -> Any:

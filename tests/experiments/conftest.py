@@ -5,6 +5,7 @@ from obliging import Letters
 
 from spectral_skills.experiments.planning import Stage
 from spectral_skills.motion.synthetic.generate import clip
+from spectral_skills.planner.motions import described
 
 STAND, WALK = 383, 472
 """Numbers of clips of the embedded corpus."""
@@ -20,4 +21,4 @@ def two_motions(make_corpus, tmp_path_factory):
 @pytest.fixture(scope="session")
 def stage(two_motions) -> Stage:
     """Two robots for each motion, 60 steps."""
-    return Stage(two_motions, Letters(), episodes=2, steps=60)
+    return Stage(described(two_motions), "a corpus", Letters(), episodes=2, steps=60)

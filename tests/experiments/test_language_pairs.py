@@ -23,6 +23,7 @@ from spectral_skills.experiments.planning import (
     spoken_pairs,
 )
 from spectral_skills.experiments.unseen import PairVerdict
+from spectral_skills.planner.motions import described
 from spectral_skills.robot import g1
 from spectral_skills.spectral.catalogue import Choice
 
@@ -150,7 +151,7 @@ def bowing(two_motions, make_corpus, tmp_path_factory) -> Stage:
     """A stage whose standing robot passes for one that bows."""
     clips = [replace(two_motions.clip(0), name="bow_0001"), two_motions.clip(1)]
     corpus = make_corpus(tmp_path_factory.mktemp("bowing") / "corpus", clips)
-    return Stage(corpus, Letters(), episodes=1, steps=2)
+    return Stage(described(corpus), "a corpus", Letters(), episodes=1, steps=2)
 
 
 def test_pairs_are_run_beside_their_bases(bowing, monkeypatch):

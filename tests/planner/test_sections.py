@@ -6,8 +6,8 @@ import torch
 
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics
-from spectral_skills.planner.collect import ClipSection, _distances, _longest, section
 from spectral_skills.planner.data import CHUNK
+from spectral_skills.planner.sections import ClipSection, _distances, _longest, section
 from spectral_skills.robot import g1
 
 ARMS = [

@@ -293,35 +293,60 @@ def _save(
 def collect(
     *,
     models: TrackerPaths = RELEASED_TRACKER,
-    corpus: Path = EMBEDDED,
+    corpus: list[Path] | None = None,
     out: Path,
     robots: int = 93,
     steps: int = 500,
+    along: float = 0.0,
+    directions: Path | None = None,
+    held_out: float = 0.0,
+    whole: bool = False,
+    candidates: int = 4,
+    most: int | None = None,
     seed: int = 0,
     device: str | None = None,
 ) -> None:
     """Let robots execute described motions, and keep rows to learn planning from.
 
     A row is what a robot has sensed, what its motion is called, and the thirty commands
-    that came next. Robots execute 28 motions of the embedded corpus, or every clip of
-    another corpus that has a description.
+    that came next. Robots execute 28 motions of the embedded corpus, those of CMU's and
+    g1-moves' recordings that `planner/motions.toml` has words for, and every described
+    clip of other corpora; of these, those that the controller follows.
 
     Args:
+        corpus: Folders of corpora; the embedded one by default.
         out: Folder for the rows.
         robots: Number of robots for each motion.
         steps: Number of control steps of each robot.
+        along: Share of the robots whose commands are moved along directions, as a
+            second instruction moves them.
+        directions: File of these directions; by default the one of the release.
+        held_out: Share of the clips of each corpus that are left out.
+        whole: Use clips from their beginning; do not cut them to what can be planned.
+        candidates: Number of clips that are tried for each motion.
+        most: Largest number of motions.
         seed: Seed of the noise and of the order of motions.
     """
     from spectral_skills.planner import collect as collecting
+    from spectral_skills.spectral.direction_file import RELEASED_FILE, Directions
 
     _check_new(out)
-    clips = api.open_corpus(corpus)
+    clips = [api.open_corpus(folder) for folder in corpus or [EMBEDDED]]
     where = api.best_device(device)
     loaded = Models.at(models, where)
-    actor, encoder = loaded.controller, loaded.encoder
-    config = collecting.CollectConfig(robots=robots, steps=steps, seed=seed)
-    name = loaded.hashes["controller"]
-    rows = collecting.collect(config, actor, encoder, clips, name, where)
+    config = collecting.CollectConfig(
+        robots=robots,
+        steps=steps,
+        along=along,
+        held_out=held_out,
+        whole=whole,
+        candidates=candidates,
+        most=most,
+        seed=seed,
+    )
+    moved = Directions.load(directions or RELEASED_FILE) if along else None
+    name, both = loaded.hashes["controller"], (loaded.controller, loaded.encoder)
+    rows = collecting.collect(config, *both, clips, name, where, moved)
     rows.save(out)
     motions = rows.about.motions
     print(f"motions   {len(motions)}, in {len(rows.about.sentences)} sentences")

@@ -180,7 +180,7 @@ def evaluate_planning(
     models: ModelPaths = RELEASED,
     poses: Path | None = None,
     explicit: tuple[Path, Path] | None = None,
-    corpus: Path = EMBEDDED,
+    corpus: list[Path] | None = None,
     episodes: int = 20,
     steps: int = 2000,
     seed: int = 0,
@@ -198,7 +198,8 @@ def evaluate_planning(
         experiment: Which of the tables.
         poses: Planner of poses for the same controller (`spectral plan --output pose`).
         explicit: For interfaces: a controller of poses and its planner.
-        corpus: Folder of the corpus whose motions were learned.
+        corpus: Folders of the corpora whose motions were learned; the embedded one by
+            default.
         episodes: Number of episodes of each motion.
         steps: Length of an episode, if the robot does not fall.
         seed: Seed of the noise in sensors and plans.
@@ -219,7 +220,7 @@ def evaluate_planning(
     if explicit is not None:
         paths = explicit[0], models.skill, None, explicit[1]
         options["explicit"] = Models.load(*paths, where, plans="pose")
-    place = {"corpus": corpus, "device": where}
+    place = {"corpora": corpus or [EMBEDDED], "device": where}
     found = api.evaluate(experiment, loaded, **place, **options)
     finish(found, models.controller, out, record)
 

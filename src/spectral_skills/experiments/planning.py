@@ -52,9 +52,9 @@ from spectral_skills.models import Models
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.synthetic.factors import factors_of
 from spectral_skills.physics.base import Physics, simulate
-from spectral_skills.planner.collect import described
 from spectral_skills.planner.listener import FALLEN_M
 from spectral_skills.planner.model import check_text
+from spectral_skills.planner.motions import Motions, learned
 from spectral_skills.planner.routes import PlannedSource, Route, longest
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates
 from spectral_skills.planner.understand import base_of, choose_knob
@@ -95,24 +95,23 @@ class EpisodeScores:
 
 
 class Stage:
-    """The described motions of a corpus, with robots for some episodes of each."""
+    """Motions, with robots for some episodes of each."""
 
     def __init__(
         self,
-        corpus: Corpus,
+        clips: Motions,
+        corpus: str,
         words: TextEncoder,
         device: str = "cpu",
         episodes: int = EPISODES,
         steps: int = STEPS,
         seed: int = 0,
-        motions: Sequence[str] | None = None,
     ):
-        """`motions` are names of some of the described clips; all by default."""
+        """`corpus` is the hash of what the motions are from."""
         if episodes < 1 or steps < 2:
             raise ValueError(f"{episodes} episodes of {steps} steps: nothing to run")
-        clips = described(corpus)
-        self.clips = clips if motions is None else clips.select(motions)
-        self.corpus, self.words, self.names = corpus, words, self.clips.names
+        self.clips, self.corpus, self.words = clips, corpus, words
+        self.names = clips.names
         self.device, self.steps, self.seed = torch.device(device), steps, seed
         self.episodes = episodes
         self.references = References.build(self.clips.to(self.device))
@@ -122,9 +121,9 @@ class Stage:
         self._physics: Physics | None = None
 
     def of(self, motions: Sequence[str], episodes: int, steps: int) -> "Stage":
-        """Another stage of the same corpus; a motion may be named several times."""
-        rest = str(self.device), episodes, steps, self.seed, motions
-        return Stage(self.corpus, self.words, *rest)
+        """A stage of some of these motions; one may be named several times."""
+        some, rest = self.clips.select(motions), (episodes, steps, self.seed)
+        return Stage(some, self.corpus, self.words, str(self.device), *rest)
 
     def text(self, sentences: Sequence[Sequence[str]]) -> TextStates:
         """A sentence for each robot: those of its motion in turn."""
@@ -214,7 +213,7 @@ class ScoreTable(Draft):
 
     def __init__(self, name: str, stage: Stage, models: Models):
         measured = MeasuredWith.of(models, str(stage.device), "planner")
-        about = stage.corpus.hash, f"Planning: {name}", stage.seed
+        about = stage.corpus, f"Planning: {name}", stage.seed
         super().__init__(name, measured, *about)
         self.stage, self.rows = stage, dict[str, EpisodeScores]()
 
@@ -249,18 +248,20 @@ class ScoreTable(Draft):
 def evaluate(
     table: str,
     models: Models,
-    corpus: Corpus,
+    corpora: Sequence[Corpus],
     device: str,
     episodes: int = EPISODES,
     steps: int = STEPS,
     seed: int = 0,
     **options: Any,
 ) -> Findings:
-    """Measure one of the four tables."""
+    """Measure one of the four tables on the motions that a planner has learned."""
     words = MiniLM()
     check_text(models.skill_planner, words)
     tables = {one.__name__: one for one in (interfaces, fsq, language, pairs)}
-    stage = Stage(corpus, words, device, episodes, steps, seed)
+    about = models.skill_planner.config.about
+    clips = learned(corpora, about.motions)
+    stage = Stage(clips, about.corpus, words, device, episodes, steps, seed)
     return tables[table](stage, models, **options)
 
 

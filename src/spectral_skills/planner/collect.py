@@ -1,218 +1,41 @@
 """`spectral collect`: robots that execute described motions, and what they sense.
 
-A planner sees a fifth of a second. If two frames of a clip look alike and continue
-differently, it cannot know which one it is in: how long a robot still stands, when a
-raised arm comes down. So the longest part of a clip is used in which similar frames
-continue alike and something happens. At its end it continues from an earlier frame that
-looks like the end: a walk walks on, a raised arm stays raised.
-
 Every robot begins on the first frame of its motion, as in the paper. At the end of a
 motion, and sometimes earlier, it continues or another one begins from where the robot
 is, so that a planner learns to pass from any motion into any other. Some robots are
-disturbed in their commands; the undisturbed commands, which lead them back, are kept.
+disturbed in their commands, at random or along directions as by a second instruction;
+the undisturbed commands, which lead them back, are kept.
+
+Before that, one robot tries each candidate for a motion, so that only motions are taken
+which this controller follows.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.control.run import Tracker, check_match, run
-from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.kinematics import Kinematics
-from spectral_skills.motion.synthetic.factors import factors_of
-from spectral_skills.motion.windows import MotionTensors
+from spectral_skills.control import metrics
+from spectral_skills.control.run import ReferenceSource, Tracker, check_match, run
+from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import simulate
 from spectral_skills.planner import phrases
-from spectral_skills.planner.data import CHUNK, About, Motion, Rows
-from spectral_skills.robot import g1
+from spectral_skills.planner.data import CHUNK, About, Rows
+from spectral_skills.planner.motions import CANDIDATES, Motions, candidates
+from spectral_skills.planner.sections import STEPS
 from spectral_skills.skill.encoder import SkillEncoder
+from spectral_skills.spectral import catalogue
+from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig
 from spectral_skills.tracking.references import CommandSource, References
 
-STEPS = 500
-"""Largest number of frames of a motion, as in the paper."""
 LOST_M, LOST_RAD = 0.25, 1.0
 """Distances of a robot's root from its reference, in height and in angle, from which it
 has failed, as in the paper."""
-ALIKE_RAD, ALIKE_RAD_S = 0.1, 1.0
-"""Root mean square differences of joints and of their speeds below which two frames
-look alike."""
-APART_M = 0.125
-"""Difference in height of pelvis, hands or feet within a chunk from which two frames
-continue differently: half of what the success criterion allows."""
-APART_RAD_S = 0.3
-"""The same for the root mean square speed of the joints: one stands, one walks."""
-_LATER = (CHUNK // 3, 2 * CHUNK // 3, CHUNK)
-_STILL = 0.2
-"""Worth of a frame after which nothing moves."""
-_BETTER = 1.1
-"""Factor by which a later part must be worth more to be used."""
-
-
-class ClipSection(NamedTuple):
-    """A part of a clip."""
-
-    first: int
-    end: int
-    """First frame after it."""
-    loop: int
-    """Frame, counted from the first, from which it continues at its end."""
-    worth: float
-    """Number of frames; those in which hardly anything moves count less."""
-
-
-@dataclass(frozen=True)
-class Motions:
-    """Parts of described clips that a planner can plan."""
-
-    names: tuple[str, ...]
-    rows: tuple[np.ndarray, ...]
-    """(T, 36) of each motion."""
-    sentences: tuple[list[str], ...]
-    """Descriptions of each motion in the corpus."""
-    loops: tuple[int, ...]
-    """Frames from which motions continue at their ends."""
-
-    @classmethod
-    def of(cls, corpus: Corpus, sections: Mapping[int, ClipSection]) -> "Motions":
-        """Parts of some clips of a corpus, by their indices."""
-        lines = [corpus.entry(i).text.splitlines() for i in sections]
-        return cls(
-            names=tuple(corpus.names[i] for i in sections),
-            rows=tuple(corpus.qpos(i)[s.first : s.end] for i, s in sections.items()),
-            sentences=tuple([s.strip() for s in own if s.strip()] for own in lines),
-            loops=tuple(s.loop for s in sections.values()),
-        )
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def select(self, names: Sequence[str]) -> "Motions":
-        """Some of them in the given order; a name may be repeated."""
-        missing = [name for name in names if name not in self.names]
-        if missing:
-            raise ValueError(f"no motion named {missing[0]!r} among {len(self)}")
-        chosen = [self.names.index(name) for name in names]
-        return Motions(*(tuple(v[i] for i in chosen) for v in vars(self).values()))
-
-    def to(self, device: torch.device | str) -> MotionTensors:
-        clips = [torch.from_numpy(np.array(rows)).to(device) for rows in self.rows]
-        return MotionTensors.of_clips(clips)
-
-
-def described(corpus: Corpus) -> Motions:
-    """The motions to plan. From a generated corpus, with its mirror images, these are
-    one clip for each of 28 things to say; from others, every described clip."""
-    both = corpus.with_mirror()
-    if found := _one_of_each(both):
-        return Motions.of(both, found)
-    chosen = [i for i in range(len(corpus)) if corpus.entry(i).text.strip()]
-    if not chosen:
-        raise ValueError("no clip of this corpus is described in words")
-    return Motions.of(corpus, {i: section(corpus.qpos(i)) for i in chosen})
-
-
-def _one_of_each(corpus: Corpus) -> dict[int, ClipSection]:
-    """The clip with the best part for each thing to say; empty if one has no clip."""
-    found: dict[int, ClipSection] = {}
-    texts = [corpus.entry(i).text for i in range(len(corpus))]
-    for factors, said, unsaid in phrases.WORDS["corpus"]["motions"]:
-        wanted = frozenset(factors.split())
-        fits = [
-            i
-            for i, (name, text) in enumerate(zip(corpus.names, texts, strict=True))
-            if factors_of(name) == wanted
-            and re.search(said, text)
-            and not (unsaid and re.search(unsaid, text))
-        ]
-        if not fits:
-            return {}
-        sections = {i: section(corpus.qpos(i)) for i in fits}
-        best = max(sections, key=lambda i: sections[i].worth)
-        found[best] = sections[best]
-    return found
-
-
-def section(rows: np.ndarray, most: int = STEPS) -> ClipSection:
-    """The part of rows (T, 36) to plan, with at most `most` frames."""
-    state, speed = _states(rows)
-    activity = _activity(speed)
-    alike = (_distances(state) < ALIKE_RAD) & (_distances(speed) < ALIKE_RAD_S)
-    differs = np.abs(activity[:, None] - activity) > APART_RAD_S
-    worth = np.clip(activity / APART_RAD_S, _STILL, 1.0)
-    first, end = _longest(alike & (_diverges(rows) | differs), worth, most)
-    # It continues from the frame most like its last one that has a chunk after it.
-    scaled = np.concatenate((state / ALIKE_RAD, speed / ALIKE_RAD_S), axis=1)[first:end]
-    earlier = scaled[: max(1, len(scaled) - CHUNK)]
-    loop = int(np.linalg.norm(earlier - scaled[-1], axis=1).argmin())
-    return ClipSection(first, end, loop, float(worth[first:end].sum()))
-
-
-def _states(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(T, 32) joints, height and tilt, and (T, 29) speeds of the joints."""
-    quaternion = torch.from_numpy(np.ascontiguousarray(rows[:, 3:7]))
-    up = rotation.rotate_inverse(quaternion, torch.tensor((0.0, 0.0, 1.0)))
-    state = np.concatenate((rows[:, 7:], rows[:, 2:3], up[:, :2].numpy()), axis=1)
-    speed = np.gradient(rows[:, 7:], axis=0) * FPS
-    return state.astype(np.float32), speed.astype(np.float32)
-
-
-def _distances(values: np.ndarray) -> np.ndarray:
-    """(T, T) root mean square difference of rows."""
-    tensor = torch.from_numpy(values)
-    # By differences: products would lose the digits of rows that are alike.
-    found = torch.cdist(tensor, tensor, compute_mode="donot_use_mm_for_euclid_dist")
-    return (found / values.shape[1] ** 0.5).numpy()
-
-
-def _diverges(rows: np.ndarray) -> np.ndarray:
-    """(T, T) whether heights differ after two frames; the last frame is held."""
-    links = _links()(torch.from_numpy(np.asarray(rows, np.float32))).position
-    heights, last = links[..., 2], len(rows) - 1
-    found = np.zeros((len(rows), len(rows)), bool)
-    for ahead in _LATER:
-        then = heights[(torch.arange(len(rows)) + ahead).clamp_max(last)]
-        found |= (torch.cdist(then, then, p=torch.inf) > APART_M).numpy()
-    return found
-
-
-@cache
-def _links() -> Kinematics:
-    return Kinematics(("pelvis", *g1.END_EFFECTORS))
-
-
-def _activity(speed: np.ndarray) -> np.ndarray:
-    """(T,) how fast joints move in the chunk that follows each frame."""
-    now = np.pad(np.square(speed).mean(axis=1), (0, CHUNK), mode="edge")
-    total = np.cumsum(np.pad(now, (1, 0)))
-    return np.sqrt((total[CHUNK:] - total[:-CHUNK])[: len(speed)] / CHUNK)
-
-
-def _longest(conflicts: np.ndarray, worth: np.ndarray, most: int) -> tuple[int, int]:
-    """First frame and end of the part of most worth without two frames in conflict.
-
-    What follows a frame counts only inside the part, so the last chunk of a part is in
-    conflict with nothing. A later part must be worth clearly more.
-    """
-    total = np.cumsum(np.pad(worth, (1, 0)))
-    best, most_worth, first = (0, min(len(conflicts), CHUNK)), 0.0, 0
-    for end in range(CHUNK + 1, len(conflicts) + 1):
-        before = np.flatnonzero(conflicts[end - CHUNK - 1, : end - CHUNK - 1])
-        if len(before):
-            first = max(first, int(before[-1]) + 1)
-        first = max(first, end - most)
-        found = total[end] - total[first]
-        if found > (_BETTER if first > best[0] else 1.0) * most_worth:
-            best, most_worth = (first, end), found
-    return best
 
 
 @dataclass(frozen=True)
@@ -231,6 +54,19 @@ class CollectConfig:
     astray_std: float = 0.3
     """Size of the disturbance in standard deviations of the commands; it is drawn again
     every `least_steps`."""
+    along: float = 0.0
+    """Share of the robots whose commands are moved along directions, as a second
+    instruction moves them."""
+    along_steps: int = 200
+    """Number of control steps for which they are moved; then others are drawn."""
+    held_out: float = 0.0
+    """Share of the clips of each corpus that are left out, by a hash of names."""
+    whole: bool = False
+    """Whether clips are not cut to what can be planned."""
+    candidates: int = CANDIDATES
+    """Number of clips that are tried for each motion."""
+    most: int | None = None
+    """Largest number of motions, at regular distances of all; all by default."""
     seed: int = 0
 
 
@@ -276,8 +112,10 @@ class TeachingSource:
         tracker: Tracker,
         encoder: SkillEncoder | None,
         config: CollectConfig,
+        moves: Tensor | None = None,
     ):
-        """`loops` are the frames from which motions continue at their ends."""
+        """`loops` are the frames from which motions continue at their ends; `moves`
+        (m, d) are what second instructions add to commands."""
         n, device = len(motion), motion.device
         self.references, self._loops = references, loops
         self.motion, self.config = motion.clone(), config
@@ -288,6 +126,9 @@ class TeachingSource:
         self._ends = self._last_frames()
         self._off = torch.zeros((n, tracker.command.source_width), device=device)
         self._astray = self._draw() < config.astray
+        self._moves, self._along = moves, torch.zeros_like(self._off)
+        if moves is not None:
+            self._moved = self._draw() < config.along
         self._upright = torch.ones(n, dtype=torch.bool, device=device)
         self.frames: dict[str, list[Tensor]] = {}
 
@@ -317,7 +158,11 @@ class TeachingSource:
             noise = torch.empty_like(command).normal_(generator=self._random)
             scale = self.config.astray_std * command.std(dim=0, correction=0)
             self._off = torch.where(self._astray[:, None], scale * noise, 0.0)
-        return command + self._off
+        if self._moves is not None and step % self.config.along_steps == 0:
+            which = (self._draw() * len(self._moves)).long()
+            share = self._draw()[:, None]
+            self._along = share * self._moves[which] * self._moved[:, None]
+        return command + self._off + self._along
 
     def _begin(self, qpos: Tensor) -> None:
         """Let robots at the end of their motion continue, or begin another one."""
@@ -359,11 +204,12 @@ def collect(
     config: CollectConfig,
     controller: Controller,
     encoder: SkillEncoder | None,
-    corpus: Corpus,
+    corpora: Corpus | Sequence[Corpus],
     controller_hash: str,
     device: torch.device | str,
+    directions: Directions | None = None,
 ) -> Rows:
-    """Let robots execute the described motions of a corpus, and return their rows."""
+    """Let robots execute the described motions of corpora, and return their rows."""
     check_match(controller, encoder)
     command = controller.config.command
     if command.kind == "joint":
@@ -371,20 +217,25 @@ def collect(
             "this controller makes skills of windows itself; a planner needs one whose "
             "commands are skills of a frozen encoder, or poses"
         )
-    clips = described(corpus)
-    short = min(len(rows) for rows in clips.rows)
-    if config.steps <= CHUNK or short <= CHUNK:
-        raise ValueError(
-            f"{config.steps} steps of clips that have {short} frames or more: a row "
-            f"needs {CHUNK + 1}"
-        )
+    if config.steps <= CHUNK:
+        raise ValueError(f"{config.steps} steps: a row needs {CHUNK + 1}")
     where = torch.device(device)
+    moves = None
+    if config.along:
+        if directions is None or encoder is None:
+            raise ValueError("to move commands along directions, name their file")
+        directions.check(encoder.fingerprint())
+        moves = second_instructions(directions).to(where)
+    corpora = [corpora] if isinstance(corpora, Corpus) else corpora
+    which = config.held_out, config.whole, config.candidates, config.most
+    clips = followed(candidates(corpora, *which), controller, encoder, where)
     references = References.build(clips.to(where))
     motion = torch.arange(len(clips), device=where).repeat_interleave(config.robots)
     begin = references.at(motion, torch.zeros_like(motion))
     tracker = Tracker(controller)
     loops = torch.tensor(clips.loops, device=where)
-    source = TeachingSource(references, loops, motion, tracker, encoder, config)
+    parts = references, loops, motion, tracker, encoder, config, moves
+    source = TeachingSource(*parts)
     with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
         torch.manual_seed(config.seed)
         run(
@@ -396,18 +247,50 @@ def collect(
             noise=RandomizationConfig(),
             keep=(),
         )
-    texts = zip(clips.names, clips.sentences, clips.rows, strict=True)
-    motions = tuple(
-        Motion(name, phrases.training(own), phrases.held_out(own), len(rows))
-        for name, own, rows in texts
-    )
     about = About(
         controller=controller_hash,
         encoder="" if encoder is None else encoder.fingerprint(),
         command="pose" if command.kind == "pose" else "skill",
         hold=command.hold,
-        corpus=corpus.hash,
-        motions=motions,
+        corpus="+".join(corpus.hash for corpus in corpora),
+        motions=clips.about(),
     )
     frames = {name: torch.stack(kept) for name, kept in source.frames.items()}
     return Rows(about, frames)
+
+
+def followed(
+    clips: Motions,
+    controller: Controller,
+    encoder: SkillEncoder | None,
+    device: torch.device,
+) -> Motions:
+    """For each motion, the best of its candidates that the controller follows."""
+    references = References.build(clips.to(device))
+    each = torch.arange(len(clips), device=device)
+    command = controller.config.command
+    source = ReferenceSource(references, each, encoder, command=command)
+    steps = max(len(rows) for rows in clips.rows) - 1
+    tracker, physics = Tracker(controller), simulate(device, len(clips))
+    record = run(physics, tracker, source, source.start, steps, keep=())
+    found = clips.best(metrics.episodes(record).followed)
+    if not len(found):
+        raise ValueError(f"the controller follows none of {len(clips)} candidates")
+    return found
+
+
+def second_instructions(directions: Directions) -> Tensor:
+    """(m, d) what the catalogue adds to commands for the wishes that it can serve."""
+    found = {
+        (choice.direction, choice.amplitude)
+        for wish in phrases.WORDS["wishes"]
+        for base in (catalogue.USUAL_BASE, *phrases.WORDS["bases"])
+        if (choice := catalogue.choose(directions, wish["name"], wish["parts"], base))
+    }
+    if not found:
+        raise ValueError("these directions were not measured: see `spectral catalogue`")
+    vectors = [
+        amplitude * directions.vectors[directions.names.index(name)]
+        for name, amplitude in sorted(found)
+    ]
+    return torch.tensor(np.array(vectors), dtype=torch.float32)

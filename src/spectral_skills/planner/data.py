@@ -7,7 +7,7 @@ where the robot was.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -39,6 +39,11 @@ class Motion:
     """Sentences that only test a planner."""
     frames: int = 0
     """Length in control steps."""
+    # The hash of rows is older than these.
+    first: int | None = field(default=None, repr=False)
+    """First frame in its clip; None where that was not noted."""
+    loop: int | None = field(default=None, repr=False)
+    """Frame, counted from the first, from which it continues at its end."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class About:
     hold: int
     """Number of control steps for which a command is held."""
     corpus: str
-    """Hash of the corpus of the motions."""
+    """Hashes of the corpora of the motions, joined by plus signs."""
     motions: tuple[Motion, ...]
     version: int = VERSION
 

@@ -23,6 +23,8 @@ _PLAIN, _SHORT, _FRAMED, _MOST = 8, 3, 5, 16
 and in total."""
 _REWORDED, _JOINED, _FRAMED_OLD, _FRAMED_NEW = 3, 1, 2, 2
 """Numbers of held-out sentences: reworded, newly joined, old and new ones in frames."""
+_FRAMED_GIVEN = 2
+"""Number of sentences in frames for a motion whose wordings are given."""
 _VARIETY = {1: 48, 2: 7, 3: 4}
 """Number of ways to say each part of a sentence, by the number of its parts."""
 
@@ -73,6 +75,15 @@ def held_out(sentences: Sequence[str]) -> tuple[str, ...]:
     ways += _framed(orders, _FRAMES["held_out"], given)[:_FRAMED_OLD]
     ways += _framed(new[::-1], _FRAMES["held_out"], [*given, "new"])[:_FRAMED_NEW]
     return tuple(dict.fromkeys(ways or [f"show me how {one}" for one in given]))
+
+
+def with_frames(
+    say: Sequence[str], test: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Given wordings to train and to test with, and some of both in frames."""
+    learned = [*say, *_framed(say, _FRAMES["training"], say)[:_FRAMED_GIVEN]]
+    others = _framed([*test, *say], _FRAMES["held_out"], test)[:_FRAMED_GIVEN]
+    return tuple(dict.fromkeys(learned)), tuple(dict.fromkeys((*test, *others)))
 
 
 def plain(sentence: str) -> str:
@@ -235,17 +246,26 @@ def _shuffled(ways: Sequence[str], seed: Sequence[str]) -> list[str]:
 # Verbs and their forms.
 
 
+_IRREGULAR = {
+    "be": ("being", "is"),
+    "have": ("having", "has"),
+    "lie": ("lying", "lies"),
+}
+
+
 def doing(verb: str) -> str:
     """`walk` becomes `walking`."""
     if verb in _DOUBLED:
         return f"{verb}{verb[-1]}ing"
-    if verb == "lie":
-        return "lying"
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb][0]
     return re.sub("(?<=[^eo])e$", "", verb) + "ing"
 
 
 def does(verb: str) -> str:
     """`walk` becomes `walks`."""
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb][1]
     if re.search("(s|sh|ch|x|o)$", verb):
         return f"{verb}es"
     return re.sub("(?<=[^aeiou])y$", "ie", verb) + "s"
