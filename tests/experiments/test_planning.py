@@ -23,7 +23,7 @@ class Asked:
     """A stage on which nothing runs: every question gets the same scores."""
 
     names, episodes, seed, device = ("stand_1", "walk_1"), 2, 3, torch.device("cpu")
-    corpus = SimpleNamespace(hash="corpus")
+    corpus = "corpus"
 
     def __init__(self):
         self.asked: list[tuple] = []

@@ -46,7 +46,7 @@ _SIDES = (("left", "right"), ("right", "left"))
 _NAMED = [one for source in read_table(__file__).values() for one in source]
 
 
-class Meaning(NamedTuple):
+class Saying(NamedTuple):
     """Something to say, and the clips that show it."""
 
     corpus: Corpus
@@ -191,7 +191,7 @@ def learned(corpora: Corpus | Sequence[Corpus], motions: Sequence[Motion]) -> Mo
     return Motions.of(parts)
 
 
-def meanings(corpus: Corpus, held_out: float = 0.0) -> list[Meaning]:
+def meanings(corpus: Corpus, held_out: float = 0.0) -> list[Saying]:
     """What a corpus has to say; its held-out clips are left out."""
     both = corpus.with_mirror()
     own = [i for i, name in enumerate(corpus.names) if name_hash(name, 0) >= held_out]
@@ -200,7 +200,7 @@ def meanings(corpus: Corpus, held_out: float = 0.0) -> list[Meaning]:
         return found
     if found := _named(both, entries, len(corpus)):
         return found
-    return [Meaning(both, (i,)) for i, entry in entries.items() if _lines(entry)]
+    return [Saying(both, (i,)) for i, entry in entries.items() if _lines(entry)]
 
 
 def _lines(entry: Entry) -> list[str]:
@@ -208,7 +208,7 @@ def _lines(entry: Entry) -> list[str]:
     return [line.strip() for line in entry.text.splitlines() if line.strip()]
 
 
-def _generated(both: Corpus, own: Sequence[int], count: int) -> list[Meaning]:
+def _generated(both: Corpus, own: Sequence[int], count: int) -> list[Saying]:
     """The 28 things to say; none if one of them has no clip."""
     texts = {i: both.entry(i).text for one in own for i in (one, one + count)}
     found = []
@@ -223,11 +223,11 @@ def _generated(both: Corpus, own: Sequence[int], count: int) -> list[Meaning]:
         )
         if not fits:
             return []
-        found.append(Meaning(both, fits))
+        found.append(Saying(both, fits))
     return found
 
 
-def _named(both: Corpus, entries: dict[int, Entry], count: int) -> list[Meaning]:
+def _named(both: Corpus, entries: dict[int, Entry], count: int) -> list[Saying]:
     """Motions of `motions.toml`."""
     labelled: dict[str, list[int]] = defaultdict(list)
     for i, entry in entries.items():
@@ -253,7 +253,7 @@ def _named(both: Corpus, entries: dict[int, Entry], count: int) -> list[Meaning]
                 for kind in ("say", "test")
             )
             if clips:
-                found.append(Meaning(both, tuple(clips), say, test))
+                found.append(Saying(both, tuple(clips), say, test))
     return found
 
 
@@ -264,7 +264,7 @@ def _raised(rows: np.ndarray, limb: str) -> str:
     return _SIDES[int(heights.amax(dim=0).argmax())][0]
 
 
-def _least_flawed(one: Meaning) -> list[int]:
+def _least_flawed(one: Saying) -> list[int]:
     """Clips of a motion, those with the fewest flaws first."""
     flaws = {i: _flaws(one.corpus.entry(i)) for i in one.clips}
     return sorted(flaws, key=lambda i: flaws[i])[:_LOOKED_AT]
