@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--corpus", default="embedded", help="folder of a corpus")
     parser.add_argument("--held-out", type=float, default=0.0, help="only such clips")
     parser.add_argument("--clips", type=int, default=20, help="how many clips")
+    parser.add_argument("--label", default="the release", help="name in tables")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--record", type=Path, help="file of results to update")
     given = parser.parse_args()
@@ -109,7 +110,8 @@ def main() -> None:
     models = Models.load(given.controller, given.skill, device=given.device)
     found = results(follow(models, corpus, given.device))
     used = model_hashes(**models.hashes, corpus=corpus.hash)
-    found = [replace(r, models=used) for r in stamped(found, given.device)]
+    about = {"table": f"{TABLE}, {given.label}", "models": used}
+    found = [replace(r, **about) for r in stamped(found, given.device)]
     show(found)
     if given.record is not None:
         publish(found, given.record)

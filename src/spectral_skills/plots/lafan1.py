@@ -144,9 +144,12 @@ def kinds_picture(results: Sequence[Result]) -> Figure:
         setting, kind = row.split(", ")
         settings.setdefault(setting, []).append([kind, *numbers])
     totals = {
-        s: np.array(own)[:, 1:3].astype(int).sum(0) for s, own in settings.items()
+        s: np.array(own)[:, 1:4].astype(int).sum(0) for s, own in settings.items()
     }
-    counts = [f"{done} of {n} {s} complete" for s, (n, done) in totals.items()]
+    counts = [
+        f"{done} of {n} {s} complete, {followed} followed"
+        for s, (n, done, followed) in totals.items()
+    ]
     figure = _sheet(560, "LAFAN1: how episodes end", "; ".join(counts))
     first, *others = figure.subplots(1, 1 + len(settings))
     _beside(first, results)
