@@ -474,8 +474,9 @@ def bundle(models: Models | None = None) -> Path:
         export(models or load(planner=planner), folder)
 
     about = "-".join(hashes[role] for role in sorted(hashes))
-    support = _PRETRAINED / "support.safetensors"
-    name = f"bundle-{cache.code_hash('runtime/export.py', [support], about)}"
+    files = ("support.safetensors", "bases.safetensors")
+    data = [path for name in files if (path := _PRETRAINED / name).is_file()]
+    name = f"bundle-{cache.code_hash('runtime/export.py', data, about)}"
     whose = "the released models" if models is None else "these models"
     return cache.kept(name, Path.exists, make, f"the bundle of {whose} (half a minute)")
 
@@ -492,7 +493,8 @@ def _released_hashes() -> dict[str, str]:
 def export(models: Models, out: Folder, **options: Any) -> Path:
     """Write a bundle that drives a robot or the desk without torch.
 
-    Options are those of `runtime.export.export`: bases, corpus, joint_order, words.
+    Options are those of `runtime.export.export`: bases, corpus, joint_order, words,
+    streams.
     """
     from spectral_skills.runtime.export import export as write
 

@@ -1,15 +1,19 @@
 """Decks, queue, faders: what is commanded at every step."""
 
+import math
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import made_up
 import numpy as np
 import pytest
 
+from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import (
+    CORRECTED,
     RETURN,
     BaseStream,
     Cue,
@@ -206,6 +210,58 @@ def test_a_base_stream_loops_where_it_may():
     stream = BaseStream(base)
     found = [int(stream.next(HISTORY).skill[0]) for _ in range(10)]
     assert found == [0, 1, 2, 3, 4, 5, 2, 3, 4, 5]
+
+
+def turning(mixer: Mixer, headings: list[float]) -> list[float]:
+    """Second number of each of the next skills, for a robot with these headings."""
+    return [float(mixer.step(HISTORY, one).skill[1]) for one in headings]
+
+
+def curved(**lengths: int) -> Bundle:
+    """A bundle whose walk turns 0.01 rad a step and keeps to it: a robot that is off by
+    a radian has 1 added to the second number of its skill."""
+    bundle = made_up.bundle(**lengths)
+    base, turn = bundle.base("walk"), np.array([0.0, 1.0, 0.0, 0.0])
+    own = 0.01 * np.arange(len(base.skills))
+    bundle.bases["walk"] = replace(base, turn=turn, headings=own)
+    return bundle
+
+
+def test_a_base_corrects_a_robot_that_turns_away():
+    """By the turn since its start, less the motion's own, and never by too much."""
+    mixer = Mixer(curved(walk=100))
+    mixer.play(Cue("walk", fade=2))
+    played(mixer, 10)
+    own = [0.01 * i for i in range(5)]
+    np.testing.assert_allclose(turning(mixer, [3.0 + a for a in own]), 1.0, atol=1e-6)
+    off = turning(mixer, [3.05 + 0.1, 3.06 + 0.1 - 2 * math.pi, 3.07 + 0.5])
+    np.testing.assert_allclose(off, [1.1, 1.1, 1.0 + CORRECTED], atol=1e-6)
+    # What is turned much further has a new heading to keep to.
+    np.testing.assert_allclose(turning(mixer, [3.08 + 1.0, 3.09 + 1.0]), 1.0, atol=1e-6)
+
+
+def test_a_loop_does_not_turn_a_robot_back():
+    """The heading goes on where the motion jumps back to its beginning."""
+    bundle = curved(walk=40)
+    object.__setattr__(bundle.bases["walk"], "loop", (10, 40))
+    mixer = Mixer(bundle)
+    mixer.play(Cue("walk", fade=2))
+    found = turning(mixer, [0.01 * i for i in range(120)])
+    np.testing.assert_allclose(found[2:], 1.0, atol=1e-6)
+
+
+def test_faders_are_free_to_turn_a_robot():
+    """While one is up nothing is corrected; then the new heading is kept to."""
+    mixer = Mixer(curved(walk=200))
+    mixer.play(Cue("walk", fade=2))
+    turning(mixer, [0.01 * i for i in range(10)])
+    mixer.move("up", 1.0)
+    away = [0.1 + 0.03 * i for i in range(60)]
+    np.testing.assert_allclose(turning(mixer, away), 1.0, atol=1e-6)
+    mixer.move("up", 0.0)
+    turning(mixer, [2.0 + 0.01 * i for i in range(25)])
+    found = turning(mixer, [2.25, 2.26, 2.27, 2.38])
+    np.testing.assert_allclose(found, [1.0, 1.0, 1.0, 1.1], atol=1e-6)
 
 
 def test_what_a_robot_plays_needs_no_simulation(bundle_folder):

@@ -18,8 +18,8 @@ _VERBS = {
     learn: "pretrain, directions, track, adapt, average, collect, plan",
     run: "demo, rollout, steer, chain, say, desk",
     measure: "evaluate tracking, evaluate composition, evaluate chaining, "
-    "evaluate planning, evaluate readout, skills encode, skills map, report, "
-    "report skill, report tracking",
+    "evaluate planning, evaluate readout, skills encode, skills bases, skills map, "
+    "report, report skill, report tracking",
     robot: "export, drive, robot-sim, doctor",
 }
 GROUPS: dict[str, dict[str, Callable]] = {

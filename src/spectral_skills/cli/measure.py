@@ -282,6 +282,36 @@ def skills_encode(
     print(f"{len(skills):,} skills of {skills.shape[1]} numbers    {out}")
 
 
+def skills_bases(
+    *,
+    chosen: Path | None = None,
+    skill: Path = BASE,
+    corpus: Path,
+    out: Path,
+) -> None:
+    """Encode recorded motions into bases that a robot can play, without the motions.
+
+    Args:
+        chosen: List of clips and frames (.toml); by default the one of the package, for
+            CMU's motions by `spectral retarget`.
+        skill: Skill model; `base` is the one that comes with the package.
+        out: File to write (.safetensors).
+    """
+    from spectral_skills.control import recorded
+    from spectral_skills.skill.model import SkillModel
+
+    check_file(out, ".safetensors")
+    encoder = SkillModel.load(skill).encoder
+    wanted = recorded.chosen(chosen or recorded.CHOSEN)
+    made = recorded.make(encoder, api.open_corpus(corpus), wanted)
+    recorded.write(out, made, encoder.fingerprint())
+    for base in made.values():
+        begin, end = base.loop
+        seconds = f"{end / 50:.1f} s, repeated from {begin / 50:.1f} s"
+        print(f"{base.name:16}{seconds:32}{base.origin.split(' (')[0]}")
+    print(f"bases     {out}")
+
+
 def skills_map(
     *,
     skill: Path = BASE,

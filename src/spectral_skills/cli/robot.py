@@ -17,6 +17,7 @@ def export(
     models: ModelPaths = RELEASED,
     bases: tuple[str, ...] = (),
     corpus: Path | None = None,
+    recorded: Path | None = None,
     isaaclab: bool = False,
     sonic: bool = False,
     out: Path,
@@ -29,33 +30,41 @@ def export(
 
     Args:
         bases: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or names
-            of clips; these eight by default. A bundle always has stand.
+            of recorded bases or of clips; all but clips by default. A bundle always has
+            stand.
         corpus: Folder of the corpus that clips are taken from and distances are
             measured to; the embedded one by default.
+        recorded: File of `skills bases`: bases of recorded motions; those of the
+            released skill space come with the package.
         isaaclab: Put the joints of the controller's graph in IsaacLab's order.
         sonic: Write what SONIC's C++ runtime reads instead of a bundle: the policy,
             and bases as references and as tokens.
         out: Folder for the bundle; a bundle that is there is replaced.
     """
+    from spectral_skills.control import recorded as streams
     from spectral_skills.control.mixer import REST
     from spectral_skills.motion.corpus import Corpus
     from spectral_skills.runtime import export as bundles
     from spectral_skills.runtime import sonic as runtime
 
     clips = None if corpus is None else Corpus.open(corpus)
-    names = bases or bundles.NAMES
-    if REST not in names:
-        names = (*names, REST)  # what a robot does when nothing else is played
+    # What a robot does when nothing else is played.
+    names = (*bases, REST) if bases and REST not in bases else bases
     if sonic:
         if isaaclab:
             raise ValueError("--sonic is in IsaacLab's order; give only one")
         loaded = Models.load(models.controller, models.skill)
-        differences = runtime.export(loaded, out, names, clips)
+        differences = runtime.export(loaded, out, names or bundles.NAMES, clips)
     else:
         bundles.refuse_foreign(out)
         loaded = Models.at(models)
         order = "isaaclab" if isaaclab else "mujoco"
-        differences = bundles.export(loaded, out, names, clips, order)
+        given = None
+        if recorded is not None:
+            given = streams.read(recorded, loaded.skill_encoder.fingerprint())
+        differences = bundles.export(
+            loaded, out, names or None, clips, order, streams=given
+        )
     for path in sorted(out.iterdir()):
         note = ""
         if path.name in differences:

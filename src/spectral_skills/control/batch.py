@@ -8,6 +8,7 @@ its run, so an interrupted experiment resumes where it stopped.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from spectral_skills import rotation
+from spectral_skills.control import recorded
+from spectral_skills.control.bundle import PlayedBase
 from spectral_skills.control.rollout import Rollout, fell_at
 from spectral_skills.control.run import (
     ReferenceSource,
@@ -147,13 +150,27 @@ class Runner:
         return model_hashes(**self.hashes)
 
     def base(self, name: str, steps: int = STEPS) -> Base:
-        """A generated base, made once."""
+        """A generated base, made once, or one of a recorded motion."""
+        if name in self.recorded:
+            return recorded.as_base(self.recorded[name], steps)
         if (name, steps) not in self._bases:
             self._bases[name, steps] = bases.generate(name, steps)
         return self._bases[name, steps]
 
+    @cached_property
+    def recorded(self) -> dict[str, PlayedBase]:
+        """Bases of recorded motions that are known in this skill space."""
+        return {} if self._encoder is None else recorded.released(self.hashes["skill"])
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Names of bases; others are clips of a corpus."""
+        return (*bases.NAMES, *self.recorded)
+
     def skills(self, base: Base) -> np.ndarray:
         """(T, d) the base's own skills, as a robot that follows it sees them."""
+        if base.skills is not None:
+            return base.skills
         key = _digest([base.rows])
         if key not in self._skills:
             rows = torch.from_numpy(base.rows)

@@ -7,7 +7,7 @@
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -75,6 +75,8 @@ class BaseFacts:
     """Steps [begin, end) that may be repeated without a jump."""
     fall_m: float
     """Height of the root below which the robot has fallen."""
+    origin: str = field(default="", kw_only=True)
+    """Clip that it was made from, and its licence; empty for a generated base."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,42 @@ class PlayedBase(BaseFacts):
     skills: np.ndarray
     """(T, d) float32"""
     rows: np.ndarray
-    """(T, 36) float32 reference at the same steps."""
+    """(T, 36) float32 reference at the same steps. Of a recorded motion only the first
+    two are kept, where a robot starts."""
+    turn: np.ndarray | None = None
+    """(d,) change of the skill for each radian that the robot is turned to the left of
+    the motion; None: its heading is not kept."""
+    headings: np.ndarray | None = None
+    """(T,) heading of the motion itself, rad."""
+
+    @property
+    def has_motion(self) -> bool:
+        """Whether all of its rows are known."""
+        return len(self.rows) == len(self.skills)
+
+    @property
+    def facts(self) -> BaseFacts:
+        """What a manifest holds."""
+        return BaseFacts(
+            self.name, self.text, self.loop, self.fall_m, origin=self.origin
+        )
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Its arrays, by the names that they have in a file of bases."""
+        found = {part: getattr(self, part) for part in _PARTS}
+        return {f"{self.name}.{p}": a for p, a in found.items() if a is not None}
+
+    @classmethod
+    def of(cls, facts: BaseFacts, arrays: dict[str, np.ndarray]) -> "PlayedBase":
+        """A base of a file's arrays."""
+        found = {part: arrays.get(f"{facts.name}.{part}") for part in _PARTS}
+        if found["skills"] is None or found["rows"] is None:
+            raise ValueError(f"the base {facts.name!r} has no skills or no start")
+        return cls(**vars(facts), **found)  # type: ignore[arg-type]
+
+
+_PARTS = ("skills", "rows", "turn", "headings")
 
 
 @dataclass(frozen=True)
@@ -250,14 +287,7 @@ class Bundle:
             directions = Directions.load(folder / DIRECTIONS)
             directions.check(manifest.encoder)
         arrays, _ = read_arrays(folder / BASES)
-        bases = {
-            facts.name: PlayedBase(
-                **vars(facts),
-                skills=arrays[f"{facts.name}.skills"],
-                rows=arrays[f"{facts.name}.rows"],
-            )
-            for facts in manifest.bases
-        }
+        bases = {facts.name: PlayedBase.of(facts, arrays) for facts in manifest.bases}
         support = SkillSupport.load(folder / SUPPORT)
         return cls(folder, manifest, directions, bases, support)
 

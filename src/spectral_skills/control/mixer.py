@@ -33,6 +33,9 @@ LATE = 10
 """Number of steps after which an answer is late."""
 RETURN = 25
 """Number of steps from the last planned skill back to standing, if no plan follows."""
+CORRECTED, LOST = math.radians(15), math.radians(45)
+"""Largest error of the heading that a base corrects at once, and the error from which
+it keeps to the new heading instead."""
 
 
 class Plan(NamedTuple):
@@ -130,28 +133,58 @@ class LiveStream:
         """Reason why no plan arrives, or an empty string."""
         return ""
 
-    def next(self, history: np.ndarray) -> StreamStep:
-        """The next step of a robot that has sensed a history (10, 93)."""
+    def next(self, history: np.ndarray, heading: float | None = None) -> StreamStep:
+        """The next step of a robot that has sensed a history (10, 93) and, if it can, a
+        heading in rad."""
         return self._held
+
+    def release(self) -> None:
+        """Keep to whatever heading the robot has next."""
 
 
 class BaseStream(LiveStream):
-    """A base from its first step, in a loop or once."""
+    """A base from its first step, in a loop or once.
+
+    Replayed skills do not depend on where the robot is, so nothing would correct a
+    controller that turns a little at every step. Its heading is sensed: the base is
+    played as a robot sees it that has turned by so much.
+    """
 
     def __init__(self, base: PlayedBase, loop: bool = True):
         self.name, self.loop, self._base, self._at = base.name, loop, base, 0
+        self._error, self._heading = 0.0, math.nan
+        """Angle by which the robot is left of the motion, and its last heading."""
 
     @property
     def over(self) -> bool:
         return not self.loop and self._at >= len(self._base.skills)
 
-    def next(self, history: np.ndarray) -> StreamStep:
-        at = min(self._at, len(self._base.skills) - 1)
-        begin, end = self._base.loop
+    def next(self, history: np.ndarray, heading: float | None = None) -> StreamStep:
+        base, at = self._base, min(self._at, len(self._base.skills) - 1)
+        begin, end = base.loop
         self._at += 1
         if self.loop and self._at >= end:
             self._at = begin
-        return StreamStep(self._base.skills[at], self._base.rows[at])
+        skill = base.skills[at]
+        if heading is not None and base.turn is not None:
+            skill = skill + self._turned(at, heading) * base.turn
+        return StreamStep(skill, base.rows[at] if base.has_motion else None)
+
+    def release(self) -> None:
+        self._heading = math.nan
+
+    def _turned(self, at: int, heading: float) -> float:
+        """Angle to correct by: the robot's turn since its start less the motion's."""
+        headings, before = self._base.headings, self._heading
+        self._heading = heading
+        if headings is None or math.isnan(before):
+            self._error = 0.0
+            return 0.0
+        own = float(headings[at] - headings[at - 1]) if at else 0.0
+        self._error += math.remainder(heading - before, math.tau) - own
+        if abs(self._error) > LOST:
+            self._error = 0.0
+        return min(max(self._error, -CORRECTED), CORRECTED)
 
 
 class PlannedStream(LiveStream):
@@ -176,7 +209,7 @@ class PlannedStream(LiveStream):
         late = f"the planner is late by {waits} steps" if waits > LATE else ""
         return self._planner.trouble or late
 
-    def next(self, history: np.ndarray) -> StreamStep:
+    def next(self, history: np.ndarray, heading: float | None = None) -> StreamStep:
         age = math.inf if self._plan is None else self._step - self._plan.step
         if self._asked is None and age >= self._every - AHEAD:
             self._asked = self._step
@@ -367,19 +400,23 @@ class Mixer:
             name = self.names[self.bundle.directions.index(name)]
         return self.channels[name]
 
-    def step(self, history: np.ndarray) -> Mixed:
-        """The next control step of a robot that has sensed a history (10, 93)."""
+    def step(self, history: np.ndarray, heading: float | None = None) -> Mixed:
+        """The next control step of a robot that has sensed a history (10, 93) and, if
+        it can, a heading in rad, which bases keep to while all faders are down."""
         self._advance()
-        skill, row = self._deck.next(history)
+        amplitudes = np.array([c.fader.step() for c in self.channels.values()])
+        if amplitudes.any():
+            self._deck.release()
+            self.stream.release()
+        skill, row = self._deck.next(history, heading)
         if self._other is not None:
-            there = self._other.next(history)
+            there = self._other.next(history, heading)
             step, steps = self._fade
             skill = skill + float(fade_weight(step, steps)) * (there.skill - skill)
             row = row if there.row is None else there.row
             self._fade = step + 1, steps
             if step + 1 >= steps:
                 self._deck, self._other = self._other, None
-        amplitudes = np.array([c.fader.step() for c in self.channels.values()])
         skill = np.asarray(skill, np.float64)
         if amplitudes.any():
             skill = skill + amplitudes @ self._vectors

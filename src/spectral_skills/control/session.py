@@ -51,6 +51,8 @@ class Pilot:
         self.command = np.zeros(self.layout.skill)
         """(d,) skill that is followed."""
         self.last_action, self.steps = np.zeros(len(self.default)), 0
+        self.heading: float | None = None
+        """Heading by the robot's own orientation sensor, rad."""
 
     def reset(self, sensed: Sensed) -> None:
         """Begin with a robot that has stood as it does now for a while."""
@@ -61,6 +63,7 @@ class Pilot:
 
     def sense(self, sensed: Sensed) -> None:
         """Take in what was sensed before the next step."""
+        self.heading = heading(sensed.quaternion)
         if self.steps == 0:
             self.reset(sensed)
         else:
@@ -150,7 +153,7 @@ class Session:
 
     def mix(self) -> Mixed:
         """The mixer's next step."""
-        return self.mixer.step(self.pilot.history)
+        return self.mixer.step(self.pilot.history, self.pilot.heading)
 
     def step(self, skill: np.ndarray | None = None) -> None:
         """One control step of the simulated robot."""
@@ -345,7 +348,13 @@ def _check_take(take: Rollout) -> None:
 
 def follow(bundle: Bundle, name: str) -> Rollout:
     """Follow a base as a reference, seen from where the simulated robot is."""
-    rows = bundle.base(name).rows.astype(np.float64)
+    base = bundle.base(name)
+    if not base.has_motion:
+        raise ValueError(
+            f"{name}: only its skills are kept, not the motion; it can be played, but "
+            "not followed"
+        )
+    rows = base.rows.astype(np.float64)
     session, encoder = Session(bundle), bundle.encoder()
     session.put(rows[0], session.robot.velocity_between(rows[0], rows[1]))
     first, last = bundle.manifest.layout.window

@@ -108,7 +108,7 @@ def segments(runner: Runner, names: Sequence[str], steps: int) -> list[Base]:
         raise ValueError("no skill to begin with; name at least one")
     return [
         runner.base(name, steps)
-        if name in bases.NAMES
+        if name in runner.known
         else bases.of_clip(_corpus(), _clip(name), steps)
         for name in names
     ]

@@ -79,7 +79,7 @@ def steer(
 ) -> Composed:
     """Run a generated base, or a clip of a corpus, with knobs and without."""
     count, directions = round(seconds * FPS), runner.directions
-    clip = name not in bases.NAMES
+    clip = name not in runner.known
     base = bases.of_clip(corpus, name, count) if clip else runner.base(name, count)
     amplitudes = schedule(turned, base.steps, directions.names)
     change = (amplitudes @ directions.vectors).astype(np.float32)

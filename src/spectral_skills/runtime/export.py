@@ -1,39 +1,35 @@
 """`spectral export`: turns trained models into a bundle that runs without torch.
 
-A base is made to repeat for ever: it is cut where it returns to an earlier pose, its
-last frames are blended into those before that pose, and its skills are encoded as if it
-continued there. A bundle is put in place only if every graph agrees with its model on
+A bundle is put in place only if every graph agrees with its model on
 what simulated robots observe that execute two of its bases.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.numpy import save
-from torch import Tensor
 from tqdm import tqdm
 
-from spectral_skills import atomic, rotation
+from spectral_skills import atomic
 from spectral_skills import config as configs
-from spectral_skills.control import bundle
+from spectral_skills.control import bundle, recorded
 from spectral_skills.control.bundle import (
-    BaseFacts,
     JointOrder,
     Layout,
     Manifest,
     PlayedBase,
     SkillSupport,
 )
-from spectral_skills.control.run import encode_clip
+from spectral_skills.control.looping import headings, looped, turn_direction
+from spectral_skills.control.mixer import REST
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases as generated
 from spectral_skills.motion.synthetic.bases import NAMES
 from spectral_skills.motion.synthetic.generate import embedded_corpus
-from spectral_skills.motion.windows import move_rows
 from spectral_skills.planner.model import Planner, check_text
 from spectral_skills.planner.routes import longest
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates
@@ -45,17 +41,6 @@ from spectral_skills.spectral.support import nearest
 from spectral_skills.tracking.observations import ACTION_LIMIT, HISTORY
 from spectral_skills.tracking.policy import PHASE
 
-BLEND = 15
-"""Number of frames that are blended; as many on either side of a jump are compared."""
-SHORTEST = 25
-"""Shortest loop, in steps."""
-ALIKE, UNLIKE = 0.15, 0.35
-"""Differences of poses (rad of a joint or of tilt, m of height) below which they count
-as the same, and above which they cannot be blended."""
-REST, STILL = 50, 0.05
-"""A clip rests if neither a joint nor the root moves further in its last steps."""
-_MOST = 3000
-"""Number of steps before the end of a clip that are compared."""
 _STEPS, _CUT, _CUT_OF_CLIP = 750, 150, 50
 """Length of a generated base, and how much of the end of one, and of a clip, may be cut
 for a longer loop."""
@@ -87,20 +72,27 @@ _PROPRIO = (
 def export(
     models: Models,
     out: Path,
-    bases: Sequence[str] = NAMES,
+    bases: Sequence[str] | None = None,
     corpus: Corpus | None = None,
     joint_order: JointOrder = "mujoco",
     words: TextEncoder | None = None,
+    streams: Mapping[str, PlayedBase] | None = None,
 ) -> dict[str, float]:
     """Write a bundle to a folder, replacing a bundle that is there; return how far each
     graph is from its model.
 
-    `corpus` supplies clips that are not generated bases, and the skills that distances
-    are measured to; it is the embedded one by default. `words` encodes the planner's
-    sentences; by default it is the language model that planners are trained with.
+    `bases` are by default the generated ones and all `streams`, bases of recorded
+    motions, which by default come with the package. `corpus` supplies clips that are
+    neither, and the skills that distances are measured to; it is the embedded one by
+    default. `words` encodes the planner's sentences; by default it is the language
+    model that planners are trained with.
     """
     refuse_foreign(out)
-    wanted = played_bases(models.skill_encoder, bases, corpus)
+    encoder = models.skill_encoder
+    if streams is None:
+        streams = recorded.released(encoder.fingerprint())
+    names = (*NAMES, *streams) if bases is None else bases
+    wanted = played_bases(encoder, names, corpus, streams)
     with atomic.replacing_folder(out) as folder:
         played = list(wanted)
         support = _support(models.skill_encoder, corpus)
@@ -113,8 +105,7 @@ def export(
         graphs.check(differences)
         arrays = {}
         for base in played:
-            arrays[f"{base.name}.skills"] = base.skills
-            arrays[f"{base.name}.rows"] = base.rows
+            arrays |= base.arrays
         atomic.write_file(folder / bundle.BASES, save(arrays))
         support.save(folder / bundle.SUPPORT)
         if models.directions is not None:
@@ -136,18 +127,25 @@ def refuse_foreign(folder: Path) -> None:
 
 
 def played_bases(
-    encoder: SkillEncoder, names: Sequence[str] = NAMES, corpus: Corpus | None = None
+    encoder: SkillEncoder,
+    names: Sequence[str] = NAMES,
+    corpus: Corpus | None = None,
+    streams: Mapping[str, PlayedBase] | None = None,
 ) -> Iterator[PlayedBase]:
-    """Yield generated bases, or clips of the corpus, by their names."""
+    """Yield generated bases, given streams, or clips of the corpus, by their names."""
+    given = streams or {}
     if not names:
         raise ValueError(f"no bases; there are {', '.join(NAMES)}, and clips")
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"the base {twice[0]!r} is named twice")
-    if corpus is None and not set(names) <= set(NAMES):
+    if corpus is None and not set(names) <= {*NAMES, *given}:
         corpus = Corpus.open(embedded_corpus())
     # disable=None: silent when the output is not a terminal.
     shown = tqdm(names, unit=" bases", disable=None)
-    return (_played_base(encoder, name, corpus) for name in shown)
+    return (
+        given[name] if name in given else _played_base(encoder, name, corpus)
+        for name in shown
+    )
 
 
 def _played_base(encoder: SkillEncoder, name: str, corpus: Corpus | None) -> PlayedBase:
@@ -158,73 +156,17 @@ def _played_base(encoder: SkillEncoder, name: str, corpus: Corpus | None) -> Pla
         base, cut = generated.of_clip(corpus, name), _CUT_OF_CLIP
         text = next(iter(corpus.entry(corpus.index(name)).text.splitlines()), "")
     rows, skills, loop = looped(encoder, base.rows, cut)
-    return PlayedBase(name, text, loop, base.fall_m, skills.numpy(), rows.numpy())
-
-
-def looped(
-    encoder: SkillEncoder, rows: np.ndarray | Tensor, cut: int
-) -> tuple[Tensor, Tensor, tuple[int, int]]:
-    """Return the rows (T, 36) and skills (T, d) of a clip with its longest loop, and
-    the steps [begin, T) that are repeated; at most `cut` steps are cut off.
-
-    A clip that never returns to a pose repeats its last second if it rests there, and
-    otherwise starts again, which is a jump.
-    """
-    clip = torch.as_tensor(rows, dtype=torch.float32)
-    if (found := find_loop(clip, cut)) is None:
-        end = clip[-REST:, [0, 1, 2, *range(7, clip.shape[1])]]
-        rests = bool((end.amax(dim=0) - end.amin(dim=0)).max() <= STILL)
-        begin = max(0, len(clip) - REST) if rests else 0
-        return clip, encode_clip(encoder, clip), (begin, len(clip))
-    begin, end = found
-    smooth = blended(clip, begin, end)
-    # After its end the clip continues as it does from `begin`.
-    onward = (begin + torch.arange(encoder.last)).clamp_max(len(clip) - 1)
-    after = move_rows(clip[onward], clip[begin], clip[end])
-    return smooth, encode_clip(encoder, smooth, after), found
-
-
-def find_loop(clip: Tensor, cut: int) -> tuple[int, int] | None:
-    """Find two similar frames of a clip (T, 36), the second among the last `cut`.
-
-    The clip can jump from the second to the first. Of all pairs that count as the same
-    the most distant is chosen, otherwise the most similar; None if none can be blended.
-    """
-    first = max(0, len(clip) - _MOST)
-    clip = clip[first:]
-    steps, down = len(clip), torch.tensor([0.0, 0.0, -1.0])
-    tilt = rotation.rotate_inverse(clip[:, 3:7], down.expand(steps, 3))
-    # Height, tilt and joints do not depend on the place.
-    poses = torch.cat((clip[:, 2:3], tilt, clip[:, 7:]), dim=1)
-    earliest, latest = max(steps - cut, BLEND + SHORTEST), steps - BLEND
-    if earliest >= latest:
-        return None
-    begins, ends = torch.arange(BLEND, latest), torch.arange(earliest, latest)
-    unlike = torch.zeros(len(begins), len(ends))
-    for shift in range(-BLEND, BLEND + 1):
-        was, now = poses[begins + shift], poses[ends + shift]
-        unlike = unlike.maximum(torch.cdist(was, now, p=torch.inf))
-    distance = ends - begins[:, None]
-    unlike[distance < SHORTEST] = torch.inf
-    if unlike.min() > UNLIKE:
-        return None
-    good = unlike <= max(ALIKE, float(unlike.min()))
-    best = int(torch.where(good, distance, 0).argmax())
-    begin, end = begins[best // len(ends)], ends[best % len(ends)]
-    return first + int(begin), first + int(end)
-
-
-def blended(clip: Tensor, begin: int, end: int) -> Tensor:
-    """Return the clip up to `end`, its last frames faded into those before `begin`."""
-    other = move_rows(clip[begin - BLEND : begin], clip[begin], clip[end])
-    own = clip[end - BLEND : end]
-    # A rotation has two quaternions; average the two that are close.
-    side = torch.sign((own[:, 3:7] * other[:, 3:7]).sum(dim=1, keepdim=True))
-    other = torch.cat((other[:, :3], side * other[:, 3:7], other[:, 7:]), dim=1)
-    weight = torch.arange(1, BLEND + 1)[:, None] / (BLEND + 1)
-    mean = torch.lerp(own, other, weight)
-    mean[:, 3:7] = rotation.normalize(mean[:, 3:7])
-    return torch.cat((clip[: end - BLEND], mean))
+    turn = None if name == REST else turn_direction(encoder, rows).numpy()
+    return PlayedBase(
+        name,
+        text,
+        loop,
+        base.fall_m,
+        skills.numpy(),
+        rows.numpy(),
+        turn,
+        headings(rows),
+    )
 
 
 def _support(encoder: SkillEncoder, corpus: Corpus | None) -> SkillSupport:
@@ -289,7 +231,8 @@ def _differences(
 
 def observe(models: Models, played: Sequence[PlayedBase]) -> Observed:
     """Let robots execute the first bases, and return what they observe."""
-    rows = [torch.from_numpy(base.rows) for base in played[:FOLLOWED]]
+    moving = [base.rows for base in played if base.has_motion][:FOLLOWED]
+    rows = [torch.from_numpy(one) for one in moving]
     return graphs.observe(models.controller, models.skill_encoder, rows)
 
 
@@ -348,7 +291,7 @@ def _manifest(
         controller=models.hashes["controller"],
         encoder=models.skill_encoder.fingerprint(),
         planner=models.hashes.get("planner", ""),
-        bases=tuple(BaseFacts(b.name, b.text, b.loop, b.fall_m) for b in played),
+        bases=tuple(base.facts for base in played),
         typical=support.typical,
         far=support.far,
         plan_every=longest(route, models.skill_encoder),

@@ -27,6 +27,8 @@ class Base:
     name: str
     rows: np.ndarray  # (T + 1, 36) float32
     fall_m: float = FALL_M
+    skills: np.ndarray | None = None
+    """(T, d) where only these are kept; of the rows, then only the first two count."""
 
     @property
     def steps(self) -> int:
@@ -90,6 +92,11 @@ def of_clip(corpus: Corpus, name: str, steps: int | None = None) -> Base:
 
 
 def _base(name: str, rows: np.ndarray) -> Base:
+    return Base(name, rows, fall_m(rows))
+
+
+def fall_m(rows: np.ndarray) -> float:
+    """Return the height of the root below which a robot that does this has fallen."""
     # What is low anyway has fallen only when it is lower still.
     low = bool(rows[:, 2].min() < FALL_M + 0.2)
-    return Base(name, rows, SQUAT_FALL_M if low else FALL_M)
+    return SQUAT_FALL_M if low else FALL_M

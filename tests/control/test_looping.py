@@ -6,9 +6,21 @@ import numpy as np
 import torch
 
 from spectral_skills import rotation
-from spectral_skills.motion.windows import move_rows
+from spectral_skills.control.looping import (
+    BLEND,
+    blended,
+    find_loop,
+    headings,
+    looped,
+    turn_direction,
+)
+from spectral_skills.motion.windows import (
+    MotionTensors,
+    move_anchor,
+    move_rows,
+    reference_poses,
+)
 from spectral_skills.robot import g1
-from spectral_skills.runtime.export import BLEND, blended, find_loop, looped
 from spectral_skills.skill.encoder import encode_rows
 
 
@@ -65,3 +77,25 @@ def test_a_clip_that_never_comes_back(encoder):
     assert begin >= 120 and end > 150
     longer = torch.cat((clip, clip[-1:].expand(5, -1)))
     assert looped(encoder, longer, 10)[2] == (135, 185)
+
+
+def test_a_turned_robot_sees_skills_along_one_direction(encoder):
+    """The mean change of what robots see that are turned by a little."""
+    clip = circling(80)
+    here = encode_rows(encoder, clip)
+    turned, times = 0.02, torch.arange(len(here))
+    poses = reference_poses(
+        MotionTensors.of_clips([clip]), 0 * times, times, encoder.steps, "heading"
+    )
+    offset = torch.tensor([[0.0, 0.0, turned]]).expand(len(times), 3)
+    seen = encoder.encode(move_anchor(poses, offset))
+    expected = (seen - here).mean(dim=0) / turned
+    found = turn_direction(encoder, clip)
+    torch.testing.assert_close(found, expected, atol=0.02, rtol=0.05)
+    assert found.norm() > 0.1
+
+
+def test_headings_have_no_jumps():
+    """A root on a circle turns a radian a second, more than once around."""
+    found = headings(circling(500))
+    np.testing.assert_allclose(found, np.arange(500) / 50, atol=1e-4)

@@ -1,0 +1,176 @@
+"""Bases made from recorded motions: their skills, without the motions themselves.
+
+A file of them is like weights: 64 numbers a step, and the pose that a robot starts
+from. `recorded.toml` says which frames of which clips they are.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from spectral_skills import config as configs
+from spectral_skills.atomic import write_file
+from spectral_skills.control.bundle import BaseFacts, PlayedBase
+from spectral_skills.control.looping import REST, headings, looped, turn_direction
+from spectral_skills.control.run import encode_clip
+from spectral_skills.control.steering import RAMP_STEPS, chain
+from spectral_skills.motion import motion_sets
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.synthetic import bases
+from spectral_skills.motion.synthetic.bases import Base
+from spectral_skills.skill.encoder import SkillEncoder
+
+CHOSEN = Path(__file__).with_name("recorded.toml")
+RELEASED = Path(__file__).parents[1] / "pretrained" / "bases.safetensors"
+"""Recorded bases in the released skill space."""
+_CUT = 60
+"""Number of steps that may be cut off the end of a clip for a longer loop."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Frames of a clip that become a base."""
+
+    clip: str
+    text: str
+    frames: tuple[int, int]
+    """First frame, and the one after the last."""
+    once: bool = False
+    """Whether it ends in standing; otherwise it is repeated."""
+    straight: bool = False
+    """Whether a repetition ends with the heading that it began with, which no person's
+    steps do exactly."""
+
+
+def chosen(path: Path = CHOSEN) -> dict[str, Chosen]:
+    """Read a list of bases."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: no list of bases ({error})") from None
+    return {
+        name: configs.from_dict(Chosen, values, f"{path}: {name}")
+        for name, values in tables.items()
+    }
+
+
+def make(
+    encoder: SkillEncoder,
+    corpus: Corpus,
+    wanted: Mapping[str, Chosen],
+    held_out: float = 0.05,
+) -> dict[str, PlayedBase]:
+    """Encode clips of a corpus; refuses those that models are tested on."""
+    train = range(len(corpus))
+    if held_out:
+        train = motion_sets.split(corpus, held_out)[0]
+    known = {corpus.names[i] for i in train}
+    made = {}
+    for name, one in wanted.items():
+        index = corpus.index(one.clip)
+        if one.clip not in known:
+            raise ValueError(
+                f"{name}: {one.clip} is held out for tests; choose another"
+            )
+        if name in bases.NAMES:
+            raise ValueError(f"{name}: a generated base has this name; choose another")
+        made[name] = _encoded(encoder, corpus, index, name, one)
+    return made
+
+
+def _encoded(
+    encoder: SkillEncoder, corpus: Corpus, index: int, name: str, one: Chosen
+) -> PlayedBase:
+    entry, (first, last) = corpus.entry(index), one.frames
+    if not 0 <= first < last <= entry.length:
+        raise ValueError(
+            f"{name}: frames {first} to {last} of {one.clip}, which has {entry.length}"
+        )
+    clip = torch.tensor(np.asarray(corpus.qpos(index)[first:last], np.float32))
+    if one.once:
+        rows, skills = clip, _ending(encoder, encode_clip(encoder, clip))
+        loop = len(skills) - REST, len(skills)
+    else:
+        rows, skills, loop = looped(encoder, clip, _CUT)
+        if loop == (0, len(clip)):
+            raise ValueError(
+                f"{name}: {one.clip} never returns to a pose between its frames "
+                f"{first} and {last}; choose others, or play it `once`"
+            )
+    own, (begin, end) = headings(rows), loop
+    if one.straight:
+        share = np.arange(1, end - begin + 1) / (end - begin)
+        own[begin:end] -= share * (own[end - 1] - own[begin - 1])
+    return PlayedBase(
+        name,
+        one.text,
+        loop,
+        bases.fall_m(clip.numpy()),
+        skills.numpy(),
+        clip[:2].numpy(),
+        turn_direction(encoder, rows).numpy(),
+        np.pad(own, (0, len(skills) - len(own)), mode="edge"),
+        origin=f"{entry.source} {one.clip}, frames {first} to {last} ({entry.licence})",
+    )
+
+
+def _ending(encoder: SkillEncoder, skills: Tensor) -> Tensor:
+    """Skills that fade into those of standing, which are repeated."""
+    rows = torch.from_numpy(bases.generate("stand", RAMP_STEPS + REST).rows)
+    stand = encode_clip(encoder, rows)[: RAMP_STEPS + REST]
+    return torch.from_numpy(chain([skills.numpy(), stand.numpy()], RAMP_STEPS)[0])
+
+
+def write(path: Path, made: Mapping[str, PlayedBase], encoder: str) -> None:
+    """Write bases in half precision, but for poses; `encoder` is its fingerprint."""
+    arrays = {}
+    for base in made.values():
+        for key, array in base.arrays.items():
+            exact = key.endswith((".rows", ".headings"))
+            kind = torch.float32 if exact else torch.bfloat16
+            arrays[key] = torch.tensor(array).to(kind)
+    facts = json.dumps([asdict(base.facts) for base in made.values()])
+    write_file(path, save(arrays, {"bases": facts, "encoder": encoder}))
+
+
+def read(path: Path, encoder: str) -> dict[str, PlayedBase]:
+    """Read bases; refuses those of another encoder, whose skills mean other things."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            arrays = {k: file.get_tensor(k).float().numpy() for k in file.keys()}
+        facts = json.loads(about["bases"])
+        found = [configs.from_dict(BaseFacts, one, str(path)) for one in facts]
+        made = {one.name: PlayedBase.of(one, arrays) for one in found}
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise ValueError(f"{path}: damaged or no file of bases ({error})") from None
+    if about["encoder"] != encoder:
+        raise ValueError(
+            f"{path}: skills of the encoder {about['encoder']}, this one is {encoder}; "
+            "make them anew with `spectral skills bases`"
+        )
+    return made
+
+
+def released(encoder: str) -> dict[str, PlayedBase]:
+    """Bases that come with the package; none for another encoder than the released."""
+    try:
+        return read(RELEASED, encoder)
+    except ValueError:
+        return {}
+
+
+def as_base(played: PlayedBase, steps: int) -> Base:
+    """A base of so many control steps, repeated where it may be."""
+    (begin, end), at = played.loop, np.arange(steps)
+    at = np.where(at < end, at, begin + (at - begin) % (end - begin))
+    rows = played.rows[np.arange(steps + 1).clip(max=1)]
+    return Base(played.name, rows, played.fall_m, played.skills[at])
