@@ -174,6 +174,7 @@ def find_directions(
     targets: Sequence[str] = (),
     contexts: int = 4096,
     seed: int = 0,
+    level: int = 0,
     device: str | None = None,
 ) -> "Directions":
     """Find the directions of a skill space.
@@ -200,8 +201,8 @@ def find_directions(
     if not wanted or str(skill) != "base":
         own = [target.name for target in wanted]
         known = [target for target in TARGETS if target.name not in own]
-        return find(model, sampler, *rest, targets=(*known, *wanted))
-    found = find(model, sampler, *rest, targets=wanted)
+        return find(model, sampler, *rest, targets=(*known, *wanted), level=level)
+    found = find(model, sampler, *rest, targets=wanted, level=level)
     return Directions.load(skill).extended(found.select(found.family("target")))
 
 

@@ -147,3 +147,34 @@ def test_the_released_controller_turns_more_with_more():
     )
     slope, fit, n = turn.line()
     assert n == 2 and 15 < slope < 80 and fit > 0.8
+
+
+def test_the_level_that_foretells_a_robot_is_told():
+    """Of two files with the same skills, one says what happens, the other the opposite;
+    a file of another skill space is refused."""
+    directions = released()[2]
+    turned = replace(directions, effect_mean=-directions.effect_mean, level=2)
+    known = predicted(directions, slice(65, STEPS - 65))["right_shoulder_pitch"]
+
+    def rule(direction: str, a: float) -> dict[str, float]:
+        k = directions.index(direction)
+        return {"right_shoulder_pitch": a * float(known[k])}
+
+    report = Draft("dose", Puppets(rule))
+    compare(report, "walk", ("s01", "s02", "right_arm"), [turned])
+    found = {(c.row, c.metric): c.value for c in report.results}
+    row = "right shoulder pitch of directions on walk"
+    metric = "predicted and executed, correlation"
+    assert found[row, metric] == pytest.approx(1.0, abs=1e-4)
+    assert found[f"{row}, level 2", metric] == pytest.approx(-1.0, abs=1e-4)
+    with pytest.raises(ValueError, match="encoder another"):
+        compare(report, "walk", ("s01",), [replace(turned, encoder="another")])
+
+
+def test_predictions_are_linear_in_the_vector():
+    """What the spectral directions are predicted to do tells what any vector does."""
+    directions, steps = released()[2], slice(65, 335)
+    own = predicted(directions, steps)
+    found = predicted(directions, steps, directions.vectors)
+    for measure, expected in own.items():
+        np.testing.assert_allclose(found[measure], expected, atol=1e-4)

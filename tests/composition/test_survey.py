@@ -1,6 +1,7 @@
 """What is tried, what it has come to, and which direction serves a knob."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ from spectral_skills.experiments.catalogue import (
     MOST,
     brief,
     choose,
+    foretold,
     matched,
     outcome,
     survey,
 )
-from spectral_skills.experiments.effects import Effect
+from spectral_skills.experiments.effects import Effect, hold
 from spectral_skills.robot import g1
 from spectral_skills.spectral.catalogue import NOTICED, UNITS, mainly
 
@@ -125,6 +127,19 @@ def test_the_strongest_direction_that_keeps_the_rest_serves_a_knob():
     assert choose(found, GRID.knobs["high steps"]) is None
 
 
+def test_a_spectral_knob_is_chosen_by_what_is_predicted():
+    """One that moves the arm alone, in its other sign; not one that moves both more."""
+    directions = released()[2]
+    effects = np.zeros_like(directions.effect_mean)
+    for name, left, right in (("s02", -0.6, -0.6), ("s05", 0.0, 0.4)):
+        for side, change in (("left", left), ("right", right)):
+            column = directions.attributes.index(f"{side}_shoulder_pitch")
+            effects[directions.index(name), column] = change
+    known, steps = replace(directions, effect_mean=effects), slice(65, 335)
+    assert foretold(known, GRID.knobs["right arm raise"], steps) == ("s05", -1)
+    assert foretold(known, GRID.knobs["both arms"], steps) == ("s02", 1)
+
+
 def test_findings_count_and_keep_the_entries(tmp_path):
     lab = Puppets(_rule, records=tmp_path / "records")
     found = catalogue.catalogue(lab, (0,), names=NAMES)
@@ -142,6 +157,9 @@ def test_findings_count_and_keep_the_entries(tmp_path):
     # 60 degrees over the 70 steps that are measured here.
     turned = cells["turn by s02 on walk, a=-2", "effect"]
     assert turned.value == pytest.approx(60.0 * 4.0 * 50 / (STEPS - 131))
+    name, sign = foretold(released()[2], GRID.knobs["turn"], hold(lab.base("walk")))
+    spectral = [row for row, _ in cells if row.startswith("turn, spectral")]
+    assert all(name in row for row in spectral) and bool(spectral) == (name in NAMES)
     bars = {s.name: s for s in found.charts[0].series}
     assert bars["both signs"].x == (1, 2) and bars["weak"].x == (3,)
     assert found.charts[1].series[0].marks[-1] == "fall"

@@ -16,6 +16,7 @@ from spectral_skills.spectral.response import (
     NAMES,
     UNITS,
     Attributes,
+    kinds,
     standing,
     upright,
 )
@@ -64,7 +65,7 @@ def wild(seed: int = 0, count: int = 3) -> Tensor:
 
 
 def test_every_attribute_has_a_name_a_unit_and_a_scale():
-    assert len(set(NAMES)) == len(NAMES) == len(UNITS) == 43
+    assert len(set(NAMES)) == len(NAMES) == len(UNITS) == 46
     assert NAMES[:29] == g1.JOINTS
     assert set(UNITS) == {"rad", "m", "m/s", "rad/s"}
     assert all(a.scale > 0 and a.sense in (-1, 1) for a in ATTRIBUTES)
@@ -97,6 +98,15 @@ def test_speed_counts_the_stride():
         Attributes(WindowConfig(future=1))
 
 
+def test_how_far_the_robot_is_off(attributes):
+    """Place and heading are seen from the robot at t, which the motion has left."""
+    rows = rows_of(yaw=0.2)
+    rows[..., :2] += torch.tensor((0.3, -0.1), dtype=torch.float64)
+    found = measured(attributes, rows)
+    off = found["ahead"], found["aside"], found["facing"]
+    assert off == pytest.approx((0.3, -0.1, 0.2), abs=1e-9)
+
+
 def test_leaning(attributes):
     """Positive pitch leans forward, negative roll leans left, in any heading."""
     for axis, angle, name in (
@@ -126,7 +136,7 @@ def test_who_lies_flat_has_a_lean_too():
 def test_feet_and_hands(attributes):
     """Feet are measured from the floor, hands from the pelvis in its heading."""
     still, turned = (measured(attributes, rows_of(yaw=yaw)) for yaw in (0.0, 1.9))
-    for name in NAMES[29:]:
+    for name in NAMES[29:-3]:
         assert math.isclose(still[name], turned[name], abs_tol=1e-9), name
     assert math.isclose(still["left_foot_height"], 0.0383, abs_tol=1e-3)
     assert math.isclose(still["left_hand_x"], 0.0973, abs_tol=1e-3)
@@ -161,7 +171,7 @@ def test_gradients_are_finite_differences(attributes):
     """Of every attribute, in every coordinate of some poses, off the rotations too."""
     poses = wild()
     rows = attributes.rows(poses)
-    assert rows.shape == (3, 43, FRAMES * POSE_SIZE)
+    assert rows.shape == (3, 46, FRAMES * POSE_SIZE)
     step = 1e-6
     for pose in (0, 4, 10):
         for column in range(POSE_SIZE):
@@ -191,3 +201,19 @@ def test_upright_and_standing():
         tilt = torch.tensor((0.0, math.radians(degrees), 0.0), dtype=torch.float64)
         rows[..., 3:7] = rotation.exp(tilt)
         assert upright(poses_of(rows)).tolist() == [expected] * 3
+
+
+def test_contexts_are_told_apart_by_what_the_robot_does(attributes):
+    """Standing, walking, walking with a foot in the air, and lying."""
+    bent = {"left_hip_pitch": -0.9, "left_knee": 1.5}
+    lying = rows_of(forward=0.5)
+    lying[..., 3:7] = torch.tensor((0.5**0.5, 0.0, 0.5**0.5, 0.0))
+    some = rows_of(), rows_of(forward=0.5), rows_of(left=0.5, **bent), rows_of(**bent)
+    found = kinds(poses_of(torch.cat((*some, lying))), attributes, WINDOWS)
+    assert {name: mask.int().tolist() for name, mask in found.items()} == {
+        "effects": [1, 1, 1, 1, 0],
+        "standing": [1, 0, 0, 1, 0],
+        "walking": [0, 1, 1, 0, 0],
+        "left_swing": [0, 0, 1, 0, 0],
+        "right_swing": [0, 0, 0, 0, 0],
+    }

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from spectral_skills.robot import g1
-from spectral_skills.spectral import directions as targets
 from spectral_skills.spectral.directions import TARGETS, hand_map, hand_maps, solve
 from spectral_skills.spectral.response import ATTRIBUTES, NAMES, Effects, Responses
 
@@ -92,7 +91,16 @@ def test_targets_name_attributes_and_free_their_own_limb():
     assert "right_hand_z" in by_name["right_arm"].free
     assert "left_elbow" not in by_name["right_arm"].free
     assert by_name["speed"].free >= {j for j in g1.JOINTS if "hip" in j or "knee" in j}
-    assert "yaw_rate" not in by_name["speed"].free
+    assert not by_name["speed"].free & {"yaw_rate", "facing", "aside"}
+    # How far the robot is off changes only where the goal says so, and as much as its
+    # rate brings about by the middle of the future.
+    assert not by_name["right_arm"].free & {"facing", "aside", "ahead"}
+    for name, rate, off in (
+        ("turn", "yaw_rate", "facing"),
+        ("speed", "forward_speed", "ahead"),
+    ):
+        goals = by_name[name].goals
+        assert goals[off] == pytest.approx(0.3 * goals[rate])
     # Free feet let the whole robot sink instead of bending its knees.
     assert not by_name["stance_height"].free & {"left_foot_height", "right_foot_height"}
 
@@ -119,18 +127,43 @@ def test_a_hand_map_inverts_feasible_rows(rows, side):
     assert moved[NAMES.index(f"{side}_elbow")].abs().max() > 0.01
 
 
-def test_hand_maps_use_standing_contexts_if_there_are_enough(
-    effects, rows, monkeypatch
-):
-    """And say which they used."""
-    few = Effects.of(rows[:31])
-    enough = Effects.of(rows[:32])
+def responses_of(effects: Effects, **kinds: Effects) -> Responses:
+    """Responses of upright contexts, and of none of the other kinds unless given."""
     zeros = torch.zeros(1, WIDTH, WIDTH, dtype=torch.float64)
+    none = Effects.of(torch.zeros(0, len(NAMES), WIDTH, dtype=torch.float64))
+    others = ("standing", "walking", "left_swing", "right_swing")
+    kinds = dict.fromkeys(others, none) | kinds
+    return Responses(CONTEXTS, zeros, zeros[0], effects, **kinds)
+
+
+def test_hand_maps_use_standing_contexts_if_there_are_enough(effects, rows):
+    """And say which they used."""
+    few, enough = Effects.of(rows[:31]), Effects.of(rows[:32])
     for standing, expected, count in ((few, False, CONTEXTS), (enough, True, 32)):
-        responses = Responses(CONTEXTS, zeros, zeros[0], effects, standing)
-        maps, contexts, stands = hand_maps(responses)
+        maps, contexts, stands = hand_maps(responses_of(effects, standing=standing))
         assert (contexts, stands) == (count, expected)
         used = standing if expected else effects
         torch.testing.assert_close(maps[1], hand_map(used, "right"))
         assert maps.shape == (2, WIDTH, 3)
-    assert targets.ENOUGH_STANDING == 32
+
+
+def test_targets_are_solved_where_they_are_used(effects, rows):
+    """A turn in walks; a foot's height in swings of that foot, the rest in walks."""
+    walking, left, right = (Effects.of(rows[i : i + 32]) for i in (0, 9, 18))
+    swings = {"left_swing": left, "right_swing": right}
+    responses = responses_of(effects, walking=walking, **swings)
+    by_name = {t.name: t for t in TARGETS}
+    assert by_name["turn"].effects(responses) is walking
+    assert by_name["right_arm"].effects(responses) is effects
+    found = by_name["foot_clearance"].effects(responses)
+    for name, expected in (
+        ("left_foot_height", left),
+        ("right_foot_height", right),
+        ("left_knee", walking),
+        ("root_height", walking),
+    ):
+        row = NAMES.index(name)
+        torch.testing.assert_close(found.mean[row], expected.mean[row])
+        torch.testing.assert_close(found.mean_square[row], expected.mean_square[row])
+    # Without enough walks, all contexts serve.
+    assert by_name["turn"].effects(responses_of(effects)) is effects

@@ -38,7 +38,12 @@ def test_known_targets_take_a_size():
     assert clearance.goals == {"left_foot_height": 0.1, "right_foot_height": 0.1}
     assert spread.goals == {"left_shoulder_roll": 0.3, "right_shoulder_roll": -0.3}
     assert both.name == "turn+speed"
-    assert both.goals == {"yaw_rate": 0.2, "forward_speed": -0.1}
+    # A turn and a speed take the robot to where it would be.
+    expected = {"yaw_rate": 0.2, "facing": 0.06, "forward_speed": -0.1, "ahead": -0.03}
+    assert both.goals == pytest.approx(expected)
+    assert (both.contexts, spread.contexts) == ("walking", "upright")
+    (mixed,) = wished(["turn=0.2,spread=0.3"])
+    assert mixed.contexts == "upright"
     assert spread.free == next(t.free for t in TARGETS if t.name == "spread")
 
 

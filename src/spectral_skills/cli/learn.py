@@ -77,6 +77,7 @@ def directions(
     out: Path,
     contexts: int = 4096,
     seed: int = 0,
+    level: int = 0,
     device: str | None = None,
 ) -> None:
     """Find the directions of a skill space and what each is predicted to move.
@@ -96,11 +97,18 @@ def directions(
         out: File to write, such as directions.safetensors; pictures have its name.
         contexts: Recorded windows that responses are averaged over.
         seed: Seed of the choice of windows.
+        level: Noise level of the predictor at which responses are taken; 0 is the
+            paper's.
     """
     from spectral_skills.plots.skills import all_ranks, draw_poses, effect_table
 
     check_file(out, ".safetensors")
-    options: Any = {"contexts": contexts, "seed": seed, "targets": target}
+    options: Any = {
+        "contexts": contexts,
+        "seed": seed,
+        "targets": target,
+        "level": level,
+    }
     found = api.find_directions(skill, corpus, **options, device=device)
     found.save(out)
     print(effect_table(found))

@@ -103,6 +103,7 @@ def evaluate_composition(
     record: Path | None = None,
     release: Path | None = None,
     fsq: tuple[Path, Path] | None = None,
+    others: list[Path] | None = None,
 ) -> None:
     """Steer a frozen controller and measure the effects: the paper's experiments.
 
@@ -119,6 +120,8 @@ def evaluate_composition(
             measured effects.
         fsq: For pass_rates: a controller of FSQ tokens and its skill model, on which
             PCA and ridge directions are tried as well.
+        others: For dose: direction files of the same skill model found at other noise
+            levels, whose predictions are compared with the robot as well.
     """
     check_folder(out)
     if release is not None:
@@ -127,6 +130,7 @@ def evaluate_composition(
         ("release", release, "catalogue"),
         ("bases", bases, "catalogue"),
         ("fsq", fsq, "pass_rates"),
+        ("others", others, "dose"),
     ):
         if value and experiment != owner:
             raise ValueError(f"--{option} is for {owner}")
@@ -137,6 +141,10 @@ def evaluate_composition(
         options["bases"] = bases
     if fsq is not None:
         options["tokens"] = _fsq(*fsq, where)
+    if others:
+        from spectral_skills.spectral.direction_file import Directions
+
+        options["others"] = [Directions.load(path) for path in others]
     found = api.evaluate(experiment, loaded, out=out, device=where, **options)
     finish(found, models.controller, out, record)
     if release is not None:

@@ -17,6 +17,7 @@ robots drawn by seed.
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,10 +38,17 @@ from spectral_skills.experiments.effects import (
     groups,
     hold,
     measure,
+    predicted,
 )
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid, paper
 from spectral_skills.motion.corpus import FPS
-from spectral_skills.spectral.catalogue import NOTICED, UNITS, Parts, best_served
+from spectral_skills.spectral.catalogue import (
+    NOTICED,
+    UNITS,
+    Parts,
+    best_served,
+    served,
+)
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.tracking.randomization import RandomizationConfig
 
@@ -266,34 +274,54 @@ def _add_falls(
             report.add(row, {metric: falls(runs)}, len(runs), seed=seed)
 
 
+def foretold(directions: Directions, parts: Parts, steps: slice) -> tuple[str, int]:
+    """The spectral direction, and its sign, that is predicted to serve a knob best: by
+    what it does for it, and by its share in all that it does."""
+    known = predicted(directions, steps)
+
+    def merit(i: int, sign: int) -> float:
+        changes = {name: sign * float(rows[i]) for name, rows in known.items()}
+        return math.prod(served(changes, parts))
+
+    places = directions.family("spectral").tolist()
+    _, i, sign = max((merit(*key), *key) for key in product(places, (1, -1)))
+    return directions.names[i].split(" ")[0], sign
+
+
 def _add_knobs(
     report: Draft, base_name: str, entries: Sequence[DirectionEntry]
 ) -> list[str]:
-    """A row for each sign of each knob that a direction serves; gives the others."""
+    """A row for each sign of each knob that a direction serves, and of the spectral
+    direction that is predicted to serve it; gives the knobs that none serves."""
     runner, unserved = report.runner, []
-    base = runner.base(base_name)
+    base, by_name = runner.base(base_name), {one.direction: one for one in entries}
     for title, parts in GRID.knobs.items():
-        if (served := choose(entries, parts)) is None:
+        kinds = {}
+        if (best := choose(entries, parts)) is None:
             unserved.append(title)
-            continue
-        entry, sign = served
-        size = GRID.larger.get(title, AMPLITUDE)
-        amplitudes = sign * size, -sign * size
-        if size == AMPLITUDE:
-            both = {a: entry.attempts[a] for a in amplitudes}
         else:
-            plain = entry.attempts[AMPLITUDE].plain
-            runs = [attempt(runner, base, entry.direction, a) for a in amplitudes]
-            done = zip(amplitudes, runner.execute(runs, title), strict=True)
-            both = {a: Steered(one, plain) for a, one in done}
-        for amplitude, one in both.items():
-            row = f"{title} by {entry.direction} on {base_name}, a={amplitude:+g}"
-            if one.stands:
-                _add_knob(report, row, title, one)
-            report.add(row, {"falls": not one.stands}, unit="runs")
-        if title in GRID.filmed:
-            one = both[sign * size]
-            report.film(f"{title} on {base_name}", one.run, one.plain.run)
+            kinds[title] = best
+        name, sign = foretold(runner.directions, parts, hold(base))
+        if name in by_name:
+            kinds[f"{title}, spectral"] = by_name[name], sign
+        for label, (entry, sign) in kinds.items():
+            size = GRID.larger.get(title, AMPLITUDE)
+            amplitudes = sign * size, -sign * size
+            if size == AMPLITUDE:
+                both = {a: entry.attempts[a] for a in amplitudes}
+            else:
+                plain = entry.attempts[AMPLITUDE].plain
+                runs = [attempt(runner, base, entry.direction, a) for a in amplitudes]
+                done = zip(amplitudes, runner.execute(runs, title), strict=True)
+                both = {a: Steered(one, plain) for a, one in done}
+            for amplitude, one in both.items():
+                row = f"{label} by {entry.direction} on {base_name}, a={amplitude:+g}"
+                if one.stands:
+                    _add_knob(report, row, title, one)
+                report.add(row, {"falls": not one.stands}, unit="runs")
+            if label in GRID.filmed:
+                one = both[sign * size]
+                report.film(f"{label} on {base_name}", one.run, one.plain.run)
     return unserved
 
 

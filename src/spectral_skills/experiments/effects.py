@@ -169,10 +169,17 @@ def falls(runs: Iterable[Executed | Steered]) -> int:
     return sum(not one.stands for one in runs)
 
 
-def predicted(directions: Directions, steps: slice) -> dict[str, np.ndarray]:
-    """(k,) change of each measure that is predicted per unit of every direction."""
+def predicted(
+    directions: Directions, steps: slice, vectors: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """(k,) change of each measure that is predicted per unit of every direction, or of
+    other vectors (k, d): effects are linear, and spectral directions are a basis."""
+    effects = directions.effect_mean
+    if vectors is not None:
+        basis = directions.family("spectral")
+        effects = vectors @ directions.vectors[basis].T @ effects[basis]
     found = {
-        measure: directions.effect_mean[:, directions.attributes.index(attribute)]
+        measure: effects[:, directions.attributes.index(attribute)]
         for measure, attribute in PREDICTED_BY.items()
     }
     seconds = (steps.stop - steps.start - 1) / FPS

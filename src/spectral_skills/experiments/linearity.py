@@ -129,9 +129,16 @@ def until_fall(one: Steered, steps: slice, parts: Parts) -> float:
     return effect(one.executed, one.plain, slice(steps.start, end)).along(parts)
 
 
-def dose(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> Findings:
+def dose(
+    runner: Runner,
+    seeds: tuple[int, ...] = (),
+    *,
+    others: Sequence[Directions] = (),
+    **changes: Any,
+) -> Findings:
     """Turn six knobs up and down on some bases, and compare the directions with what is
-    predicted on the first."""
+    predicted on the first, by their own file and by `others` of the same skills, found
+    at other noise levels."""
     run, report = grid("dose", **changes), Draft("dose", runner)
     knobs = run.knobs | leg_knob(runner.directions)
     fits: list[float] = []
@@ -148,7 +155,7 @@ def dose(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> Finding
         for seed in seeds:
             again = turn_up(runner, base, knobs, run.amplitudes, seed)
             _add_lines(report, base, again, seed)
-    compare(report, run.bases[0], run.compared)
+    compare(report, run.bases[0], run.compared, others)
     counts = {"straight": sum(fit >= 0.9 for fit in fits), "fits": len(fits)}
     return report.findings(linear=run.linear, base=run.bases[0], **counts)
 
@@ -191,7 +198,12 @@ def _add_curves(report: Draft, base: str, doses: list[Dose]) -> None:
     report.chart("curves", series, base=base)
 
 
-def compare(report: Draft, base_name: str, names: Sequence[str] = ()) -> None:
+def compare(
+    report: Draft,
+    base_name: str,
+    names: Sequence[str] = (),
+    others: Sequence[Directions] = (),
+) -> None:
     """Executed change per unit of many directions against the predicted one."""
     runner, directions = report.runner, report.runner.directions
     base = runner.base(base_name)
@@ -203,21 +215,30 @@ def compare(report: Draft, base_name: str, names: Sequence[str] = ()) -> None:
     done = beside(runner, base, runs, "predicted and executed")
     both = {i: (done[i, 1], done[i, -1]) for i in chosen}
     both = {i: pair for i, pair in both.items() if not falls(pair)}
-    known, series = predicted(directions, hold(base)), []
-    for measure in PREDICTED_BY:
-        x = known[measure][[*both]].astype(float)
-        signs = [
-            [one.effect.changes[measure] for one in pair] for pair in both.values()
-        ]
-        y = np.array([(up - down) / 2 for up, down in signs]) / AMPLITUDE
-        name, loose = measure.replace("_", " "), measure in LOOSELY_PREDICTED
-        values = {
-            "predicted and executed, correlation": correlation(x, y),
-            "executed over predicted": None if loose else through_origin(x, y)[0],
-        }
-        report.add(f"{name} of directions on {base_name}", values, len(both))
-        x, y = (v * AMPLITUDE / NOTICED[measure] for v in (x, y))
-        series.append(Series.of(name, x, y))
+    vectors, series = directions.vectors[[*both]], []
+    signs = [[one.effect.changes for one in pair] for pair in both.values()]
+    for file in (directions, *others):
+        if file.encoder != directions.encoder:
+            raise ValueError(
+                f"directions of the encoder {file.encoder} say nothing about skills of "
+                f"{directions.encoder}"
+            )
+        known = predicted(file, hold(base), vectors)
+        suffix = "" if file is directions else f", level {file.level}"
+        for measure in PREDICTED_BY:
+            x = known[measure].astype(float)
+            y = np.array([(up[measure] - down[measure]) / 2 for up, down in signs])
+            y, name = y / AMPLITUDE, measure.replace("_", " ")
+            loose = measure in LOOSELY_PREDICTED
+            values = {
+                "predicted and executed, correlation": correlation(x, y),
+                "executed over predicted": None if loose else through_origin(x, y)[0],
+            }
+            row = f"{name} of directions on {base_name}{suffix}"
+            report.add(row, values, len(both))
+            if file is directions:
+                x, y = (v * AMPLITUDE / NOTICED[measure] for v in (x, y))
+                series.append(Series.of(name, x, y))
     report.chart("predicted", series, base=base_name, amplitude=AMPLITUDE)
 
 

@@ -151,6 +151,10 @@ class Trial:
         return judge(self.target, self.steered.executed, self.steered.plain)
 
 
+Chosen = dict[Goal, tuple[str, np.ndarray]]
+"""A named direction for each target."""
+
+
 class Trials:
     """Runs trials beside the unsteered runs of their bases."""
 
@@ -175,10 +179,8 @@ class Trials:
         label = f"{name} a={amplitude:+g}"
         return self.runner.steered(base, amplitude * vector, label, seed=self.seed)
 
-    def steered(
-        self, chosen: dict[Goal, tuple[str, np.ndarray]], amplitudes: Sequence[float]
-    ) -> list[Trial]:
-        """A named direction for each target, on all bases."""
+    def steered(self, chosen: Chosen, amplitudes: Sequence[float]) -> list[Trial]:
+        """Every target's direction on all bases."""
         every = product(chosen.items(), self.bases, amplitudes)
         asked = [(t, self._run(b, *named, a), a) for (t, named), b, a in every]
         return self._trials(asked, "steered")
@@ -217,6 +219,15 @@ class Trials:
         return self.steered(found, [amplitude])
 
 
+def elsewhere(runner: Runner, chosen: Chosen, steps: int, seed: int) -> list[Trial]:
+    """The paper's tests on the walk in another simulator: here, on another robot."""
+    trials, found = Trials(runner, ["walk"], steps, seed), []
+    for target, amplitudes in GRID.elsewhere["amplitudes"].items():
+        one = {t: named for t, named in chosen.items() if t.name == target}
+        found += trials.steered(one, amplitudes)
+    return found
+
+
 def pass_rates(
     runner: Runner,
     seeds: tuple[int, ...] = (),
@@ -233,10 +244,14 @@ def pass_rates(
     report, first = Draft(NAME, runner, corpus.hash), run.amplitudes[0]
     trials = Trials(runner, run.bases, run.steps)
     directed = {t: (t.name, runner.direction(t.direction)) for t in TARGETS}
-    rows = {DIRECTED: trials.steered(directed, run.amplitudes)}
+    same = trials.steered(directed, run.amplitudes)
+    robot = run.elsewhere["seed"]
+    rows = {DIRECTED: same + elsewhere(runner, directed, run.steps, robot)}
     for seed in seeds:
         again = Trials(runner, run.bases, run.steps, seed)
-        rows[f"{DIRECTED}, seed {seed}"] = again.steered(directed, run.amplitudes)
+        other = elsewhere(runner, directed, run.steps, robot + 1 + seed)
+        row = f"{DIRECTED}, seed {seed}"
+        rows[row] = again.steered(directed, run.amplitudes) + other
     rows[MORE] = trials.steered(directed, run.larger)
     arm = {TARGETS[0]: ("right arm part", runner.direction("right_arm_1"))}
     rows["part direction"] = trials.steered(arm, run.amplitudes)
@@ -245,7 +260,7 @@ def pass_rates(
     spectral = spectral_options(runner.directions, run.candidates)
     for way, options in ((SPECTRAL, spectral), (PCA, components), (RIDGE, fitted)):
         rows[way] = trials.best(way, options, first)
-    rows["joint offset (oracle)"] = trials.forced(rows[DIRECTED])
+    rows["joint offset (oracle)"] = trials.forced(same)
     _add_rows(report, rows, runner)
     about = ""
     if tokens is not None:

@@ -66,6 +66,8 @@ class Directions:
     """Number of contexts that the hand maps were computed from."""
     hand_standing: bool
     """Whether those were the standing contexts; if these are too few, all are used."""
+    level: int = 0
+    """Noise level of the responses that they were found from."""
     measured: tuple[dict[str, Any], ...] = ()
     """Measured effects on a robot, one entry for each direction and base: `direction`,
     `base`, `names` of both signs, `outcome`, `safe` amplitudes [low, high], and the

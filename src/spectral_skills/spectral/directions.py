@@ -12,7 +12,9 @@ A target asks for changes of some attributes, leaves some free and holds the res
     min_v  E_i[ sum_goals w (E_i v - goal)^2 + hold sum_held w (E_i v)^2 ] + ridge |v|^2
 
 with w = 1 / scale^2, so that attributes count by what is noticeable. E_i is the effect
-of the skill on attributes in context i; the minimum needs only its moments.
+of the skill on attributes in context i; the minimum needs only its moments. Contexts
+are those in which a direction will be used: walks for a turn, and for the height of a
+foot its own swings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +35,7 @@ from spectral_skills.spectral.response import (
     NAMES,
     TABLES,
     UNITS,
+    Contexts,
     Effects,
     Responses,
     measure,
@@ -43,17 +46,19 @@ HOLD = 1.0
 RIDGE = 0.1
 """Ridge as a share of the mean eigenvalue, so that it means the same for every encoder.
 A smaller one holds a little better and needs a much larger amplitude."""
-ENOUGH_STANDING = 32
-"""Least number of standing contexts for hand maps; with fewer, all are used."""
+LEVEL = 0
+"""Noise level of the responses; the paper's is the lowest."""
 PART_DIRECTIONS = 3
 """Largest number of directions of each limb."""
 
 
 def attributes_of(*parts: str) -> frozenset[str]:
-    """Attributes of parts of the body: joints of groups, and of hands and feet."""
+    """Attributes of parts of the body, joints of groups and those of hands and feet,
+    and attributes by their own names."""
     joints = {g1.JOINTS[i] for part in parts for i in GROUPS.get(part, ())}
     ends = tuple(f"{p}_" for p in parts if p.endswith(("hand", "foot")))
-    return frozenset(joints | {name for name in NAMES if name.startswith(ends)})
+    named = {name for name in NAMES if name in parts or name.startswith(ends)}
+    return frozenset(joints | named)
 
 
 @dataclass(frozen=True)
@@ -65,12 +70,24 @@ class Target:
     """Change of each attribute, in the attribute's unit."""
     free: frozenset[str]
     """Attributes that may change freely; all others are held."""
+    contexts: Contexts = "upright"
+    """Where it will be used."""
+
+    def effects(self, responses: Responses) -> Effects:
+        """Effects in its contexts; those on a foot's height in swings of that foot."""
+        found = responses.among(self.contexts)
+        if "left_foot_height" in self.goals:
+            found = found.with_row("left_foot_height", responses.among("left_swing"))
+        if "right_foot_height" in self.goals:
+            found = found.with_row("right_foot_height", responses.among("right_swing"))
+        return found
 
 
-TARGETS = tuple(
-    Target(name, one["goals"], attributes_of(*one["free"]))
-    for name, one in TABLES["targets"].items()
-)
+def _target(name: str, goals: dict, free: list[str], **contexts: Contexts) -> Target:
+    return Target(name, goals, attributes_of(*free), **contexts)
+
+
+TARGETS = tuple(_target(name, **one) for name, one in TABLES["targets"].items())
 
 
 def solve(
@@ -79,7 +96,7 @@ def solve(
     """Unit direction (d,) of a target, and the amplitude that reaches the goal on
     average, as nearly as the direction can.
 
-    It uses the predictions of the lowest noise level, which are the smallest.
+    Amplitudes are those of the predictions, which grow with the noise level.
     """
     wanted = {name: (change,) for name, change in target.goals.items()}
     v = _least_squares(effects, wanted, target.free, hold, ridge)[:, 0]
@@ -117,10 +134,9 @@ def hand_map(
 
 def hand_maps(responses: Responses) -> tuple[Tensor, int, bool]:
     """Both maps (2, d, 3), the number of contexts, and whether they were standing."""
-    stands = responses.standing.contexts >= ENOUGH_STANDING
-    effects = responses.standing if stands else responses.effects
+    effects = responses.among("standing")
     maps = torch.stack([hand_map(effects, "left"), hand_map(effects, "right")])
-    return maps, effects.contexts, stands
+    return maps, effects.contexts, effects is responses.standing
 
 
 def _least_squares(
@@ -152,11 +168,12 @@ def find(
     seed: int = 0,
     data_hash: str = "",
     targets: Sequence[Target] = TARGETS,
+    level: int = LEVEL,
 ) -> Directions:
-    """All directions of a skill model over random contexts."""
-    first, second = measure(model, sampler, contexts, seed)
+    """All directions of a skill model over random contexts, at a noise level."""
+    first, second = measure(model, sampler, contexts, seed, level=level)
     encoder = model.encoder.fingerprint()
-    return from_responses(first, second, encoder, seed, data_hash, targets)
+    return from_responses(first, second, encoder, seed, data_hash, targets, level)
 
 
 def from_responses(
@@ -166,6 +183,7 @@ def from_responses(
     seed: int = 0,
     data_hash: str = "",
     targets: Sequence[Target] = TARGETS,
+    level: int = LEVEL,
 ) -> Directions:
     """All directions from the responses of two halves of the contexts."""
     both = first + second
@@ -206,6 +224,7 @@ def from_responses(
         data_hash=data_hash,
         contexts=both.contexts,
         seed=seed,
+        level=level,
         hand_contexts=hand_contexts,
         hand_standing=stands,
     )
@@ -221,7 +240,7 @@ def _find_all(
     families: dict[Family, Found] = {
         "spectral": _spectral(responses),
         "part": _parts(responses),
-        "target": [(t.name, *solve(responses.effects, t)) for t in targets],
+        "target": [(t.name, *solve(t.effects(responses), t)) for t in targets],
     }
     return [(family, *one) for family, some in families.items() for one in some]
 

@@ -25,7 +25,7 @@ import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Self
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
@@ -46,6 +46,12 @@ from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.predictor import AffineFeatures
 
 TABLES = read_table(__file__, "attributes.toml")
+ENOUGH = 32
+"""Least number of contexts of a kind; with fewer, all upright ones are used."""
+WALKING_M_S = 0.3
+"""Speed from which a context walks."""
+SWINGING_M = 0.08
+"""Mean height of the ankle, 4 cm off the floor, from which its foot swings."""
 _LEG, _ARM = ("hip", "knee", "ankle"), ("shoulder", "elbow", "wrist")
 
 
@@ -100,6 +106,11 @@ class Attributes:
     yaw_rate       turn of the heading from the first pose to the last, per second
     *_foot_height  mean height of the ankle roll link: smooth, where a maximum is not
     *_hand_xyz     mean place of the wrist yaw link, relative to pelvis and heading
+    ahead, aside   mean place of the pelvis, from where the robot stands at t
+    facing         mean heading, from the robot's own at t
+
+    The last three say how far the robot is off: skills that were learned from windows
+    seen by robots that had drifted hold them, and a controller answers them.
 
     Up is that of the window's frame: with the anchor `pose`, the robot's own at t.
     """
@@ -140,6 +151,8 @@ class Attributes:
             turn[:, None] / (self._step_s * (self.poses - 1)),
             feet.mean(1),
             hands.mean(1).flatten(1),
+            position[..., :2].mean(1),
+            rotation.yaw(heading).mean(1, keepdim=True),
         )
         return torch.cat(parts, dim=1)
 
@@ -177,6 +190,21 @@ def standing(poses: Tensor, windows: WindowConfig) -> Tensor:
     position = poses[..., g1.NUM_JOINTS : g1.NUM_JOINTS + 3]
     speed = position.diff(dim=1).norm(dim=-1).mean(1) * FPS / windows.stride
     return speed < 0.1
+
+
+def kinds(
+    poses: Tensor, attributes: Attributes, windows: WindowConfig
+) -> dict[str, Tensor]:
+    """Masks (n,) of futures (n, k, 38) by what the robot does in them."""
+    values, still = attributes(poses), standing(poses, windows)
+    way = [NAMES.index("forward_speed"), NAMES.index("sideways_speed")]
+    found = {"effects": upright(poses)}
+    found["standing"] = found["effects"] & still
+    found["walking"] = found["effects"] & (values[:, way].norm(dim=1) > WALKING_M_S)
+    for side in ("left", "right"):
+        height = values[:, NAMES.index(f"{side}_foot_height")]
+        found[f"{side}_swing"] = found["walking"] & (height > SWINGING_M)
+    return found
 
 
 @dataclass(frozen=True)
@@ -274,6 +302,17 @@ class Effects(_Sums):
         square = torch.einsum("kd,ade,ke->ka", vectors, self.mean_square, vectors)
         return mean, (square - mean.square()).clamp_min(0).sqrt()
 
+    def with_row(self, name: str, other: "Effects") -> "Effects":
+        """The same with an attribute's moments from other contexts."""
+        row, total, square = NAMES.index(name), self.total.clone(), self.square.clone()
+        total[row] = other.mean[row] * self.contexts
+        square[row] = other.mean_square[row] * self.contexts
+        return Effects(self.contexts, total, square)
+
+
+Contexts = Literal["upright", "standing", "walking", "left_swing", "right_swing"]
+"""Kinds of contexts."""
+
 
 @dataclass(frozen=True)
 class Responses(_Sums):
@@ -287,6 +326,16 @@ class Responses(_Sums):
     """Effects of upright contexts."""
     standing: Effects
     """Effects of upright contexts that also stand still."""
+    walking: Effects
+    """Effects of upright contexts that go somewhere."""
+    left_swing: Effects
+    """Effects of walking contexts in which the left foot swings."""
+    right_swing: Effects
+
+    def among(self, kind: Contexts) -> Effects:
+        """Effects of the contexts of a kind if there are enough, else of all."""
+        some: Effects = self.effects if kind == "upright" else getattr(self, kind)
+        return some if some.contexts >= ENOUGH else self.effects
 
     @property
     def group_grams(self) -> Tensor:
@@ -306,10 +355,10 @@ class Responses(_Sums):
 
 @torch.no_grad()
 def accumulate(
-    model: SkillModel, attributes: Attributes, windows: Windows
+    model: SkillModel, attributes: Attributes, windows: Windows, level: int = 0
 ) -> Responses:
-    """Sums of one batch, at the lowest noise level without added noise."""
-    J = response(model, query(model, windows))
+    """Sums of one batch, at a noise level without added noise."""
+    J = response(model, query(model, windows, level))
     by_pose = J.unflatten(1, (attributes.poses, -1)).double()
     grams = []
     for columns in GROUPS.values():
@@ -317,14 +366,12 @@ def accumulate(
         grams.append(J_g.T @ J_g)
     future = windows.future.to(J)
     E = attributes.rows(future) @ J
-    is_upright = upright(future)
-    stands = is_upright & standing(future, model.config.windows)
+    masks = kinds(future, attributes, model.config.windows)
     return Responses(
         contexts=len(J),
         groups=torch.stack(grams),
         total=by_pose.sum(0).flatten(0, 1),
-        effects=Effects.of(E[is_upright]),
-        standing=Effects.of(E[stands]),
+        **{kind: Effects.of(E[mask]) for kind, mask in masks.items()},
     )
 
 
@@ -334,10 +381,13 @@ def measure(
     contexts: int,
     seed: int = 0,
     batch: int = 256,
+    level: int = 0,
 ) -> tuple[Responses, Responses]:
-    """Sums of two independent halves of random contexts."""
+    """Sums of two independent halves of random contexts, at a noise level."""
     if contexts < 2:
         raise ValueError(f"{contexts} contexts; two halves need at least 2")
+    if not 0 <= level < (levels := model.predictor.config.levels):
+        raise ValueError(f"noise level {level}; this predictor has 0 to {levels - 1}")
     device, dtype = model.future_mean.device, model.future_mean.dtype
     attributes = Attributes(model.config.windows, device, dtype)
     # Drawn on the CPU and all at once, so that device and batch size do not matter.
@@ -349,7 +399,7 @@ def measure(
     def batches(half: Tensor) -> Iterator[Responses]:
         for numbers in half.split(batch):
             windows = sampler.at(*sampler.locate(numbers))
-            yield accumulate(model, attributes, windows)
+            yield accumulate(model, attributes, windows, level)
             bar.update(len(numbers))
 
     with tqdm(total=contexts, desc="responses", unit="context", disable=None) as bar:

@@ -10,10 +10,11 @@ import math
 from collections.abc import Sequence
 
 from spectral_skills.spectral.directions import TARGETS, Target, attributes_of
-from spectral_skills.spectral.response import ATTRIBUTES, NAMES
+from spectral_skills.spectral.response import ATTRIBUTES, NAMES, Contexts
 
 _KNOWN = {target.name: target for target in TARGETS}
 _LEGS = ("left_leg", "right_leg")
+_GAIT = (*_LEGS, "left_foot", "right_foot")
 _FREE = {
     **dict.fromkeys(("shoulder", "elbow", "wrist", "hand"), ("arm", "hand")),
     **dict.fromkeys(("hip", "knee", "ankle"), ("leg", "foot")),
@@ -24,9 +25,9 @@ _FREE_WHOLE = {
     "waist": ("waist",),
     "root": _LEGS,
     "lean": ("waist", *_LEGS),
-    **dict.fromkeys(
-        ("forward", "sideways", "yaw"), (*_LEGS, "left_foot", "right_foot")
-    ),
+    **dict.fromkeys(("forward", "ahead"), (*_GAIT, "forward_speed", "ahead")),
+    **dict.fromkeys(("sideways", "aside"), (*_GAIT, "sideways_speed", "aside")),
+    **dict.fromkeys(("yaw", "facing"), (*_GAIT, "yaw_rate", "facing")),
 }
 """The same for attributes without a side."""
 
@@ -41,7 +42,7 @@ def wished(words: Sequence[str]) -> list[Target]:
 
 def _target(word: str) -> Target:
     goals: dict[str, float] = {}
-    free, names = frozenset(), []
+    free, names, contexts = frozenset(), [], set[Contexts]()
     for wish in word.split(","):
         name, _, text = wish.partition("=")
         name = name.strip()
@@ -51,6 +52,7 @@ def _target(word: str) -> Target:
             most = max(map(abs, target.goals.values()))
             found = {n: size * (goal / most) for n, goal in target.goals.items()}
             free |= target.free
+            contexts.add(target.contexts)
         elif name in NAMES:
             found, free = {name: size}, free | attributes_of(*_free(name))
         else:
@@ -59,7 +61,9 @@ def _target(word: str) -> Target:
             raise ValueError(f"{word!r} asks twice for {twice[0]}")
         goals |= found
         names.append(name)
-    return Target("+".join(names), goals, free)
+    # Wishes of different kinds are asked of all contexts that are upright.
+    own = contexts.pop() if len(contexts) == 1 else "upright"
+    return Target("+".join(names), goals, free, own)
 
 
 def _size(text: str, wish: str) -> float:
@@ -76,9 +80,9 @@ def _size(text: str, wish: str) -> float:
 
 
 def _free(name: str) -> tuple[str, ...]:
-    side, part, *_ = name.split("_")
+    side, *part = name.split("_")
     if side in ("left", "right"):
-        return tuple(f"{side}_{one}" for one in _FREE[part])
+        return tuple(f"{side}_{one}" for one in _FREE[part[0]])
     return _FREE_WHOLE[side]
 
 
