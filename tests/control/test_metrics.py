@@ -49,10 +49,9 @@ def values(found: list[Measure]) -> dict[str, float]:
 def test_the_reference_itself_has_no_error(walks):
     found = values(summary(metrics.episodes(rollout(walks.clone(), walks))))
     assert found["success_rate"] == 1
-    accelerations = [
-        found.pop(f"{name}_acceleration") for name in ("joint", "reference")
-    ]
-    assert accelerations[0] == accelerations[1] > 0  # of motions, not of an error
+    for what in ("acceleration", "jerk"):
+        own, same = (found.pop(f"{name}_{what}") for name in ("joint", "reference"))
+        assert own == same > 0  # of motions, not of an error
     for name, value in found.items():
         shares = ("success_rate", "followed", "path_share", "fall_free_relative_share")
         expected = float(name in (*shares, "joint_correlation"))
@@ -73,7 +72,8 @@ def test_a_shift_is_scored_as_its_length(walks):
 
 
 def test_a_joint_that_shakes_is_as_unsteady_as_it_accelerates():
-    """A jump to and fro by a at every frame is an acceleration of 4 a / dt^2."""
+    """A jump to and fro by a at every frame is an acceleration of 4 a / dt^2 and a
+    jerk of 8 a / dt^3."""
     stands = standing(STEPS + 1)
     shakes = stands.clone()
     shakes[::2, :, 7] += 0.002
@@ -85,10 +85,14 @@ def test_a_joint_that_shakes_is_as_unsteady_as_it_accelerates():
     )
     assert still["joint_acceleration"] == found["reference_acceleration"] == 0
     assert still["reference_acceleration"] == found["joint_acceleration"]
-    found = found["joint_acceleration"]
     # One joint of 29; of 60 frames the first has no two before it.
     expected = 4 * 0.002 * 50**2 * math.sqrt(59 / 60 / 29)
-    assert found == pytest.approx(expected, rel=1e-3)
+    assert found["joint_acceleration"] == pytest.approx(expected, rel=1e-3)
+    assert still["joint_jerk"] == 0
+    expected = 8 * 0.002 * 50**3 * math.sqrt(58 / 60 / 29)
+    assert found["joint_jerk"] == pytest.approx(expected, rel=1e-3)
+    short = rollout(stands[:2], stands[:2])
+    assert values(summary(metrics.episodes(short)))["joint_jerk"] == 0
 
 
 def test_a_turn_about_the_pelvis_is_local_error_of_known_size(walks):

@@ -147,6 +147,9 @@ class Episodes:
     """Root mean square of joint accelerations over the same frames, rad/s^2."""
     reference_acceleration: np.ndarray
     """The same of the reference: what the motion itself asks for."""
+    jerk: np.ndarray
+    """Root mean square of the change of joint accelerations, rad/s^3."""
+    reference_jerk: np.ndarray
     action_rate: np.ndarray
     """Root mean square of the change of joint targets between steps, over the same
     frames, rad; not a number where actions were not recorded."""
@@ -279,8 +282,10 @@ def episodes(rollout: Rollout, rules: TerminationConfig | None = None) -> Episod
         "failed_at": failed_at,
         "cause": cause,
         "root_mm": mean_over(measured.root_mm, lasted),
-        "acceleration": rms_acceleration(robot, rollout.fps, lasted),
-        "reference_acceleration": rms_acceleration(reference, rollout.fps, lasted),
+        "acceleration": rms_change(robot, rollout.fps, lasted, 2),
+        "reference_acceleration": rms_change(reference, rollout.fps, lasted, 2),
+        "jerk": rms_change(robot, rollout.fps, lasted, 3),
+        "reference_jerk": rms_change(reference, rollout.fps, lasted, 3),
         "action_rate": mean_over(square_action_rate(rollout), lasted).sqrt(),
         "path_m": path_m,
         "path_share": path_share,
@@ -315,12 +320,13 @@ def lasting(happened: Tensor, frames: int) -> Tensor:
     return begins
 
 
-def rms_acceleration(rows: Tensor, fps: float, chosen: Tensor) -> Tensor:
-    """(n,) root mean square of joint accelerations over the chosen frames of rows
-    (T + 1, n, 36). That of a frame is of it and the two before it; frames without two
-    before them count as still."""
-    change = rows[..., 7:].diff(n=2, dim=0) * fps**2
-    square = torch.nn.functional.pad(change.square().mean(dim=-1), (0, 0, 2, 0))
+def rms_change(rows: Tensor, fps: float, chosen: Tensor, order: int) -> Tensor:
+    """(n,) root mean square of a derivative of joint angles, of order 2 (accelerations)
+    or 3 (jerk), over the chosen frames of rows (T + 1, n, 36). That of a frame is of it
+    and as many before it; frames without so many before them count as still."""
+    change = rows[..., 7:].diff(n=order, dim=0) * fps**order
+    still = (0, 0, len(rows) - len(change), 0)
+    square = torch.nn.functional.pad(change.square().mean(dim=-1), still)
     return mean_over(square, chosen).sqrt()
 
 
@@ -392,11 +398,13 @@ def _alike(good: Episodes) -> list[Measure]:
 
 
 def steadiness(good: Episodes) -> list[Measure]:
-    """How much joints accelerate and targets move in successful episodes."""
+    """How much joints accelerate and jerk and targets move in successful episodes."""
     found = []
     for name, values, unit in (
         ("joint_acceleration", good.acceleration, "rad/s^2"),
         ("reference_acceleration", good.reference_acceleration, "rad/s^2"),
+        ("joint_jerk", good.jerk, "rad/s^3"),
+        ("reference_jerk", good.reference_jerk, "rad/s^3"),
         ("action_rate", good.action_rate, "rad"),
     ):
         if len(values) and np.isfinite(values).all():
