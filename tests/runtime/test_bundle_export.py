@@ -16,7 +16,10 @@ from spectral_skills import api, cache
 from spectral_skills.artifact import PRETRAINED
 from spectral_skills.cli.robot import export as verb
 from spectral_skills.control import bundle as files
+from spectral_skills.control import recorded
 from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.recorded import Chosen
+from spectral_skills.control.session import follow
 from spectral_skills.models import ModelPaths, Models
 from spectral_skills.motion.windows import WindowConfig
 from spectral_skills.planner.model import Planner
@@ -138,8 +141,9 @@ def test_its_planner_plans_learned_sentences(bundle):
 
 def test_bases_can_be_repeated_without_a_jump(bundle):
     """Back at its beginning, a stream moves on as it does anywhere."""
-    assert len(bundle.bases) == 8
-    for base in bundle.bases.values():
+    moving = [base for base in bundle.bases.values() if base.has_motion]
+    assert [base.name for base in moving] == list(module.NAMES)
+    for base in moving:
         begin, end = base.loop
         assert len(base.skills) == len(base.rows) == end > 500
         assert end - begin > 250, base.name
@@ -234,6 +238,25 @@ def test_a_small_bundle_is_written_and_replaced(small_models, clips, ready, tmp_
     with pytest.raises(ValueError, match=r"'notes.txt', which is not part of a bundle"):
         module.export(small_models, out, ["walk0"], clips)
     assert Bundle.open(out).manifest == opened.manifest
+
+
+def test_bases_of_recorded_motions_are_played_but_not_followed(
+    small_models, clips, ready, tmp_path
+):
+    """A bundle has them after the generated ones, with where they come from."""
+    one = Chosen("walk1", "walk about", (0, 90), once=True)
+    encoder = small_models.encoder
+    made = recorded.make(encoder, clips, {"about": one}, held_out=0)
+    names = ["about", "walk0"]
+    module.export(small_models, tmp_path / "bundle", names, clips, streams=made)
+    opened = Bundle.open(tmp_path / "bundle")
+    about, walk = opened.base("about"), opened.base("walk0")
+    assert "walk1, frames 0 to 90" in about.origin and not walk.origin
+    assert np.array_equal(about.skills, made["about"].skills)
+    assert about.turn is not None and walk.turn is not None and walk.has_motion
+    assert len(about.rows) == 2 and len(about.headings) == len(about.skills)
+    with pytest.raises(ValueError, match="about: only its skills are kept"):
+        follow(opened, "about")
 
 
 @pytest.mark.parametrize("part", ["controller", "encoder"])

@@ -131,7 +131,8 @@ def drive(
     check_length("--seconds", seconds)
     opened = Bundle.open(bundle or base_bundle())
     if track:
-        return _track(opened, play or tuple(opened.bases), json)
+        known = (b.name for b in opened.bases.values() if b.has_motion)
+        return _track(opened, play or tuple(known), json)
     program = _program(opened, play, each, switch, direction, amplitude, say)
     if dds is not None:
         from spectral_skills.control.safety import Fault

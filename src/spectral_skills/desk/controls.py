@@ -197,7 +197,7 @@ def add_decks(controls: Controls) -> Press:
             labelled("b", decks.b): cross("b"),
         },
     )
-    controls.html("sources", lambda: {"bases": _sources(engine)})
+    controls.html("sources", lambda: {"bases": sources(engine)})
     hint = "50 steps are a second."
     fade = gui.add_slider("fade steps", *FADES, 1, decks.fade, hint=hint)
     with gui.add_folder("Queue", expand_by_default=False):
@@ -220,7 +220,7 @@ def add_decks(controls: Controls) -> Press:
     return lambda: cross("b" if decks.live == "a" else "a")()
 
 
-def _sources(engine: Engine) -> list[tuple[str, str, str]]:
+def sources(engine: Engine) -> list[tuple[str, str, str]]:
     """Name, description and origin of the bases on the decks."""
     names = dict.fromkeys((engine.decks.a, engine.decks.b))
     found = [engine.bundle.bases[name] for name in names]
