@@ -254,7 +254,8 @@ def test_bases_of_recorded_motions_are_played_but_not_followed(
     assert "walk1, frames 0 to 90" in about.origin and not walk.origin
     assert np.array_equal(about.skills, made["about"].skills)
     assert about.turn is not None and walk.turn is not None and walk.has_motion
-    assert len(about.rows) == 2 and len(about.headings) == len(about.skills)
+    assert about.headings is not None and len(about.headings) == len(about.skills)
+    assert len(about.rows) == 2
     with pytest.raises(ValueError, match="about: only its skills are kept"):
         follow(opened, "about")
 
