@@ -175,14 +175,16 @@ def find_directions(
     contexts: int = 4096,
     seed: int = 0,
     level: int = 0,
+    held_out: float = 0.0,
     device: str | None = None,
 ) -> "Directions":
-    """Find the directions of a skill space.
+    """Find the directions of a skill space; no window is of a clip held out.
 
     Each of `targets`, such as `"right_elbow=-0.5"` or `"speed=0.2,turn=0.3"`, asks for
     one more; to the released directions they are added, and those are not computed
     again.
     """
+    from spectral_skills.motion import motion_sets
     from spectral_skills.motion.windows import MotionTensors, WindowSampler
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.spectral.direction_file import Directions
@@ -194,7 +196,8 @@ def find_directions(
     model = SkillModel.load(skill, where)
     model.predictor  # noqa: B018  say at once if it is missing
     opened = [open_corpus(folder) for folder in corpora]
-    motions = MotionTensors.join([corpus.to(where) for corpus in opened])
+    used, _ = motion_sets.hold_out(opened, held_out)
+    motions = MotionTensors.join([corpus.to(where) for corpus in used])
     sampler = WindowSampler(motions, model.config.windows)
     data_hash = "+".join(corpus.hash for corpus in opened)
     rest = contexts, seed, data_hash

@@ -11,6 +11,8 @@ import torch
 from spectral_skills import api, recipes
 from spectral_skills import config as configs
 from spectral_skills.cli.main import main
+from spectral_skills.motion import motion_sets
+from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import WindowSampler
 from spectral_skills.runs import read_log
 from spectral_skills.skill import pretrain as training
@@ -105,6 +107,19 @@ def test_a_released_model_finds_directions(whole, folder, tmp_path, capsys):
     cosine = (small.vectors[-2:] * large.vectors[-2:]).sum(1)
     assert cosine.min() > 0.9
     small.check(SkillModel.load(whole).encoder.fingerprint())
+
+
+def test_directions_leave_out_what_training_did(whole, folder, monkeypatch):
+    """Windows are of the other clips only."""
+    seen = []
+    monkeypatch.setattr(
+        "spectral_skills.spectral.directions.find",
+        lambda model, sampler, *_, **__: seen.append(sampler.motions.lengths.tolist()),
+    )
+    for held_out in (0, 1):
+        api.find_directions(whole, [folder], held_out=held_out)
+    (rest,), _ = motion_sets.hold_out([Corpus.open(folder)], 1)
+    assert len(seen[0]) == 6 and seen[1] == rest.lengths.tolist()
 
 
 def test_overrides_land_in_the_config(whole):

@@ -78,6 +78,7 @@ def directions(
     contexts: int = 4096,
     seed: int = 0,
     level: int = 0,
+    held_out: float = 0.0,
     device: str | None = None,
 ) -> None:
     """Find the directions of a skill space and what each is predicted to move.
@@ -99,6 +100,8 @@ def directions(
         seed: Seed of the choice of windows.
         level: Noise level of the predictor at which responses are taken; 0 is the
             paper's.
+        held_out: Clips that are left out, as in training: a share below 1, or a number
+            of clips of each corpus.
     """
     from spectral_skills.plots.skills import all_ranks, draw_poses, effect_table
 
@@ -108,6 +111,7 @@ def directions(
         "seed": seed,
         "targets": target,
         "level": level,
+        "held_out": held_out,
     }
     found = api.find_directions(skill, corpus, **options, device=device)
     found.save(out)
