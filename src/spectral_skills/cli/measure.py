@@ -98,6 +98,7 @@ def evaluate_composition(
     models: SteeringPaths = RELEASED_STEERING,
     seeds: list[int] | None = None,
     bases: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
     device: str | None = None,
     out: Path,
     record: Path | None = None,
@@ -115,6 +116,7 @@ def evaluate_composition(
         seeds: Randomised repeats, for the experiments that have them.
         bases: For the catalogue: bases to steer, `walk` by default; directions are
             named by their effects on the first.
+        names: For the catalogue: directions to try, all by default.
         out: Folder for findings (.json) and records.
         release: For the catalogue: file (.safetensors) for the directions with their
             measured effects.
@@ -129,6 +131,7 @@ def evaluate_composition(
     for option, value, owner in (
         ("release", release, "catalogue"),
         ("bases", bases, "catalogue"),
+        ("names", names, "catalogue"),
         ("fsq", fsq, "pass_rates"),
         ("others", others, "dose"),
     ):
@@ -137,8 +140,8 @@ def evaluate_composition(
     where = api.best_device(device)
     loaded = Models.at(models, where)
     options: dict = {} if seeds is None else {"seeds": tuple(seeds)}
-    if bases:
-        options["bases"] = bases
+    options |= {"bases": bases} if bases else {}
+    options |= {"names": names} if names else {}
     if fsq is not None:
         options["tokens"] = _fsq(*fsq, where)
     if others:
@@ -400,6 +403,33 @@ def report_tracking(*, run: Path, label: str, record: Path) -> None:
     results = tracking_results(run, label)
     show(results)
     publish(results, record)
+
+
+def report_card(
+    folder: Path,
+    /,
+    *,
+    corpus: list[Path] | None = None,
+    held_out: float = 0.05,
+    results: Path,
+) -> None:
+    """Write the card of a release: data, models, numbers and limits.
+
+    Args:
+        folder: Folder of the release: skill, controller, planner and directions.
+        corpus: Folders of the corpora that the models were trained on, where they are
+            at hand; what they are is kept in the release (data.json).
+        held_out: Share, or number, of the clips of each that were not trained on.
+        results: File of results (.jsonl), of which the card shows those of the release.
+    """
+    from spectral_skills.plots.card import write_card, write_data
+
+    if not (folder / "controller").is_dir():
+        raise ValueError(f"{folder}: no controller here, so this is no release")
+    if corpus:
+        folders = [api.corpus_folder(one) for one in corpus]
+        print(f"data      {write_data(folder, folders, held_out)}")
+    print(f"card      {write_card(folder, results)}")
 
 
 def _write_lines(path: Path, items: Sequence[Any]) -> None:

@@ -1,0 +1,221 @@
+#!/usr/bin/env bash
+# Make the release: every file of src/spectral_skills/pretrained, from motions to models,
+# with results, pictures and the card.
+#
+#   CMU=DIR G1_MOVES=DIR runs/release.sh       everything
+#   runs/release.sh skill directions           these stages alone
+#
+#   CMU         folder of the packed CMU set, or of its BVH files
+#   G1_MOVES    folder of G1 Moves (CC BY 4.0)
+#   DEVICE      cuda or cpu for what learns and what runs many robots
+#   OUT         folder of the runs (runs/release)
+#   PACKAGE     folder that the last stage fills (src/spectral_skills/pretrained)
+#   SPECTRAL    the command to run (.venv/bin/spectral)
+#   SMOKE=1     small, with generated clips as all three sources; results, pictures and
+#               package stay under OUT
+#   DRY=1       say what would be made
+#
+# A stage is skipped if its output is there and was made by the same command from inputs
+# of the same hashes; OUT/stamps has these. A stage that was killed continues. A stage
+# whose inputs have changed begins anew: what it had made is removed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+OUT=${OUT:-runs/release}
+SMOKE=${SMOKE:-}
+DRY=${DRY:-}
+read -ra spectral <<<"${SPECTRAL:-.venv/bin/spectral}"
+chosen=("$@")
+stages=(embedded cmu g1_moves skill controller directions catalogue rows planner bundle
+    results pictures card install)
+for name in "${chosen[@]}"; do
+    [[ " ${stages[*]} " == *" $name "* ]] || {
+        echo "no stage '$name'; there are ${stages[*]}" >&2
+        exit 1
+    }
+done
+
+new=$OUT/pretrained # what will be released
+corpora=("$OUT/corpora/embedded" "$OUT/corpora/cmu" "$OUT/corpora/g1_moves")
+tracker=(--controller "$new/controller" --skill "$new/skill")
+steering=("${tracker[@]}" --directions "$new/directions.safetensors")
+models=("${steering[@]}" --planner "$new/planner")
+stamps=$OUT/stamps
+
+if [[ $SMOKE ]]; then
+    PACKAGE=${PACKAGE:-$OUT/package}
+    held_out=1
+    embedded=(synth smoke)
+    cmu=(synth smoke --seed 1)
+    g1_moves=(synth smoke --seed 2)
+    sources=()
+    skill=(pretrain release-smoke --model.encoder.width 2 --updates 20)
+    controller=(track release-smoke)
+    contexts=(--contexts 64)
+    tried=(--bases walk --names turn)
+    collected=(--robots 10 --steps 40)
+    planner=(plan smoke --updates 20)
+    bases=(--bases walk)
+    measured=("${corpora[0]}")
+    record=$OUT/results.jsonl
+    pictures=$OUT/pictures
+else
+    PACKAGE=${PACKAGE:-src/spectral_skills/pretrained}
+    held_out=0.05
+    embedded=(synth base)
+    cmu=(retarget "${CMU:-}" --no-page)
+    g1_moves=(ingest "${G1_MOVES:-}")
+    sources=("${CMU:-}" "${G1_MOVES:-}")
+    skill=(pretrain release)
+    controller=(track release)
+    contexts=()
+    tried=(--bases walk squat carry backward stand)
+    collected=()
+    planner=(plan base)
+    bases=()
+    measured=("${corpora[@]}")
+    record=docs/results.jsonl
+    pictures=docs/pictures
+fi
+
+digest() { # PATH...: a hash of all files under these paths, by name and content
+    local path
+    for path; do
+        if [[ -d $path ]]; then
+            (cd "$path" && find . -type f -print0 | sort -z | xargs -0r sha256sum)
+        elif [[ -f $path ]]; then
+            sha256sum <"$path"
+        else
+            echo "nothing"
+        fi
+    done | sha256sum | cut -c1-32
+}
+
+stage() { # NAME INPUTS OUTPUTS COMMAND...: inputs and outputs are paths in one string
+    local name=$1 inputs=$2 outputs=$3 key path there=1
+    shift 3
+    [[ ${#chosen[@]} == 0 || " ${chosen[*]} " == *" $name "* ]] || return 0
+    # shellcheck disable=SC2086 # paths of inputs are words
+    key=$({ echo "$*"; declare -f "$1" || true; digest $inputs; } | sha256sum | cut -c1-32)
+    for path in $outputs; do [[ -e $path ]] || there=; done
+    if [[ $there && -f $stamps/$name && $(<"$stamps/$name") == "$key" ]]; then
+        echo "$name: up to date"
+        return 0
+    fi
+    if [[ $DRY ]]; then
+        echo "$name: would be made"
+        return
+    fi
+    echo "$name: being made"
+    mkdir -p "$stamps"
+    if [[ -f $stamps/$name.begun && $(<"$stamps/$name.begun") != "$key" ]]; then
+        for path in $outputs; do # but not what else is in the docs
+            if [[ $path == "$OUT"/* ]]; then rm -rf "$path"; fi
+        done
+    fi
+    rm -f "$stamps/$name"
+    echo "$key" >"$stamps/$name.begun"
+    "$@" || { echo "$name: failed; the same command continues" >&2; exit 1; }
+    echo "$key" >"$stamps/$name"
+}
+
+run() { "${spectral[@]}" "$@"; }
+
+heavy() { run "$@" ${DEVICE:+--device "$DEVICE"}; } # where it runs changes no output
+
+need() { # VARIABLE FOLDER: refuse a source that is not there
+    if [[ $SMOKE || -d $2 ]]; then return; fi
+    echo "$1=$2: no folder; name the one of the motions, $1=DIR runs/release.sh" >&2
+    exit 1
+}
+
+make_cmu() {
+    need CMU "${CMU:-}"
+    run "${cmu[@]}" --out "${corpora[1]}"
+}
+
+make_g1_moves() {
+    need G1_MOVES "${G1_MOVES:-}"
+    run "${g1_moves[@]}" --out "${corpora[2]}"
+}
+
+make_bundle() {
+    run export "${models[@]}" "${bases[@]}" --corpus "${corpora[0]}" --out "$OUT/bundle"
+    cp "$OUT/bundle/support.safetensors" "$new/support.safetensors"
+}
+
+make_results() {
+    local place
+    mkdir -p "$OUT/results"
+    for place in "${measured[@]}"; do
+        heavy evaluate tracking "${tracker[@]}" --corpus "$place" --held-out "$held_out" \
+            --out "$OUT/results/$(basename "$place").jsonl" --record "$record"
+    done
+    run report skill --run "$OUT/skill" --label "release" --record "$record" \
+        --directions "$new/directions.safetensors"
+    # A small run completes no clip, and there would be nothing to report.
+    [[ $SMOKE ]] || run report tracking --run "$OUT/controller" --label "release" \
+        --record "$record"
+}
+
+make_pictures() {
+    local steered=(--base walk --direction turn --amplitude 2)
+    mkdir -p "$pictures"
+    run skills map --skill "$new/skill" --corpus "${corpora[0]}" --out "$pictures/skill_map.png"
+    if [[ $SMOKE ]]; then
+        run steer "${steering[@]}" "${steered[@]}" --seconds 4 --no-film --out "$OUT/steered"
+    else
+        steered=(--base walk --direction right_arm turn --amplitude 2 2)
+        cp "$OUT/directions_poses.png" "$pictures/directions.png"
+        run steer "${steering[@]}" "${steered[@]}" --out "$OUT/steered"
+        cp "$OUT/steered/run.gif" "$pictures/steered.gif"
+        run rollout forward_0019 "${tracker[@]}" --corpus "${corpora[0]}" --out "$OUT/rollout"
+        cp "$OUT/rollout/forward_0019.png" "$pictures/rollout.png"
+        run say "walk forward" "${models[@]}" --out "$OUT/said"
+        cp "$OUT/said/run.png" "$pictures/said.png"
+    fi
+    cp "$OUT/steered/run.png" "$pictures/steered.png"
+}
+
+make_card() {
+    run report card "$new" --corpus "${corpora[@]}" --held-out "$held_out" --results "$record"
+}
+
+make_install() {
+    mkdir -p "$PACKAGE"
+    find "$PACKAGE" -mindepth 1 -delete
+    cp -r "$new"/. "$PACKAGE"
+}
+
+stage embedded "" "${corpora[0]}" run "${embedded[@]}" --out "${corpora[0]}"
+stage cmu "${sources[*]:0:1}" "${corpora[1]}" make_cmu
+stage g1_moves "${sources[*]:1:1}" "${corpora[2]}" make_g1_moves
+stage skill "${corpora[*]}" "$OUT/skill $new/skill" \
+    heavy "${skill[@]}" --corpus "${corpora[@]}" --out "$OUT/skill" --release "$new/skill"
+stage controller "${corpora[*]} $new/skill" "$OUT/controller $new/controller" \
+    heavy "${controller[@]}" --corpus "${corpora[@]}" --skill "$OUT/skill" \
+    --out "$OUT/controller" --release "$new/controller"
+stage directions "${corpora[*]} $new/skill" "$OUT/directions.safetensors" \
+    heavy directions --skill "$OUT/skill" --corpus "${corpora[@]}" "${contexts[@]}" \
+    --out "$OUT/directions.safetensors"
+stage catalogue "$new/skill $new/controller $OUT/directions.safetensors" \
+    "$OUT/catalogue $new/directions.safetensors" \
+    heavy evaluate composition catalogue "${tracker[@]}" "${tried[@]}" \
+    --directions "$OUT/directions.safetensors" --out "$OUT/catalogue" \
+    --release "$new/directions.safetensors"
+stage rows "${corpora[0]} $new/skill $new/controller" "$OUT/rows" \
+    heavy collect "${tracker[@]}" --corpus "${corpora[0]}" "${collected[@]}" \
+    --out "$OUT/rows"
+stage planner "$OUT/rows" "$OUT/planner $new/planner" \
+    heavy "${planner[@]}" --rows "$OUT/rows" --out "$OUT/planner" \
+    --release "$new/planner"
+stage bundle "${corpora[0]} $new/skill $new/controller $new/planner $new/directions.safetensors" \
+    "$OUT/bundle $new/support.safetensors" make_bundle
+stage results "${corpora[*]} $new/skill $new/controller $new/directions.safetensors" \
+    "$OUT/results $record" make_results
+stage pictures "${corpora[0]} $new/skill $new/controller $new/directions.safetensors" \
+    "$OUT/steered $pictures/steered.png" make_pictures
+stage card "${corpora[*]} $new/skill $new/controller $new/planner
+    $new/directions.safetensors $new/support.safetensors $record" \
+    "$new/CARD.md" make_card
+stage install "$new" "$PACKAGE/CARD.md" make_install

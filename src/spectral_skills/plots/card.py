@@ -1,0 +1,157 @@
+"""The card of a release: what its models are and were trained on, and what they reach.
+
+A release is a folder of models, such as the package's `pretrained`. What its motions
+are is written to data.json beside them when the corpora are at hand. The card is
+generated from that file, from the provenance of every model and from recorded results
+of these models. card.toml has the words.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from spectral_skills import artifact
+from spectral_skills.atomic import write_file
+from spectral_skills.config import read_table
+from spectral_skills.motion import motion_sets
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.plots.corpus import describe
+from spectral_skills.plots.tables import Table, load, markdown
+from spectral_skills.results import Result
+from spectral_skills.skill.model import SkillModel
+from spectral_skills.spectral.direction_file import Directions
+
+CARD, DATA = "CARD.md", "data.json"
+_WORDS = read_table(__file__)
+_KINDS = ("skill", "controller", "planner")
+_DIRECTIONS = "directions.safetensors"
+_KEPT = ("clips", "hours", "hash", "sources", "licences")
+
+
+def write_data(release: Path, folders: Sequence[Path], held_out: float) -> Path:
+    """Write what the corpora of a release are, and how many clips were held out."""
+    corpora = [Corpus.open(folder) for folder in folders]
+    found = []
+    unseen = motion_sets.hold_out(corpora, held_out)[1]
+    for folder, corpus in zip(folders, corpora, strict=True):
+        facts = describe(corpus)
+        ours = sum(len(view) for view in unseen if view.hash == corpus.hash)
+        kept = {name: facts[name] for name in _KEPT}
+        found.append({"name": folder.name, "held_out": ours} | kept)
+    write_file(release / DATA, json.dumps(found, indent=2) + "\n")
+    return release / DATA
+
+
+def write_card(release: Path, results: Path) -> Path:
+    """Write the card of a release, with the results that were measured with it."""
+    write_file(release / CARD, card(release, load(results)))
+    return release / CARD
+
+
+def card(release: Path, results: Sequence[Result]) -> str:
+    """The card's text."""
+    parts = [f"# {_WORDS['title']}\n", _WORDS["opening"]]
+    parts += ["## What they were trained on\n", *_data(release)]
+    parts += ["## Models\n", *_models(release)]
+    parts += ["## Numbers\n", *_numbers(release, results)]
+    parts += ["## Limits\n", _WORDS["limits"]]
+    return "\n".join(parts)
+
+
+def _data(release: Path) -> list[str]:
+    corpora: list[dict[str, Any]] = []
+    if (path := release / DATA).is_file():
+        corpora = json.loads(path.read_text())
+    lines = [["corpus", "clips", "of these held out", "hours", "licence", "hash"]]
+    lines += [
+        [
+            one["name"],
+            f"{one['clips']:,}",
+            f"{one['held_out']:,}",
+            f"{one['hours']:.2f}",
+            "; ".join(one["licences"]),
+            f"`{one['hash'][:8]}`",
+        ]
+        for one in corpora
+    ]
+    known = {one["hash"] for one in corpora}
+    made = artifact.load_provenance(release / "skill").data_hash.split("+")
+    unknown = [one for one in made if one not in known]
+    lines += [["not described", *[""] * 4, f"`{one[:8]}`"] for one in unknown]
+    sources = dict.fromkeys(source for one in corpora for source in one["sources"])
+    thanks = [f"- {_WORDS['sources'][s]}" for s in sources if s in _WORDS["sources"]]
+    found = [markdown(lines), ""]
+    return [*found, *thanks, ""] if thanks else found
+
+
+def _models(release: Path) -> list[str]:
+    lines = [["model", "parameters", "MB", "frames", "hash", "made from", "command"]]
+    for kind in _KINDS:
+        folder = release / kind
+        if not folder.is_dir():
+            continue
+        made = artifact.load_provenance(folder)
+        digest = made.weights_hash
+        if kind == "skill":  # others name it by its encoder
+            digest = SkillModel.load(folder).encoder.fingerprint()
+        files = list(folder.glob("weights*.safetensors"))
+        lines.append(
+            [
+                kind,
+                f"{sum(map(_parameters, files)):,}",
+                _megabytes(*files),
+                f"{made.frames:,}" if made.frames else "",
+                f"`{digest[:8]}`",
+                ", ".join(f"{k} `{v[:8]}`" for k, v in made.parents.items()),
+                f"`{made.command}`",
+            ]
+        )
+        for part in made.beside:
+            files = list(folder.glob(f"{part}*.safetensors"))
+            count, size = sum(map(_parameters, files)), _megabytes(*files)
+            digest = f"`{made.beside[part][:8]}`"
+            lines.append([f"{kind}: {part}", f"{count:,}", size, "", digest, "", ""])
+    directions = Directions.load(release / _DIRECTIONS)
+    about = f"{len(directions)} directions from {directions.contexts:,} contexts"
+    digest, parent = directions.fingerprint()[:8], directions.encoder[:8]
+    size = _megabytes(release / _DIRECTIONS)
+    lines.append([about, "", size, "", f"`{digest}`", f"skill `{parent}`", ""])
+    files = [path for path in release.rglob("*") if path.name not in (CARD, DATA)]
+    return [markdown(lines), "", f"All files together: {_megabytes(*files)} MB.\n"]
+
+
+def _parameters(path: Path) -> int:
+    with safe_open(path, framework="numpy") as file:
+        return sum(math.prod(file.get_slice(n).get_shape()) for n in file.keys())
+
+
+def _megabytes(*paths: Path) -> str:
+    return f"{sum(p.stat().st_size for p in paths if p.is_file()) / 1e6:.1f}"
+
+
+def _numbers(release: Path, results: Sequence[Result]) -> list[str]:
+    """Tables of the results that name this release's controller."""
+    controller = artifact.load_provenance(release / "controller").weights_hash[:8]
+    name = f"controller {controller}"
+    ours = [r for r in results if r.run == controller or name in r.models]
+    found = []
+    for prefix, about in _WORDS["numbers"].items():
+        tables = dict.fromkeys(r.table for r in ours if r.table.startswith(prefix))
+        for table in tables:
+            chosen = [
+                r
+                for r in ours
+                if r.table == table
+                and r.row in about.get("rows", [r.row])
+                and r.metric in about["metrics"]
+            ]
+            if chosen:
+                commands = dict.fromkeys(r.command for r in chosen)
+                words = "; ".join(f"`{command}`" for command in commands if command)
+                found += [f"{table} ({words}):\n", markdown(Table.of(chosen).strings())]
+                found.append("")
+    return found or [f"Nothing was measured with the controller `{controller}` yet.\n"]
