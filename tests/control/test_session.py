@@ -46,5 +46,6 @@ def test_a_walk_goes_where_it_began_to_go(bundle):
     session.play("walk")
     rows = session.run(6.0).robot[:, 0]
     angles = np.unwrap([heading(row[3:7]) for row in rows])
-    assert abs(np.degrees(angles[-1] - angles[50])) < 8
+    # Means of a second: a pelvis sways with every step.
+    assert abs(np.degrees(angles[-50:].mean() - angles[50:100].mean())) < 8
     assert np.linalg.norm(rows[-1, :2] - rows[0, :2]) > 2
