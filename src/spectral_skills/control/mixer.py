@@ -36,6 +36,8 @@ RETURN = 25
 CORRECTED, LOST = math.radians(15), math.radians(45)
 """Largest error of the heading that a base corrects at once, and the error from which
 it keeps to the new heading instead."""
+_USUAL_STEPS = 4 * g1.CONTROL_HZ
+"""Number of steps over which the correction that a robot usually needs is averaged."""
 
 
 class Plan(NamedTuple):
@@ -139,7 +141,8 @@ class LiveStream:
         return self._held
 
     def release(self) -> None:
-        """Keep to whatever heading the robot has next."""
+        """Keep to whatever heading the robot has next, and meanwhile do no more than
+        was usually needed."""
 
 
 class BaseStream(LiveStream):
@@ -154,6 +157,8 @@ class BaseStream(LiveStream):
         self.name, self.loop, self._base, self._at = base.name, loop, base, 0
         self._error, self._heading = 0.0, math.nan
         """Angle by which the robot is left of the motion, and its last heading."""
+        self._usual = 0.0
+        """Mean of the last corrections: what this robot needs to go straight."""
 
     @property
     def over(self) -> bool:
@@ -171,20 +176,21 @@ class BaseStream(LiveStream):
         return StreamStep(skill, base.rows[at] if base.has_motion else None)
 
     def release(self) -> None:
-        self._heading = math.nan
+        self._heading, self._error = math.nan, self._usual
 
     def _turned(self, at: int, heading: float) -> float:
         """Angle to correct by: the robot's turn since its start less the motion's."""
         headings, before = self._base.headings, self._heading
         self._heading = heading
         if headings is None or math.isnan(before):
-            self._error = 0.0
-            return 0.0
+            return self._error
         own = float(headings[at] - headings[at - 1]) if at else 0.0
         self._error += math.remainder(heading - before, math.tau) - own
         if abs(self._error) > LOST:
-            self._error = 0.0
-        return min(max(self._error, -CORRECTED), CORRECTED)
+            self._error = self._usual
+        angle = min(max(self._error, -CORRECTED), CORRECTED)
+        self._usual += (angle - self._usual) / _USUAL_STEPS
+        return angle
 
 
 class PlannedStream(LiveStream):
