@@ -7,6 +7,7 @@ import pytest
 from spoken import MOTIONS, encoder, known, needs_weights
 from test_knobs import MEASURED
 
+from spectral_skills.planner import understand
 from spectral_skills.planner.phrases import held_out
 from spectral_skills.planner.understand import (
     Instruction,
@@ -210,3 +211,29 @@ def test_clauses_are_split_where_a_verb_follows():
     assert parts("walk while waving the hand") == ["walk", "wave the hand"]
     assert parts("walk with your right arm raised") == ["walk", "your right arm raised"]
     assert parts("wave with your right hand") == ["wave with your right hand"]
+
+
+def test_of_many_sentences_a_verb_of_another_motion_needs_more(monkeypatch):
+    """`make me a coffee` is near to drinking it, and `sip a coffee` is too."""
+    said = [("drink", "drink coffee"), ("make", "make dough"), ("watch", "watch tv")]
+    many = KnownSentences(said, encoder())
+    other, same = "make me a coffee", "sip a coffee"
+    for few in (True, False):
+        monkeypatch.setattr(understand, "_MANY", 10 if few else 1)
+        assert many.is_near(other, many.nearest(other)) == few
+        assert many.is_near(same, many.nearest(same))
+
+
+def test_what_is_refused_is_answered_with_what_can_be_done():
+    (far,) = interpret("buy some milk")
+    named = [f"'{s}'" in far.why for s in known().like("buy some milk")]
+    assert not far.understood and named == [True] * 3
+    first = known().like("raise your left arm", 2)
+    assert len({known().nearest(s).motion for s in first}) == 2
+
+
+def test_waiting_for_something_may_be_a_motion():
+    said = [("stand", "stand still"), ("bus", "wait for the bus")]
+    some = Interpreter(KnownSentences(said, encoder()))
+    assert some.interpret("wait for the bus")[0].motion == "bus"
+    assert some.interpret("wait")[0].motion == "stand"

@@ -34,6 +34,11 @@ LONGEST_TEXT = 1000
 _NEAR, _SURE = 0.52, 0.85
 """Cosines from which a sentence is taken for a known one: usually, and with a word of
 `_OTHER` that no known sentence has."""
+_MANY, _NEAR_OF_MANY, _NEAR_OTHER_VERB = 1000, 0.6, 0.8
+"""With so many known sentences, something is near to any text: cosines for these, and
+where a text begins with a verb that other motions have and the nearest has not."""
+_OFFERED = 3
+"""Number of motions that are named where none is meant."""
 _NEAR_WISH = 0.68
 """Cosine from which a text is taken for a wish."""
 _DIFFERENCE, _OPPOSED = 0.1, -4.0
@@ -51,7 +56,9 @@ _SECONDS = re.compile(
     r"[ -]?(s|secs?|seconds?|min|minutes?)\b"
 )
 _WORD = re.compile(r"[\w-]+")
-_BODY, _OTHER = (set(WORDS["verbs"][kind].split()) for kind in ("body", "other"))
+_BODY, _OTHER, _GENERAL = (
+    set(WORDS["verbs"][kind].split()) for kind in ("body", "other", "general")
+)
 _WISHES = [(s, wish) for wish in WORDS["wishes"] for s in wish["sentences"]]
 _TRAITS = {
     trait: {value: re.compile(rf"\b(?:{words})\b") for value, words in values.items()}
@@ -97,10 +104,7 @@ class KnownSentences:
 
     def nearest(self, sentence: str, among: Tensor | None = None) -> Match:
         """The known sentence that is meant, among all or some (m,) of them."""
-        # Not by a matrix product: its rounding differs between equal rows, so of two
-        # motions with the same sentence another would be meant on another processor.
-        cosines = (self._vectors * pooled(self.encoder.encode([sentence]))).sum(dim=1)
-        scores = cosines - _costs(sentence, self._traits)
+        cosines, scores = self._scores(sentence)
         if among is not None:
             scores[~among] = 2 * _OPPOSED
         best = int(scores.argmax())
@@ -108,14 +112,45 @@ class KnownSentences:
         cosine = float(cosines[best]) if scores[best] > _OPPOSED / 2 else 0.0
         return Match(self.sentences[best], self.motions[best], cosine)
 
+    def _scores(self, sentence: str) -> tuple[Tensor, Tensor]:
+        """(m,) cosines to all known sentences, and what is left of them."""
+        # Not by a matrix product: its rounding differs between equal rows, so of two
+        # motions with the same sentence another would be meant on another processor.
+        cosines = (self._vectors * pooled(self.encoder.encode([sentence]))).sum(dim=1)
+        return cosines, cosines - _costs(sentence, self._traits)
+
+    def like(self, sentence: str, count: int = _OFFERED) -> list[str]:
+        """Known sentences of the motions that are nearest, one of each."""
+        found: dict[str, str] = {}
+        for i in self._scores(sentence)[1].argsort(descending=True).tolist():
+            found.setdefault(self.motions[i], self.sentences[i])
+            if len(found) == count:
+                break
+        return list(found.values())
+
     def of_motion(self, sentence: str, motion: str) -> Match:
         return self.nearest(sentence, torch.tensor([m == motion for m in self.motions]))
 
     def is_near(self, sentence: str, match: Match) -> bool:
         """Whether a sentence may be taken for a known one."""
-        words = set(_WORD.findall(sentence))
-        other = {w for w in words if PLAIN_VERBS.get(w, w) in _OTHER}
-        return match.cosine >= (_SURE if other - self._words else _NEAR)
+        words = _WORD.findall(sentence)
+        if {w for w in words if PLAIN_VERBS.get(w, w) in _OTHER} - self._words:
+            return match.cosine >= _SURE
+        if len(self.sentences) < _MANY:
+            return match.cosine >= _NEAR
+        verb = PLAIN_VERBS.get(words[0], "") if words else ""
+        elsewhere = any(verb in verbs for verbs in self._verbs.values())
+        other = elsewhere and verb not in self._verbs[match.motion] | _GENERAL
+        return match.cosine >= (_NEAR_OTHER_VERB if other else _NEAR_OF_MANY)
+
+    @cached_property
+    def _verbs(self) -> dict[str, set[str]]:
+        """Verbs of the sentences of each motion."""
+        found: dict[str, set[str]] = {}
+        for motion, sentence in zip(self.motions, self.sentences, strict=True):
+            verbs = {PLAIN_VERBS.get(word, "") for word in _WORD.findall(sentence)}
+            found.setdefault(motion, set()).update(verbs)
+        return found
 
     @cached_property
     def combined(self) -> dict[frozenset[str], str]:
@@ -207,9 +242,8 @@ class Instruction:
 
 
 class _Refusal(Exception):  # noqa: N818
-    def __init__(self, match: Match, why: str = ""):
-        near = f"the nearest known sentence is {match.sentence!r}"
-        self.match, self.why = match, why or f"{near} (cosine {match.cosine:.2f})"
+    def __init__(self, match: Match, why: str):
+        self.match, self.why = match, why
 
 
 @dataclass(frozen=True)
@@ -236,7 +270,13 @@ class Interpreter:
                 found += self._clause(clause, before)
             if found:
                 found[-1] = replace(found[-1], seconds=seconds)
-        return found or [_refused(text, _Refusal(self.known.nearest(text)))]
+        return found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
+
+    def _unknown(self, text: str, match: Match) -> _Refusal:
+        """A refusal that names what could be done instead."""
+        offered = ", ".join(map(repr, self.known.like(text)))
+        near = f"the nearest that can be done: {offered}"
+        return _Refusal(match, f"{near} (cosine {match.cosine:.2f})")
 
     def _clause(self, clause: str, before: Instruction | None) -> list[Instruction]:
         try:
@@ -246,10 +286,12 @@ class Interpreter:
 
     def _understood(self, clause: str, before: Instruction | None) -> list[Instruction]:
         known = self.known
-        if PATTERNS.stop.match(clause) and known.still.any():
+        match = known.nearest(clause)
+        # `wait` is to stand still, `wait for the bus` may be a motion of its own.
+        stops = PATTERNS.stop.match(clause) and match.cosine < _SURE
+        if stops and known.still.any():
             still = known.nearest(clause, known.still)
             return [_accepted(still.sentence, still)]
-        match = known.nearest(clause)
         if PATTERNS.negated.search(clause) and not PATTERNS.still.search(
             match.sentence
         ):
@@ -261,7 +303,7 @@ class Interpreter:
             return [_accepted(clause, match)]
         if before and (knob := self._knob(clause, before.nearest)):
             return [replace(before, knobs=(*before.knobs, knob), seconds=None)]
-        raise _Refusal(match)
+        raise self._unknown(clause, match)
 
     def _at_once(self, clause: str, several: Sequence[str]) -> list[Instruction]:
         """A clause with several parts as one motion, if one has them all."""
@@ -287,7 +329,7 @@ class Interpreter:
             if knob and knob.cosine >= match.cosine - _AS_KNOB:
                 knobs.append(knob)
             elif not self.known.is_near(part, match):
-                raise _Refusal(match)
+                raise self._unknown(part, match)
             else:
                 found[number] = _accepted(part, match)
         found[first] = replace(found[first], knobs=tuple(knobs))
