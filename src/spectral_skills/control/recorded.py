@@ -75,36 +75,46 @@ def make(
     known = {corpus.names[i] for i in train}
     made = {}
     for name, one in wanted.items():
-        index = corpus.index(one.clip)
+        corpus.index(one.clip)
         if one.clip not in known:
             raise ValueError(
                 f"{name}: {one.clip} is held out for tests; choose another"
             )
         if name in bases.NAMES:
             raise ValueError(f"{name}: a generated base has this name; choose another")
-        made[name] = _encoded(encoder, corpus, index, name, one)
+        made[name] = _encoded(encoder, corpus, name, one)
     return made
 
 
-def _encoded(
-    encoder: SkillEncoder, corpus: Corpus, index: int, name: str, one: Chosen
-) -> PlayedBase:
-    entry, (first, last) = corpus.entry(index), one.frames
+def cut(
+    encoder: SkillEncoder, corpus: Corpus, name: str, one: Chosen
+) -> tuple[Tensor, Tensor, tuple[int, int]]:
+    """Return the motion (T, 36) of a base, its skills and the steps that are repeated;
+    what ends in standing has more skills than frames."""
+    index, (first, last) = corpus.index(one.clip), one.frames
+    entry = corpus.entry(index)
     if not 0 <= first < last <= entry.length:
         raise ValueError(
             f"{name}: frames {first} to {last} of {one.clip}, which has {entry.length}"
         )
     clip = torch.tensor(np.asarray(corpus.qpos(index)[first:last], np.float32))
     if one.once:
-        rows, skills = clip, _ending(encoder, encode_clip(encoder, clip))
-        loop = len(skills) - REST, len(skills)
-    else:
-        rows, skills, loop = looped(encoder, clip, _CUT)
-        if loop == (0, len(clip)):
-            raise ValueError(
-                f"{name}: {one.clip} never returns to a pose between its frames "
-                f"{first} and {last}; choose others, or play it `once`"
-            )
+        skills = _ending(encoder, encode_clip(encoder, clip))
+        return clip, skills, (len(skills) - REST, len(skills))
+    rows, skills, loop = looped(encoder, clip, _CUT)
+    if loop == (0, len(clip)):
+        raise ValueError(
+            f"{name}: {one.clip} never returns to a pose between its frames {first} "
+            f"and {last}; choose others, or play it `once`"
+        )
+    return rows, skills, loop
+
+
+def _encoded(
+    encoder: SkillEncoder, corpus: Corpus, name: str, one: Chosen
+) -> PlayedBase:
+    rows, skills, loop = cut(encoder, corpus, name, one)
+    entry, (first, last) = corpus.entry(corpus.index(one.clip)), one.frames
     own, (begin, end) = headings(rows), loop
     if one.straight:
         share = np.arange(1, end - begin + 1) / (end - begin)
@@ -113,9 +123,9 @@ def _encoded(
         name,
         one.text,
         loop,
-        bases.fall_m(clip.numpy()),
+        bases.fall_m(rows.numpy()),
         skills.numpy(),
-        clip[:2].numpy(),
+        rows[:2].numpy(),
         turn_direction(encoder, rows).numpy(),
         np.pad(own, (0, len(skills) - len(own)), mode="edge"),
         origin=f"{entry.source} {one.clip}, frames {first} to {last} ({entry.licence})",
