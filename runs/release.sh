@@ -26,8 +26,8 @@ SMOKE=${SMOKE:-}
 DRY=${DRY:-}
 read -ra spectral <<<"${SPECTRAL:-.venv/bin/spectral}"
 chosen=("$@")
-stages=(embedded cmu g1_moves skill controller directions catalogue rows planner bundle
-    results pictures card install)
+stages=(embedded cmu g1_moves skill controller directions catalogue bases rows planner
+    bundle results pictures card install)
 for name in "${chosen[@]}"; do
     [[ " ${stages[*]} " == *" $name "* ]] || {
         echo "no stage '$name'; there are ${stages[*]}" >&2
@@ -53,9 +53,10 @@ if [[ $SMOKE ]]; then
     controller=(track release-smoke)
     contexts=(--contexts 64)
     tried=(--bases walk --names turn)
-    collected=(--robots 10 --steps 40)
+    chosen_bases=(--chosen "$OUT/bases.toml")
+    collected=(--robots 10 --steps 40 --candidates 1)
     planner=(plan smoke --updates 20)
-    bases=(--bases walk)
+    bases=(--bases walk rest)
     measured=("${corpora[0]}")
     record=$OUT/results.jsonl
     pictures=$OUT/pictures
@@ -70,6 +71,7 @@ else
     controller=(track release)
     contexts=()
     tried=(--bases walk squat carry backward stand)
+    chosen_bases=()
     collected=()
     planner=(plan base)
     bases=()
@@ -139,8 +141,17 @@ make_g1_moves() {
     run "${g1_moves[@]}" --out "${corpora[2]}"
 }
 
+make_bases() {
+    if [[ $SMOKE ]]; then # the small corpus has other clips than the real one
+        printf '[rest]\nclip = "stand_0000"\nframes = [0, 80]\ntext = "rest"\nonce = true\n' \
+            >"$OUT/bases.toml"
+    fi
+    run skills bases "${chosen_bases[@]}" --skill "$new/skill" --corpus "${corpora[1]}" \
+        --out "$new/bases.safetensors"
+}
+
 make_bundle() {
-    run export "${models[@]}" "${bases[@]}" --corpus "${corpora[0]}" --out "$OUT/bundle"
+    run export "${models[@]}" "${bases[@]}" --recorded "$new/bases.safetensors" --corpus "${corpora[0]}" --out "$OUT/bundle"
     cp "$OUT/bundle/support.safetensors" "$new/support.safetensors"
 }
 
@@ -197,25 +208,28 @@ stage controller "${corpora[*]} $new/skill" "$OUT/controller $new/controller" \
     --out "$OUT/controller" --release "$new/controller"
 stage directions "${corpora[*]} $new/skill" "$OUT/directions.safetensors" \
     heavy directions --skill "$OUT/skill" --corpus "${corpora[@]}" "${contexts[@]}" \
-    --out "$OUT/directions.safetensors"
+    --held-out "$held_out" --out "$OUT/directions.safetensors"
 stage catalogue "$new/skill $new/controller $OUT/directions.safetensors" \
     "$OUT/catalogue $new/directions.safetensors" \
     heavy evaluate composition catalogue "${tracker[@]}" "${tried[@]}" \
     --directions "$OUT/directions.safetensors" --out "$OUT/catalogue" \
     --release "$new/directions.safetensors"
-stage rows "${corpora[0]} $new/skill $new/controller" "$OUT/rows" \
-    heavy collect "${tracker[@]}" --corpus "${corpora[0]}" "${collected[@]}" \
+stage bases "${corpora[1]} $new/skill" "$new/bases.safetensors" make_bases
+stage rows "${corpora[*]} $new/skill $new/controller $new/directions.safetensors" \
+    "$OUT/rows" \
+    heavy collect "${tracker[@]}" --corpus "${corpora[@]}" --held-out "$held_out" \
+    --along 0.25 --directions "$new/directions.safetensors" "${collected[@]}" \
     --out "$OUT/rows"
 stage planner "$OUT/rows" "$OUT/planner $new/planner" \
     heavy "${planner[@]}" --rows "$OUT/rows" --out "$OUT/planner" \
     --release "$new/planner"
-stage bundle "${corpora[0]} $new/skill $new/controller $new/planner $new/directions.safetensors" \
-    "$OUT/bundle $new/support.safetensors" make_bundle
+stage bundle "${corpora[0]} $new/skill $new/controller $new/planner
+    $new/directions.safetensors $new/bases.safetensors" "$OUT/bundle $new/support.safetensors" make_bundle
 stage results "${corpora[*]} $new/skill $new/controller $new/directions.safetensors" \
     "$OUT/results $record" make_results
 stage pictures "${corpora[0]} $new/skill $new/controller $new/directions.safetensors" \
     "$OUT/steered $pictures/steered.png" make_pictures
 stage card "${corpora[*]} $new/skill $new/controller $new/planner
-    $new/directions.safetensors $new/support.safetensors $record" \
+    $new/directions.safetensors $new/bases.safetensors $new/support.safetensors $record" \
     "$new/CARD.md" make_card
 stage install "$new" "$PACKAGE/CARD.md" make_install

@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "runs" / "release.sh"
 STAGES = (
-    "embedded cmu g1_moves skill controller directions catalogue rows planner bundle "
-    "results pictures card install"
+    "embedded cmu g1_moves skill controller directions catalogue bases rows planner "
+    "bundle results pictures card install"
 ).split()
 STAND_IN = """#!/usr/bin/env bash
 set -euo pipefail
@@ -71,7 +71,7 @@ def test_everything_is_made_once(release):
     found = {path.name for path in package.iterdir()}
     assert found == {
         *("skill", "controller", "planner", "CARD.md"),
-        *("directions.safetensors", "support.safetensors"),
+        *(f"{name}.safetensors" for name in ("directions", "bases", "support")),
     }
     assert release() == ([], STAGES, 0) and not release.calls
 

@@ -108,13 +108,13 @@ def contract(
     F_A_b, M = to_features @ F_A_b, to_target @ M
 
     # The same for the inputs of M's output layer, by how much the response needs them.
-    share = scale.double()[:, None, None] * energy[-rank:, None].clamp_min(0) ** 0.25
+    share = scale.double()[:, None] * energy[-rank:].clamp_min(0) ** 0.25
     mean, W = h_M[:-1, -1], M[..., :-1].flatten(0, 1)
     H = _root(h_M[:-1, :-1] - mean.outer(mean))
-    needed = (share * M[..., :-1]).flatten(0, 1) @ H
-    V = torch.linalg.eigh(needed.T @ needed)[1][:, -min(inputs, len(H)) :]
-    to_inputs, narrow = V.T @ torch.linalg.pinv(H), W @ H @ V
-    rest = (W - narrow @ to_inputs) @ mean
+    needed = share.flatten()[:, None] * W
+    V = torch.linalg.eigh(H @ (needed.T @ needed) @ H)[1][:, -min(inputs, len(H)) :]
+    to_inputs, narrow = V.T @ torch.linalg.pinv(H), W @ (H @ V)
+    rest = W @ mean - narrow @ (to_inputs @ mean)
 
     sizes = context.shape[1], len(F_A_b) - 1, predictor.target
     found = build(predictor.config, sizes, rank, len(to_inputs)).to(context)
