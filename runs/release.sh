@@ -54,7 +54,7 @@ if [[ $SMOKE ]]; then
     contexts=(--contexts 64)
     tried=(--bases walk --names turn)
     chosen_bases=(--chosen "$OUT/bases.toml")
-    collected=(--robots 10 --steps 40 --candidates 1)
+    collected=(--robots 10 --steps 40 --candidates 1 --no-follow)
     planner=(plan smoke --updates 20)
     bases=(--bases walk rest)
     measured=("${corpora[0]}")
@@ -72,7 +72,7 @@ else
     contexts=()
     tried=(--bases walk squat carry backward stand)
     chosen_bases=()
-    collected=()
+    collected=(--held-out "$held_out" --along 0.25)
     planner=(plan base)
     bases=()
     measured=("${corpora[@]}")
@@ -217,14 +217,13 @@ stage catalogue "$new/skill $new/controller $OUT/directions.safetensors" \
 stage bases "${corpora[1]} $new/skill" "$new/bases.safetensors" make_bases
 stage rows "${corpora[*]} $new/skill $new/controller $new/directions.safetensors" \
     "$OUT/rows" \
-    heavy collect "${tracker[@]}" --corpus "${corpora[@]}" --held-out "$held_out" \
-    --along 0.25 --directions "$new/directions.safetensors" "${collected[@]}" \
-    --out "$OUT/rows"
+    heavy collect "${tracker[@]}" --corpus "${corpora[@]}" --directions "$new/directions.safetensors" "${collected[@]}" --out "$OUT/rows"
 stage planner "$OUT/rows" "$OUT/planner $new/planner" \
     heavy "${planner[@]}" --rows "$OUT/rows" --out "$OUT/planner" \
     --release "$new/planner"
 stage bundle "${corpora[0]} $new/skill $new/controller $new/planner
-    $new/directions.safetensors $new/bases.safetensors" "$OUT/bundle $new/support.safetensors" make_bundle
+    $new/directions.safetensors $new/bases.safetensors" \
+    "$OUT/bundle $new/support.safetensors" make_bundle
 stage results "${corpora[*]} $new/skill $new/controller $new/directions.safetensors" \
     "$OUT/results $record" make_results
 stage pictures "${corpora[0]} $new/skill $new/controller $new/directions.safetensors" \

@@ -313,6 +313,7 @@ def collect(
     directions: Path | None = None,
     held_out: float = 0.0,
     whole: bool = False,
+    follow: bool = True,
     candidates: int = 4,
     most: int | None = None,
     seed: int = 0,
@@ -335,6 +336,7 @@ def collect(
         directions: File of these directions; by default the one of the release.
         held_out: Share of the clips of each corpus that are left out.
         whole: Use clips from their beginning; do not cut them to what can be planned.
+        follow: Leave out motions that the controller does not follow.
         candidates: Number of clips that are tried for each motion.
         most: Largest number of motions.
         seed: Seed of the noise and of the order of motions.
@@ -352,6 +354,7 @@ def collect(
         along=along,
         held_out=held_out,
         whole=whole,
+        follow=follow,
         candidates=candidates,
         most=most,
         seed=seed,

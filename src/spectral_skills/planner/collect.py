@@ -65,6 +65,8 @@ class CollectConfig:
     """Whether clips are not cut to what can be planned."""
     candidates: int = CANDIDATES
     """Number of clips that are tried for each motion."""
+    follow: bool = True
+    """Whether motions that the controller does not follow are left out."""
     most: int | None = None
     """Largest number of motions, at regular distances of all; all by default."""
     seed: int = 0
@@ -228,7 +230,11 @@ def collect(
         moves = second_instructions(directions).to(where)
     corpora = [corpora] if isinstance(corpora, Corpus) else corpora
     which = config.held_out, config.whole, config.candidates, config.most
-    clips = followed(candidates(corpora, *which), controller, encoder, where)
+    clips = candidates(corpora, *which)
+    if config.follow:
+        clips = followed(clips, controller, encoder, where)
+    else:
+        clips = clips.best(np.ones(len(clips), bool))
     references = References.build(clips.to(where))
     motion = torch.arange(len(clips), device=where).repeat_interleave(config.robots)
     begin = references.at(motion, torch.zeros_like(motion))
