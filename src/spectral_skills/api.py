@@ -38,7 +38,7 @@ Composition = Literal[
     "hands",
     "unseen",
 ]
-Planning = Literal["interfaces", "fsq", "language", "pairs"]
+Planning = Literal["interfaces", "fsq", "language", "pairs", "everyday"]
 """Names of the paper's experiments on composition and on planning."""
 
 
@@ -389,9 +389,10 @@ def evaluate(
     and returns results with the outcome of every clip (an `Evaluation`). `readout`
     measures skill models (`skill`) on `corpora` and returns two lists of results.
     All other tables return findings: those on planning (`interfaces`, `fsq`,
-    `language`, `pairs`), those on composition (`dose`, `ladder`, ...) and `chaining`.
-    The last two kinds keep their runs under `out`, so that an interrupted experiment
-    continues. Options are those of the experiment; models to compare with are `Models`.
+    `language`, `pairs`, `everyday`), those on composition (`dose`, `ladder`, ...) and
+    `chaining`. The last two kinds keep their runs under `out`, so that an interrupted
+    experiment continues. Options are those of the experiment; models to compare with
+    are `Models`.
     """
     from importlib import import_module
 
@@ -411,6 +412,11 @@ def evaluate(
     models = models or load(device=where)
     if table == "tracking":
         return _tracking(models, open_corpus(corpus), where, **options)
+    if table == "everyday":
+        from spectral_skills.control.bundle import Bundle
+        from spectral_skills.experiments.everyday import everyday
+
+        return everyday(models, Bundle.open(bundle(models)), **options)
     if table in get_args(Planning):
         from spectral_skills.experiments.planning import evaluate as plan
 

@@ -124,3 +124,24 @@ def test_counts_of_turns_and_dips():
     assert everyday._turns(wave, 3.0) == 0
     assert everyday._dips(wave, 0.0, 0.5) == 3
     assert everyday._longest(np.array([1, 1, 0, 1, 1, 1], bool)) == 3
+
+
+def test_the_table_counts_what_was_done_and_refused(monkeypatch):
+    """Of three requests one is done, one is not, and one is refused as it should."""
+    runs = [
+        ("walk forward", spoken(walking(3.0))),
+        ("run", spoken(walking(3.0))),
+        ("fly to the moon", spoken(standing(), understood=False)),
+    ]
+    judged = [judge(request(text), run) for text, run in runs]
+    monkeypatch.setattr(everyday, "ask", lambda *_, **__: judged)
+    about = SimpleNamespace(corpus="c0ffee")
+    planner = SimpleNamespace(config=SimpleNamespace(about=about))
+    models: Any = SimpleNamespace(skill_planner=planner, hashes={"planner": "abc"})
+    nothing: Any = None
+    found = everyday.everyday(models, nothing).results
+    values = {(one.row, one.metric): one.value for one in found}
+    assert values["can be done", "done"] == values["can be done", "not done"] == 1
+    assert values["cannot be done", "refused"] == 1
+    assert values["all requests", "right"] == pytest.approx(200 / 3)
+    assert values["run", "speed_mps"] == pytest.approx(0.5, abs=0.05)

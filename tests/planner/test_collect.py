@@ -1,7 +1,9 @@
 """Robots are told motions; what they sense and what they were told is kept."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,7 +16,9 @@ from spectral_skills.planner.collect import (
     Placement,
     TeachingSource,
     collect,
+    second_instructions,
 )
+from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.tracking.references import References
 
 STAND, WALK = 383, 472
@@ -169,3 +173,50 @@ def test_what_cannot_be_collected_is_refused(
     monkeypatch.setattr(collecting, "check_match", lambda *_: None)
     with pytest.raises(ValueError, match="described in words"):
         collect(CollectConfig(), make_controller(), encoder, silent, "", "cpu")
+
+
+def test_second_instructions_move_some_robots_and_are_not_kept(
+    corpus, encoder, make_controller
+):
+    """Commands are moved by up to the whole of one move, and rows keep them unmoved."""
+    references = References.build(corpus.to("cpu"))
+    tracker: Any = Silent(make_controller(), 40)
+    config = CollectConfig(astray=0.0, along=0.5, along_steps=20, early=0.0)
+    motion, loops = torch.zeros(40, dtype=torch.long), torch.zeros(2, dtype=torch.long)
+    moves = 4 * torch.eye(5)[:2]
+    parts = references, loops, motion, tracker, encoder, config, moves
+    source = TeachingSource(*parts)
+    rows = references.at(motion, torch.zeros_like(motion)).rows
+    given = torch.stack([source.source(step, rows) for step in range(40)])
+    off = given - torch.stack(source.frames["skill"]).float()
+    torch.testing.assert_close(off[..., 2:], torch.zeros(40, 40, 3), atol=5e-3, rtol=0)
+    moved = off[0].abs().amax(dim=-1) > 0.05
+    assert 8 < moved.sum() < 32 and off.max() < 4.01 and off.min() > -0.01
+    torch.testing.assert_close(off[0], off[19], atol=5e-3, rtol=0)
+    assert not torch.allclose(off[19, moved], off[20, moved], atol=0.05)
+    assert off[:, ~moved].abs().max() < 0.01
+
+
+def test_second_instructions_are_those_that_the_catalogue_offers():
+    known = Directions.load("base")
+    found = second_instructions(known)
+    assert len(found) > 5 and found.shape[1] == known.vectors.shape[1]
+    assert (found.norm(dim=1) >= 1.0).all(), "amplitudes of at least 1"
+    with pytest.raises(ValueError, match="not measured"):
+        second_instructions(replace(known, measured=()))
+
+
+def test_only_motions_that_are_followed_are_collected(corpus, make_corpus, tmp_path):
+    """A robot cannot follow one that glides: it would be no row."""
+    models = Models.load()
+    walk = corpus.clip(1)
+    away = walk.root_position + np.linspace(0, 8, walk.frames)[:, None] * (0, 1, 0)
+    glides = replace(walk, name="glide", text="glide away", root_position=away)
+    other = make_corpus(tmp_path / "corpus", [glides])
+    config = CollectConfig(robots=1, steps=40, astray=0.0)
+    both = models.controller, models.skill_encoder
+    rows = collect(config, *both, [corpus, other], "hash", "cpu")
+    assert [motion.name for motion in rows.about.motions] == corpus.names
+    assert rows.about.corpus == f"{corpus.hash}+{other.hash}"
+    with pytest.raises(ValueError, match="follows none of 1"):
+        collect(config, *both, other, "hash", "cpu")

@@ -382,9 +382,9 @@ def plan(
 ) -> int:
     """Train a planner, which turns a sentence and what a robot senses into commands.
 
-    Recipes: paper, base, smoke. Every setting of a recipe is an option too, such as
-    `--output pose` and `--updates 6000`: `spectral plan base --help`. A killed run
-    continues with the same command.
+    Recipes: paper, base, release, smoke. Every setting of a recipe is an option too,
+    such as `--output pose` and `--updates 6000`: `spectral plan base --help`. A killed
+    run continues with the same command.
 
     Args:
         rows: Folder of `spectral collect`.

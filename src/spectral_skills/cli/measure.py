@@ -203,7 +203,8 @@ def evaluate_planning(
 
     Table `interfaces` compares planned skills with planned poses, `fsq` does so for an
     FSQ tracker, `language` tries words that were not learned and words that change,
-    `pairs` adds what a second sentence asks for to what the first one plans.
+    `pairs` adds what a second sentence asks for to what the first one plans, `everyday`
+    says sixty requests to a robot as `spectral say` does.
 
     Args:
         experiment: Which of the tables.
@@ -223,8 +224,11 @@ def evaluate_planning(
         raise ValueError("fsq needs a planner of poses too: --poses DIR")
     where = api.best_device(device)
     paths = models.controller, models.skill
-    knobs = models.directions if experiment == "pairs" else None
+    knobs = models.directions if experiment in ("pairs", "everyday") else None
     loaded = Models.load(*paths, knobs, models.planner, where, plans="skill")
+    if experiment == "everyday":
+        found = api.evaluate(experiment, loaded, seed=seed)
+        return finish(found, models.controller, out, record)
     options: dict = {"episodes": episodes, "steps": steps, "seed": seed}
     if poses is not None and experiment in ("interfaces", "fsq"):
         options["poses"] = Models.load(*paths, None, poses, where, plans="pose")

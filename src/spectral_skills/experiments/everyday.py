@@ -6,7 +6,8 @@ matter how a request was understood. A request that nothing can fulfil has no ra
 should be refused, and doing anything else in its place is wrong.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
@@ -14,15 +15,18 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from scipy.ndimage import gaussian_filter1d
+from tqdm import tqdm
 
 from spectral_skills import rotation
 from spectral_skills.config import read_table
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.experiments.effects import headings
+from spectral_skills.experiments.findings import Draft, Findings, MeasuredWith
+from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.planner.listener import Spoken, speak
-from spectral_skills.planner.text import TextEncoder
+from spectral_skills.planner.text import MiniLM, TextEncoder
 from spectral_skills.robot import g1
 
 Answer = Literal["done", "not done", "refused"]
@@ -100,15 +104,34 @@ def ask(
     encoder: TextEncoder,
     requests: Iterable[EverydayRequest] = REQUESTS,
     seed: int = 0,
-    watch: Callable[[RequestVerdict], None] = lambda verdict: None,
 ) -> list[RequestVerdict]:
     """Say each request to a standing robot, and judge what it does."""
     found = []
-    for request in requests:
+    for request in tqdm(list(requests), desc="requests", disable=None):
         spoken = speak(bundle, encoder, request.text, seed=seed)
         found.append(judge(request, spoken))
-        watch(found[-1])
     return found
+
+
+def everyday(models: Models, bundle: Bundle, seed: int = 0) -> Findings:
+    """Table of the requests: what can be done is done, and the rest is refused."""
+    found = ask(bundle, MiniLM(), seed=seed)
+    measured = MeasuredWith.of(models, "cpu", "planner")
+    corpus = models.skill_planner.config.about.corpus
+    draft = Draft("everyday", measured, corpus, "Planning: everyday", seed)
+    can = [one for one in found if one.request.must]
+    cannot = [one for one in found if not one.request.must]
+    for row, some in (("can be done", can), ("cannot be done", cannot)):
+        counts = Counter(one.answer for one in some)
+        values = {answer: counts[answer] for answer in ("done", "not done", "refused")}
+        values["falls"] = sum(one.fell for one in some)
+        draft.add(row, values, len(some))
+    right = 100 * float(np.mean([one.right for one in found]))
+    draft.add("all requests", {"right": right}, len(found))
+    for one in found:
+        values = {"right": one.right, "refused": one.answer == "refused", **one.missed}
+        draft.add(one.request.text, values)
+    return draft.findings()
 
 
 def measure(rows: np.ndarray) -> dict[str, float]:
@@ -173,7 +196,7 @@ class _Seen:
             "reach_m": _most(hand[:, 0]),
             "hand_mps": float(speed.max()),
             "face_m": _least(np.linalg.norm(self.hands[:, i] - self.face, axis=1)),
-            "swings": max(_turns(axis, _SWING_M) for axis in smooth.T) / 2,
+            "swings": max(_turns(smooth[:, k], _SWING_M) for k in range(3)) / 2,
             "thrusts": _turns(smooth[:, 0], _THRUST_M) / 2,
             "foot_m": float(self.soles[:, i].max()),
             "foot_up_s": _longest(lifted) / FPS,

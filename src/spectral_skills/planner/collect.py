@@ -296,7 +296,7 @@ def second_instructions(directions: Directions) -> Tensor:
     if not found:
         raise ValueError("these directions were not measured: see `spectral catalogue`")
     vectors = [
-        amplitude * directions.vectors[directions.names.index(name)]
+        amplitude * directions.vectors[directions.index(name)]
         for name, amplitude in sorted(found)
     ]
     return torch.tensor(np.array(vectors), dtype=torch.float32)
