@@ -250,8 +250,8 @@ class OnnxPlanner:
         """Return the chunk that grows out of `noise`."""
         at = self.index(sentence)
         tokens = int(self._mask[at].sum())
-        text = self._states[at, :tokens], self._mask[at, :tokens]
-        return self._graph(history, *text, noise)
+        states = self._states[at, :tokens].astype(np.float32)
+        return self._graph(history, states, self._mask[at, :tokens], noise)
 
     def index(self, sentence: str) -> int:
         """Return the index of a sentence, or of the first one of a motion."""

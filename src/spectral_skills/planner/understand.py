@@ -8,7 +8,7 @@ opposites are compared by the patterns of `words.toml`.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -64,7 +64,7 @@ _TRAITS = {
     trait: {value: re.compile(rf"\b(?:{words})\b") for value, words in values.items()}
     for trait, values in WORDS["opposites"].items()
 }
-Traits = Mapping[str, frozenset[str]]
+_VALUES = [(trait, value) for trait, values in _TRAITS.items() for value in values]
 
 
 class Match(NamedTuple):
@@ -93,7 +93,7 @@ class KnownSentences:
         if vectors is None:
             vectors = pooled(encoder.encode(self.sentences))
         self._vectors, self.encoder = vectors.float().cpu(), encoder
-        self._traits = [traits(sentence) for sentence in self.sentences]
+        self._named = _named(self.sentences)
         self.single = torch.tensor([len(parts(s)) == 1 for s in self.sentences])
         """(m,) sentences of a single act."""
         self.still = torch.tensor(
@@ -117,7 +117,7 @@ class KnownSentences:
         # Not by a matrix product: its rounding differs between equal rows, so of two
         # motions with the same sentence another would be meant on another processor.
         cosines = (self._vectors * pooled(self.encoder.encode([sentence]))).sum(dim=1)
-        return cosines, cosines - _costs(sentence, self._traits)
+        return cosines, cosines - _costs(sentence, self._named)
 
     def like(self, sentence: str, count: int = _OFFERED) -> list[str]:
         """Known sentences of the motions that are nearest, one of each."""
@@ -166,12 +166,23 @@ class KnownSentences:
         return found
 
 
-def _costs(sentence: str, others: Sequence[Traits]) -> Tensor:
-    """What a sentence's differences from the traits of others cost, in cosines."""
-    asked = traits(sentence)
-    named = torch.tensor([differences(asked, own) for own in others])
-    against = torch.tensor([opposed(asked, own) for own in others])
-    return _DIFFERENCE * named - _OPPOSED * against
+def _named(sentences: Sequence[str]) -> Tensor:
+    """(m, v) which values of traits sentences name."""
+    found = [traits(sentence) for sentence in sentences]
+    return torch.tensor([[value in own[t] for t, value in _VALUES] for own in found])
+
+
+def _costs(sentence: str, others: Tensor) -> Tensor:
+    """What a sentence's differences from what others name (m, v) cost, in cosines."""
+    asked = _named([sentence])
+    against = torch.zeros(len(others), dtype=torch.bool)
+    for trait in _TRAITS:
+        own = [i for i, (t, _) in enumerate(_VALUES) if t == trait]
+        both = [i for i in own if _VALUES[i][1] == "both"]
+        ours, theirs = asked[:, own], others[:, own]
+        apart = ours.any(dim=1) & theirs.any(dim=1) & ~(ours & theirs).any(dim=1)
+        against |= apart & ~(asked[:, both] | others[:, both]).any(dim=1)
+    return _DIFFERENCE * (asked ^ others).sum(dim=1) - _OPPOSED * against
 
 
 def parts(clause: str) -> list[str]:
@@ -204,21 +215,12 @@ def traits(sentence: str) -> dict[str, frozenset[str]]:
     return found
 
 
-def opposed(some: Traits, others: Traits) -> bool:
-    """Whether both name a trait and share none of its values.
+def opposed(one: str, other: str) -> bool:
+    """Whether both sentences name a trait and share none of its values.
 
     One arm instead of both is different, but not the opposite.
     """
-    return any(
-        some[trait] and others[trait] and not some[trait] & others[trait]
-        for trait in _TRAITS
-        if "both" not in some[trait] | others[trait]
-    )
-
-
-def differences(some: Traits, others: Traits) -> int:
-    """Number of values that only one of the two names."""
-    return sum(len(some[trait] ^ others[trait]) for trait in _TRAITS)
+    return bool(_costs(one, _named([other]))[0] >= -_OPPOSED)
 
 
 @dataclass(frozen=True)
@@ -353,7 +355,7 @@ def choose_knob(
         return None
     vectors = pooled(encoder.encode([bare, *(sentence for sentence, _ in _WISHES)]))
     cosines = vectors[1:] @ vectors[0]
-    scores = cosines - _costs(bare, [traits(sentence) for sentence, _ in _WISHES])
+    scores = cosines - _costs(bare, _named([sentence for sentence, _ in _WISHES]))
     best = int(scores.argmax())
     wish, cosine = _WISHES[best][1], float(cosines[best])
     if cosine < _NEAR_WISH or scores[best] < -1.0:

@@ -200,7 +200,8 @@ def _write_planner(
     text = words.encode(planner.config.about.sentences)
     graph = graphs.planner_onnx(planner, models.skill_encoder)
     atomic.write_file(folder / bundle.PLANNER, graph)
-    arrays = {"states": text.states.numpy(), "mask": text.mask.numpy()}
+    # Language models give their states rounded to half precision.
+    arrays = {"states": text.states.half().numpy(), "mask": text.mask.numpy()}
     atomic.write_file(folder / bundle.SENTENCES, save(arrays))
     return text
 
