@@ -135,14 +135,15 @@ def test_still_frames_are_worth_a_fifth():
     assert section(gait(100), WHOLE).worth == pytest.approx(100.0)
     slow = still(100)
     slow[:, 7:] += (np.arange(100)[:, None] * 0.15 / FPS).astype(np.float32)
-    assert section(slow, WHOLE).worth == pytest.approx(50.0, rel=1e-3)
+    assert section(slow, WHOLE).worth == pytest.approx(50.0, rel=3e-3)
 
 
 @pytest.mark.parametrize("most", [40, 150, 229])
 def test_a_part_has_a_longest_length(most):
     found = section(gait(230), most)
-    assert (found.first, found.end) == (0, most)
-    assert found.worth == pytest.approx(most)
+    # A stride has 40 frames, and its largest step must not be at its end.
+    assert found.first <= 1 and found.end == found.first + most
+    assert found.worth == pytest.approx(most, rel=1e-3)
 
 
 def _two_halves(second: int) -> np.ndarray:
@@ -155,12 +156,14 @@ def test_a_later_part_must_be_clearly_better():
     """The first one has 80 frames: a chunk of it may lie beyond the conflict."""
     for second, expected in ((85, (0, 80)), (88, (0, 80)), (89, (50, 139))):
         conflicts = _two_halves(second)
-        found = _longest(conflicts, np.ones(len(conflicts)), WHOLE)
+        found = _longest(
+            conflicts, np.ones(len(conflicts)), WHOLE, np.ones(len(conflicts))
+        )
         assert found == expected
     # What counts is what frames are worth.
     conflicts = _two_halves(85)
     worth = np.where(np.arange(135) < 50, 0.2, 1.0)
-    assert _longest(conflicts, worth, WHOLE) == (50, 135)
+    assert _longest(conflicts, worth, WHOLE, np.ones(len(worth))) == (50, 135)
 
 
 def test_frames_are_apart_by_their_difference():
@@ -175,3 +178,17 @@ def test_frames_are_apart_by_their_difference():
 def test_short_clips_are_taken_whole(frames):
     found = section(gait(frames), WHOLE)
     assert (found.first, found.end, found.loop) == (0, frames, 0)
+
+
+def test_a_part_shows_what_its_clip_shows():
+    """A kick between long steps, even if it cannot be foreseen."""
+    hip = 7 + g1.joint_index("right_hip_pitch")
+    steps, wait = gait(200), still(60)
+    kick = still(40)
+    kick[:, hip] -= (1.5 * np.sin(np.linspace(0, np.pi, 40))).astype(np.float32)
+    clip = np.concatenate((steps, wait, kick, wait, steps))
+    found = section(clip, WHOLE)
+    part = clip[found.first : found.end, hip]
+    assert part.min() < -1.6 and part.argmin() < len(part) - 10
+    without = np.concatenate((steps, wait, wait, steps))
+    assert section(without, WHOLE).worth > 150

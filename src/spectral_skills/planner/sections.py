@@ -5,6 +5,11 @@ differently, it cannot know which one it is in: how long a robot still stands, w
 raised arm comes down. So the longest part of a clip is used in which similar frames
 continue alike and something happens. At its end it continues from an earlier frame that
 looks like the end: a walk walks on, a raised arm stays raised.
+
+A part must show what its clip shows: a kick, not the steps before it. What a clip shows
+is how far a hand, a foot or the pelvis gets from where it usually is. Where no part
+that can be planned shows it, the three seconds around it are taken as they are; when a
+robot does it is then left to chance.
 """
 
 from functools import cache
@@ -34,6 +39,11 @@ _STILL = 0.2
 """Worth of a frame after which nothing moves."""
 _BETTER = 1.1
 """Factor by which a later part must be worth more to be used."""
+_SHOWN, _AROUND = 0.8, 150
+"""Share of what a clip shows that a part must show, and frames around it otherwise."""
+_NOTABLE_M, _PELVIS, _NEARLY = 0.1, 3.0, 0.85
+"""Least distance that is anything to show, how much more the pelvis counts, and the
+share of the largest distance that is as good as all of it."""
 
 
 class ClipSection(NamedTuple):
@@ -45,7 +55,8 @@ class ClipSection(NamedTuple):
     loop: int
     """Frame, counted from the first, from which it continues at its end."""
     worth: float
-    """Number of frames; those in which hardly anything moves count less."""
+    """Number of frames; those in which hardly anything moves count less, and all count
+    less if the part does not show what the clip shows."""
 
 
 def section(rows: np.ndarray, most: int = STEPS) -> ClipSection:
@@ -55,9 +66,15 @@ def section(rows: np.ndarray, most: int = STEPS) -> ClipSection:
     alike = (_distances(state) < ALIKE_RAD) & (_distances(speed) < ALIKE_RAD_S)
     differs = np.abs(activity[:, None] - activity) > APART_RAD_S
     worth = np.clip(activity / APART_RAD_S, _STILL, 1.0)
-    first, end = _longest(alike & (_diverges(rows) | differs), worth, most)
+    shown = _shown(rows)
+    first, end = _longest(alike & (_diverges(rows) | differs), worth, most, shown)
+    if _most(shown, first, end) < _SHOWN:
+        first = max(0, min(int(shown.argmax()) - _AROUND // 2, len(rows) - _AROUND))
+        end = min(len(rows), first + min(_AROUND, most))
     loop = _continued(state[first:end], speed[first:end])
-    return ClipSection(first, end, loop, float(worth[first:end].sum()))
+    worths = worth[first:end].sum() * _most(shown, first, end) ** 2
+    # Rounded, so that a clip and its mirror image are worth the same.
+    return ClipSection(first, end, loop, round(float(worths), 1))
 
 
 def beginning(rows: np.ndarray, most: int = STEPS) -> ClipSection:
@@ -101,6 +118,25 @@ def _diverges(rows: np.ndarray) -> np.ndarray:
     return found
 
 
+def _shown(rows: np.ndarray) -> np.ndarray:
+    """(T,) how far frames show what a clip shows, as a share of its most.
+
+    That is the distance of one link from where it usually is, seen from the pelvis and
+    its heading; the pelvis itself counts by its height.
+    """
+    whole = torch.from_numpy(np.asarray(rows, np.float32))
+    links = _links()(whole).position
+    heading = rotation.heading(whole[:, 3:7])[:, None]
+    away = rotation.rotate_inverse(heading, links - whole[:, None, :3]).numpy()
+    away[:, 0] = 0.0
+    away[:, 0, 2] = _PELVIS * rows[:, 2]
+    off = np.linalg.norm(away - np.median(away, axis=0), axis=-1)
+    found = off[:, off.max(axis=0).argmax()]
+    if found.max() < _NOTABLE_M:
+        return np.ones(len(rows))
+    return np.minimum(found / (_NEARLY * found.max()), 1.0)
+
+
 @cache
 def _links() -> Kinematics:
     return Kinematics(("pelvis", *g1.END_EFFECTORS))
@@ -113,11 +149,19 @@ def _activity(speed: np.ndarray) -> np.ndarray:
     return np.sqrt((total[CHUNK:] - total[:-CHUNK])[: len(speed)] / CHUNK)
 
 
-def _longest(conflicts: np.ndarray, worth: np.ndarray, most: int) -> tuple[int, int]:
+def _most(shown: np.ndarray, first: int, end: int) -> float:
+    """How much a part shows; at its very end it would be cut off."""
+    return float(shown[first : max(first + 1, end - CHUNK // 2)].max())
+
+
+def _longest(
+    conflicts: np.ndarray, worth: np.ndarray, most: int, shown: np.ndarray
+) -> tuple[int, int]:
     """First frame and end of the part of most worth without two frames in conflict.
 
     What follows a frame counts only inside the part, so the last chunk of a part is in
-    conflict with nothing. A later part must be worth clearly more.
+    conflict with nothing. A later part must be worth clearly more. A part counts less
+    the less it shows.
     """
     total = np.cumsum(np.pad(worth, (1, 0)))
     best, most_worth, first = (0, min(len(conflicts), CHUNK)), 0.0, 0
@@ -126,7 +170,7 @@ def _longest(conflicts: np.ndarray, worth: np.ndarray, most: int) -> tuple[int, 
         if len(before):
             first = max(first, int(before[-1]) + 1)
         first = max(first, end - most)
-        found = total[end] - total[first]
+        found = (total[end] - total[first]) * _most(shown, first, end) ** 2
         if found > (_BETTER if first > best[0] else 1.0) * most_worth:
             best, most_worth = (first, end), found
     return best
