@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from spectral_skills.control.loop import ControlLoop
 from spectral_skills.control.rollout import Rollout, fell_at
 from spectral_skills.control.session import Session, replay
 from spectral_skills.quaternion import heading
@@ -49,3 +50,20 @@ def test_a_walk_goes_where_it_began_to_go(bundle):
     # Means of a second: a pelvis sways with every step.
     assert abs(np.degrees(angles[-50:].mean() - angles[50:100].mean())) < 8
     assert np.linalg.norm(rows[-1, :2] - rows[0, :2]) > 2
+
+
+def test_a_session_may_push_a_joint_at_its_limit_and_a_robots_loop_may_not(bundle):
+    """By a quarter of its motor's effort at most."""
+    session, loop = Session(bundle), ControlLoop(bundle)
+    low, high = g1.JOINT_LIMITS.T
+    for far in (-100.0, 100.0):
+        action = np.full(29, far)
+        limit = low if far < 0 else high
+        targets = session.pilot.order(action).targets
+        effort_nm = g1.STIFFNESS * (targets - limit)
+        assert (np.abs(effort_nm) <= 0.25 * g1.EFFORT_LIMIT + 1e-9).all()
+        ankle = g1.joint_index("left_ankle_pitch")
+        assert abs(effort_nm[ankle]) == pytest.approx(0.25 * g1.EFFORT_LIMIT[ankle])
+        ordered = loop.pilot.order(action).targets
+        assert ((ordered >= low) & (ordered <= high)).all()
+        assert ordered[ankle] == limit[ankle]

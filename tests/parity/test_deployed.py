@@ -7,7 +7,7 @@ from spectral_skills.control.metrics import episodes
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.run import ReferenceSource, Tracker, run
 from spectral_skills.control.safety import Sensed
-from spectral_skills.control.session import Pilot, follow
+from spectral_skills.control.session import Pilot, Session, follow
 from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.models import Models
 from spectral_skills.motion.windows import MotionTensors
@@ -57,10 +57,13 @@ def test_simulated_robot_is_the_training_environment(bundle):
 
 
 class ClippedTracker(Tracker):
-    """Clips targets to the joints' limits, as a pilot does and training does not."""
+    """Limits targets, as a session does and training does not."""
 
     def targets(self, action: torch.Tensor) -> torch.Tensor:
-        return super().targets(action).clamp(*torch.from_numpy(g1.JOINT_LIMITS.T))
+        low, high = g1.JOINT_LIMITS.T
+        beyond = Session.past * g1.EFFORT_LIMIT / g1.STIFFNESS
+        limits = torch.from_numpy(np.stack((low - beyond, high + beyond)))
+        return super().targets(action).clamp(*limits)
 
 
 def test_bundle_tracks_as_the_batch_evaluation_says(bundle):

@@ -37,12 +37,17 @@ _PUSH, _PUT = 0, 1
 class Pilot:
     """The history of one robot and the controller that reads it."""
 
-    def __init__(self, bundle: Bundle):
+    def __init__(self, bundle: Bundle, past: float = 0.0):
+        """`past` is the share of its effort with which a motor may push a joint that is
+        at its limit."""
         robot, self.layout = bundle.manifest.robot, bundle.manifest.layout
         self.default = np.array(robot.default_rad)
         self.stiffness = np.array(robot.stiffness)
         self.damping = np.array(robot.damping)
-        self.limits = np.array(robot.limits_rad)
+        low, high = np.array(robot.limits_rad).T
+        beyond = past * np.array(robot.effort_nm) / self.stiffness
+        self.limits = np.stack((low - beyond, high + beyond), axis=1)
+        """(29, 2) lowest and highest targets of the joints."""
         self._scale = np.array(robot.action_scale_rad)
         self._limit = robot.action_limit
         self._controller = bundle.controller()
@@ -88,7 +93,7 @@ class Pilot:
         return self.hold(self.default + self._scale * limited)
 
     def hold(self, targets: np.ndarray) -> Order:
-        """The order that holds a pose, never past a joint's limit."""
+        """The order that holds a pose, as far as its targets may go."""
         return Order(np.clip(targets, *self.limits.T), self.stiffness, self.damping)
 
     def snapshot(self) -> dict[str, np.ndarray]:
@@ -111,6 +116,10 @@ class Pilot:
 class Session:
     """One robot under control, simulated unless somebody else moves it."""
 
+    past = 0.25
+    """That of the pilot. Training does not limit targets, and controllers push soft
+    joints, such as ankles, by targets beyond their limits."""
+
     def __init__(
         self,
         bundle: Bundle | Path | str,
@@ -118,7 +127,10 @@ class Session:
         robot: "SimulatedRobot | None" = None,
     ):
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle.open(bundle)
-        self.mixer, self.pilot = Mixer(self.bundle, planner), Pilot(self.bundle)
+        self.mixer, self.pilot = (
+            Mixer(self.bundle, planner),
+            Pilot(self.bundle, self.past),
+        )
         self.mixed: Mixed | None = None
         """Last step of the mixer."""
         self.recorder: Recorder | None = None
