@@ -56,14 +56,13 @@ def test_a_session_may_push_a_joint_at_its_limit_and_a_robots_loop_may_not(bundl
     """By a quarter of its motor's effort at most."""
     session, loop = Session(bundle), ControlLoop(bundle)
     low, high = g1.JOINT_LIMITS.T
-    for far in (-100.0, 100.0):
-        action = np.full(29, far)
-        limit = low if far < 0 else high
+    ankle = g1.joint_index("left_ankle_pitch")
+    for side, limit in ((-1, low), (1, high)):
+        action = np.full(29, 100.0 * side)
         targets = session.pilot.order(action).targets
-        effort_nm = g1.STIFFNESS * (targets - limit)
-        assert (np.abs(effort_nm) <= 0.25 * g1.EFFORT_LIMIT + 1e-9).all()
-        ankle = g1.joint_index("left_ankle_pitch")
-        assert abs(effort_nm[ankle]) == pytest.approx(0.25 * g1.EFFORT_LIMIT[ankle])
+        effort_nm = side * g1.STIFFNESS * (targets - limit)
+        assert (effort_nm <= 0.25 * g1.EFFORT_LIMIT + 1e-9).all()
+        assert effort_nm[ankle] == pytest.approx(0.25 * g1.EFFORT_LIMIT[ankle])
         ordered = loop.pilot.order(action).targets
         assert ((ordered >= low) & (ordered <= high)).all()
         assert ordered[ankle] == limit[ankle]

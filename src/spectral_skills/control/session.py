@@ -127,10 +127,8 @@ class Session:
         robot: "SimulatedRobot | None" = None,
     ):
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle.open(bundle)
-        self.mixer, self.pilot = (
-            Mixer(self.bundle, planner),
-            Pilot(self.bundle, self.past),
-        )
+        self.mixer = Mixer(self.bundle, planner)
+        self.pilot = Pilot(self.bundle, self.past)
         self.mixed: Mixed | None = None
         """Last step of the mixer."""
         self.recorder: Recorder | None = None
