@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from spectral_skills import rotation
+from spectral_skills.config import read_table
 from spectral_skills.experiments import everyday
 from spectral_skills.experiments.everyday import REQUESTS, judge, measure
+from spectral_skills.planner import motions
 from spectral_skills.robot import g1
 
 SECONDS = 6
@@ -145,3 +147,17 @@ def test_the_table_counts_what_was_done_and_refused(monkeypatch):
     assert values["cannot be done", "refused"] == 1
     assert values["all requests", "right"] == pytest.approx(200 / 3)
     assert values["run", "speed_mps"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_requests_are_not_what_recorded_motions_are_called():
+    """Planners learn other words, but for four that have no other name."""
+    learned = {
+        way.format(side=side)
+        for source in read_table(motions.__file__).values()
+        for one in source
+        for way in one["say"]
+        for side in ("left", "right")
+    }
+    assert learned & {one.text for one in REQUESTS} == {
+        *("run", "jump", "jump forward", "dance")
+    }

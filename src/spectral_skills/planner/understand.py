@@ -120,13 +120,20 @@ class KnownSentences:
         return cosines, cosines - _costs(sentence, self._named)
 
     def like(self, sentence: str, count: int = _OFFERED) -> list[str]:
-        """Known sentences of the motions that are nearest, one of each."""
+        """Known sentences of the motions that are nearest, an order of each."""
+        nearest = self._scores(sentence)[1].argsort(descending=True).tolist()
+        motions = list(dict.fromkeys(self.motions[i] for i in nearest))[:count]
+        return [self._orders[motion] for motion in motions]
+
+    @cached_property
+    def _orders(self) -> dict[str, str]:
+        """The first sentence of each motion that is an order, or else the first."""
         found: dict[str, str] = {}
-        for i in self._scores(sentence)[1].argsort(descending=True).tolist():
-            found.setdefault(self.motions[i], self.sentences[i])
-            if len(found) == count:
-                break
-        return list(found.values())
+        for motion, sentence in zip(self.motions, self.sentences, strict=True):
+            kept = found.setdefault(motion, sentence)
+            if not _is_order(kept) and _is_order(sentence):
+                found[motion] = sentence
+        return found
 
     def of_motion(self, sentence: str, motion: str) -> Match:
         return self.nearest(sentence, torch.tensor([m == motion for m in self.motions]))
@@ -164,6 +171,12 @@ class KnownSentences:
             if len(singles) == len(own):
                 found.setdefault(singles, self.motions[at])
         return found
+
+
+def _is_order(sentence: str) -> bool:
+    """Whether a sentence begins with a verb in its plain form."""
+    first = sentence.split(" ")[0]
+    return PLAIN_VERBS.get(first) == first
 
 
 def _named(sentences: Sequence[str]) -> Tensor:
