@@ -174,16 +174,22 @@ def find_directions(
     targets: Sequence[str] = (),
     contexts: int = 4096,
     seed: int = 0,
-    level: int = 0,
+    level: int = 2,
     held_out: float = 0.0,
+    controller: Folder | None = None,
     device: str | None = None,
 ) -> "Directions":
     """Find the directions of a skill space; no window is of a clip held out.
+
+    With a controller, every target is also solved by what a robot was measured to do on
+    clips of these corpora that walk.
 
     Each of `targets`, such as `"right_elbow=-0.5"` or `"speed=0.2,turn=0.3"`, asks for
     one more; to the released directions they are added, and those are not computed
     again.
     """
+    import numpy as np
+
     from spectral_skills.motion import motion_sets
     from spectral_skills.motion.windows import MotionTensors, WindowSampler
     from spectral_skills.skill.model import SkillModel
@@ -201,12 +207,19 @@ def find_directions(
     sampler = WindowSampler(motions, model.config.windows)
     data_hash = "+".join(corpus.hash for corpus in opened)
     rest = contexts, seed, data_hash
+    robot = None
+    if controller is not None:
+        from spectral_skills.experiments.identify import identify
+
+        lab = runner(Models.load(controller, skill, None, None, where), device=where)
+        robot = identify(lab, used, seed=seed)
     if not wanted or str(skill) != "base":
         own = [target.name for target in wanted]
         known = [target for target in TARGETS if target.name not in own]
-        return find(model, sampler, *rest, targets=(*known, *wanted), level=level)
-    found = find(model, sampler, *rest, targets=wanted, level=level)
-    return Directions.load(skill).extended(found.select(found.family("target")))
+        return find(model, sampler, *rest, (*known, *wanted), level, robot)
+    found = find(model, sampler, *rest, wanted, level, robot)
+    new = np.isin(found.families, ("target", "robot"))
+    return Directions.load(skill).extended(found.select(new))
 
 
 def track(

@@ -209,7 +209,8 @@ def test_contexts_are_told_apart_by_what_the_robot_does(attributes):
     lying = rows_of(forward=0.5)
     lying[..., 3:7] = torch.tensor((0.5**0.5, 0.0, 0.5**0.5, 0.0))
     some = rows_of(), rows_of(forward=0.5), rows_of(left=0.5, **bent), rows_of(**bent)
-    found = kinds(poses_of(torch.cat((*some, lying))), attributes, WINDOWS)
+    poses = poses_of(torch.cat((*some, lying)))
+    found = kinds(poses, attributes(poses), WINDOWS)
     assert {name: mask.int().tolist() for name, mask in found.items()} == {
         "effects": [1, 1, 1, 1, 0],
         "standing": [1, 0, 0, 1, 0],

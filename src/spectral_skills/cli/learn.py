@@ -77,8 +77,9 @@ def directions(
     out: Path,
     contexts: int = 4096,
     seed: int = 0,
-    level: int = 0,
+    level: int = 2,
     held_out: float = 0.0,
+    controller: Path | None = None,
     device: str | None = None,
 ) -> None:
     """Find the directions of a skill space and what each is predicted to move.
@@ -102,6 +103,9 @@ def directions(
             paper's.
         held_out: Clips that are left out, as in training: a share below 1, or a number
             of clips of each corpus.
+        controller: Controller of these skills. Every target is then also solved by what
+            its robots do when their skills are changed at random, on clips that walk:
+            `robot_turn` beside `turn`. Takes some minutes on a CPU.
     """
     from spectral_skills.plots.skills import all_ranks, draw_poses, effect_table
 
@@ -112,6 +116,7 @@ def directions(
         "targets": target,
         "level": level,
         "held_out": held_out,
+        "controller": controller,
     }
     found = api.find_directions(skill, corpus, **options, device=device)
     found.save(out)

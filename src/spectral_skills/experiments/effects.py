@@ -20,11 +20,11 @@ from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.robot import g1
 from spectral_skills.spectral.catalogue import (
     NOTICED,
-    PREDICTED_BY,
     SHOULDERS,
     SIDES,
     UNITS,
     named,
+    predictors,
 )
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.spectral.support import ATTRIBUTES as DESCRIBED
@@ -178,12 +178,9 @@ def predicted(
     if vectors is not None:
         basis = directions.family("spectral")
         effects = vectors @ directions.vectors[basis].T @ effects[basis]
-    found = {
-        measure: effects[:, directions.attributes.index(attribute)]
-        for measure, attribute in PREDICTED_BY.items()
-    }
     seconds = (steps.stop - steps.start - 1) / FPS
-    return found | {"heading": np.degrees(found["heading"]) * seconds}
+    known = predictors(directions, seconds).items()
+    return {measure: factor * effects[:, column] for measure, (column, factor) in known}
 
 
 def headings(rows: np.ndarray) -> np.ndarray:

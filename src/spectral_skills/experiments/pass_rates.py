@@ -16,8 +16,14 @@ from typing import Any
 import numpy as np
 
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.steering import standard
-from spectral_skills.experiments.effects import Steered, effect, falls, hold
+from spectral_skills.control.steering import full_amplitude, standard
+from spectral_skills.experiments.effects import (
+    Steered,
+    effect,
+    falls,
+    hold,
+    predicted,
+)
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.experiments.neighbours import (
     DescribedSkills,
@@ -49,12 +55,10 @@ class Goal:
 
     def predicted(self, directions: Directions) -> np.ndarray:
         """(k,) share of the goal that is predicted for a unit of each direction."""
-        known = {"heading": "yaw_rate", "speed": "forward_speed"}
-        shares = []
-        for name, goal in self.moves.items():
-            column = directions.attributes.index(known.get(name, name))
-            shares.append(directions.effect_mean[:, column] / goal)
-        return np.mean(shares, axis=0)
+        known = predicted(directions, full_amplitude(GRID.steps))
+        return np.mean(
+            [known[name] / goal for name, goal in self.moves.items()], axis=0
+        )
 
 
 TARGETS = tuple(Goal(name, **how) for name, how in GRID.targets.items())

@@ -276,7 +276,7 @@ def effect_table(directions: Directions) -> str:
     rows: list[tuple[str, ...]] = [heads]
     scale = np.array([_SCALES[name] for name in directions.attributes])
     for k, name in enumerate(directions.names):
-        goal = directions.families[k] == "target"
+        goal = directions.families[k] in ("target", "robot")
         mean, std = directions.effect_mean[k], directions.effect_std[k]
         largest = np.argsort(-np.abs(mean / scale), kind="stable")[:3]
         effects = [

@@ -26,13 +26,18 @@ NOTICED: dict[str, float] = {n: _MEASURES[p]["noticed"] for n, p in _PARTS.items
 UNITS: dict[str, str] = {n: _MEASURES[p]["unit"] for n, p in _PARTS.items()}
 PREDICTED_BY = {
     **{name: name for name in SHOULDERS},
-    "heading": "yaw_rate",
-    "speed": "forward_speed",
+    "heading": "facing",
+    "speed": "ahead",
     "root_height": "root_height",
     "left_apex": "left_foot_height",
     "right_apex": "right_foot_height",
 }
-"""Measures, and the attribute of the skill model that predicts each."""
+"""Measures, and the attribute of the skill model that predicts each: a robot goes to
+where the motion is, so that place and heading foretell it, and rates do not."""
+_RATES = {"facing": "yaw_rate", "ahead": "forward_speed"}
+"""What predicts where a file of directions knows no places."""
+MIDDLE_S = 0.3
+"""Time from a robot's pose to the middle of the future, where it should be by then."""
 LOOSELY_PREDICTED = _FEET
 """Measures predicted by a foot's mean height instead: sizes do not compare."""
 USUAL_BASE, USUAL_AMPLITUDE = "walk", 2.0
@@ -45,7 +50,7 @@ _PURE = 0.55
 """Smallest share of a wish in everything that a direction changes."""
 _ENOUGH = 3.0
 """Noticeable changes of what a fader is for; more are not better."""
-_PREFERENCE = {"target": 1.3, "part": 1.1, "spectral": 1.0}
+_PREFERENCE = {"robot": 1.3, "target": 1.3, "part": 1.1, "spectral": 1.0}
 """Weights of families: a direction solved for its effect is easier to explain."""
 _UNTRIED_REACH, _BEYOND = 3.0, 1.25
 """Reach of a fader whose direction nobody has measured, and of another, as a multiple
@@ -55,6 +60,22 @@ _ALIKE = 0.7
 Key = TypeVar("Key")
 Parts = Mapping[str, int]
 """Measures that a wish is about: 1 where it is to grow, -1 where it is to fall."""
+
+
+def predictors(directions: Directions, seconds: float) -> dict[str, tuple[int, float]]:
+    """The attribute that predicts each measure, by its place in a file of directions,
+    and the factor to the measure's unit; headings are those after some seconds."""
+    found = {}
+    for measure, name in PREDICTED_BY.items():
+        factor = 1.0
+        if name in _RATES:
+            known = name in directions.attributes
+            name, factor = (name, 1 / MIDDLE_S) if known else (_RATES[name], 1.0)
+        if measure == "heading":
+            factor *= math.degrees(seconds)
+        if name in directions.attributes:
+            found[measure] = directions.attributes.index(name), factor
+    return found
 
 
 def served(effects: Mapping[str, float], parts: Parts) -> tuple[float, float]:
@@ -225,14 +246,11 @@ class Catalogue:
         """Changes of measures that the skill model predicts."""
         directions = self._directions
         row = directions.effect_mean[directions.index(name)].astype(float)
-        known = {
-            measure: amplitude * float(row[directions.attributes.index(attribute)])
-            for measure, attribute in PREDICTED_BY.items()
-            if measure not in LOOSELY_PREDICTED and attribute in directions.attributes
+        return {
+            measure: amplitude * factor * float(row[column])
+            for measure, (column, factor) in predictors(directions, HELD_S).items()
+            if measure not in LOOSELY_PREDICTED
         }
-        if "heading" in known:
-            known["heading"] = math.degrees(known["heading"]) * HELD_S
-        return known
 
     def measured(
         self, name: str, amplitude: float, base: str

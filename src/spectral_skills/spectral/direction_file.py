@@ -18,7 +18,7 @@ from spectral_skills.atomic import write_file
 VERSION = 1
 RELEASED_FILE = Path(__file__).parents[1] / "pretrained" / "directions.safetensors"
 """Directions of the skill space that comes with the package."""
-Family = Literal["spectral", "part", "target"]
+Family = Literal["spectral", "part", "target", "robot"]
 DETERMINED = 0.9
 """Least |cos| at which two halves of the contexts agree on a direction."""
 SINGLE_LIMB = 0.6
@@ -33,7 +33,8 @@ class Directions:
     names: tuple[str, ...]
     families: tuple[Family, ...]
     """Origin: eigenvectors of the response Gram (spectral) or of one limb's Gram
-    (part), or the solution for a goal (target)."""
+    (part), or the solution for a goal (target), by what a robot was measured to do
+    instead of by what is predicted (robot)."""
     vectors: np.ndarray
     """(k, d) of length 1."""
     gains: np.ndarray

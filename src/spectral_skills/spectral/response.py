@@ -192,11 +192,10 @@ def standing(poses: Tensor, windows: WindowConfig) -> Tensor:
     return speed < 0.1
 
 
-def kinds(
-    poses: Tensor, attributes: Attributes, windows: WindowConfig
-) -> dict[str, Tensor]:
-    """Masks (n,) of futures (n, k, 38) by what the robot does in them."""
-    values, still = attributes(poses), standing(poses, windows)
+def kinds(poses: Tensor, values: Tensor, windows: WindowConfig) -> dict[str, Tensor]:
+    """Masks (n,) of futures (n, k, 38), whose attributes are (n, a), by what the robot
+    does in them."""
+    still = standing(poses, windows)
     way = [NAMES.index("forward_speed"), NAMES.index("sideways_speed")]
     found = {"effects": upright(poses)}
     found["standing"] = found["effects"] & still
@@ -366,7 +365,7 @@ def accumulate(
         grams.append(J_g.T @ J_g)
     future = windows.future.to(J)
     E = attributes.rows(future) @ J
-    masks = kinds(future, attributes, model.config.windows)
+    masks = kinds(future, attributes(future), model.config.windows)
     return Responses(
         contexts=len(J),
         groups=torch.stack(grams),
