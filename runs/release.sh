@@ -72,8 +72,8 @@ else
     contexts=()
     tried=(--bases walk squat carry backward stand)
     chosen_bases=()
-    collected=(--held-out "$held_out" --along 0.25)
-    planner=(plan base)
+    collected=(--held-out "$held_out" --along 0.25 --robots 24)
+    planner=(plan release)
     bases=()
     measured=("${corpora[@]}")
     record=docs/results.jsonl
