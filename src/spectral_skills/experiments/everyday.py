@@ -129,7 +129,8 @@ def everyday(models: Models, bundle: Bundle, seed: int = 0) -> Findings:
     right = 100 * float(np.mean([one.right for one in found]))
     draft.add("all requests", {"right": right}, len(found))
     for one in found:
-        values = {"right": one.right, "refused": one.answer == "refused", **one.missed}
+        refused = one.answer == "refused"
+        values = {"success": one.right, "refused": refused, **one.missed}
         draft.add(one.request.text, values)
     return draft.findings()
 
