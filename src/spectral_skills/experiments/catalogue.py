@@ -265,8 +265,12 @@ def _add_falls(
     report: Draft, base: str, entries: Sequence[DirectionEntry], seed: int | None = None
 ) -> None:
     """Falls at the fixed amplitude, by family; the goal is none."""
-    for kind, spectral in (("parts and targets", False), ("spectral", True)):
-        ones = [one for one in entries if (one.family == "spectral") == spectral]
+    for kind, families in (
+        ("parts and targets", ("part", "target")),
+        ("targets by the robot", ("robot",)),
+        ("spectral", ("spectral",)),
+    ):
+        ones = [one for one in entries if one.family in families]
         runs = [one.attempts[s * AMPLITUDE] for one in ones for s in (1, -1)]
         if runs:
             row = f"{kind} on {base}" + ("" if seed is None else f", seed {seed}")
