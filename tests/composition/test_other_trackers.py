@@ -6,7 +6,7 @@ import pytest
 from untrained import explicit, tokens
 
 from spectral_skills import artifact
-from spectral_skills.artifact import Provenance
+from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.cli.measure import evaluate_chaining, evaluate_composition
 from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import chaining, pass_rates
@@ -44,7 +44,9 @@ def test_chaining_is_given_both(saved, tmp_path, monkeypatch):
     evaluate_chaining(out=tmp_path, device="cpu", seeds=[2], **both)
     assert given["seeds"] == (2,)
     found = Findings.load(tmp_path / "chaining.json")
-    assert found.model.startswith("531 M frames, data 3268f5c4, spectral average")
+    made = load_provenance("base", "controller")
+    known = f"{made.frames / 1e6:,.0f} M frames, data {made.data_hash[:8]}"
+    assert found.model == f"{known}, {made.command}"
     assert isinstance(given["others"]["FSQ"], Runner)
     assert given["others"]["FSQ"].controller.config.command.hold == 10
     assert isinstance(given["explicit"], Runner)
