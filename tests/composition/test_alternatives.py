@@ -16,7 +16,7 @@ from spectral_skills.spectral.response import NAMES
 
 @pytest.fixture(scope="module")
 def obedient() -> Obedient:
-    rule = {"right_arm_1": ("right_shoulder_pitch", -0.4)}
+    rule = {"right_arm": ("right_shoulder_pitch", -0.4)}
     return Obedient(follow(released()[2], rule))
 
 
@@ -32,8 +32,8 @@ def test_an_offset_is_the_pose_in_the_schedule(obedient):
 
 
 def test_a_robot_that_obeys_takes_the_forced_pose_exactly(obedient):
-    triples = matched(obedient, ("walk",), ("right_arm_1", "turn"), (1.0, 2.0), 200)
-    arms = [t for t in triples if t.direction == "right_arm_1"]
+    triples = matched(obedient, ("walk",), ("right_arm", "turn"), (1.0, 2.0), 200)
+    arms = [t for t in triples if t.direction == "right_arm"]
     assert [t.amplitude for t in arms] == [1.0, 2.0]
     for way in range(3):
         # The first measured row is still on the ramp, by one step.
@@ -54,12 +54,12 @@ def test_runs_that_fall_make_no_triple_and_count_as_falls(obedient, monkeypatch)
 
     def rows(run):
         made = real(run)
-        if run.servo is not None or run.name.startswith("right_arm_1 a=+2"):
+        if run.servo is not None or run.name.startswith("right_arm a=+2"):
             made[150:, 2] = 0.2
         return made
 
     monkeypatch.setattr(fallen, "_rows", rows)
-    triples = matched(fallen, ("walk",), ("right_arm_1",), (1.0, 2.0), 200)
+    triples = matched(fallen, ("walk",), ("right_arm",), (1.0, 2.0), 200)
     # The offset on the action of a=2 is never made: its steered run fell.
     assert [t.amplitude for t in triples] == [1.0]
     assert summary(triples, 1)["falls"] == (0, 1)
@@ -142,6 +142,6 @@ def test_the_lines_are_blends_and_sums_for_the_whole_run(obedient):
 def test_a_real_triple():
     """The released controller: the copied pose of a raised arm is an arm raised."""
     lab = Runner(*released())
-    (triple,) = matched(lab, ("stand",), ("right_arm_1",), (2.0,), 200)
+    (triple,) = matched(lab, ("stand",), ("right_arm",), (2.0,), 200)
     assert triple.runs[0].effect.changes["right_shoulder_pitch"] < -0.1
     assert 0.5 < triple.pose_ratio(2) < 2.5

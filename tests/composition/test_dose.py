@@ -61,7 +61,7 @@ def test_the_knob_of_a_leg_is_the_strongest_and_moves_its_own_foot():
 
 def _rule(direction: str, a: float) -> dict[str, float]:
     """An arm that makes the robot fall at 1.5 and 4, and a turn that bends."""
-    if direction == "right_arm_1":
+    if direction == "right_arm":
         return {"right_shoulder_pitch": -0.4 * a} | (
             {"fall": 1} if a in (1.5, 4) else {}
         )
@@ -75,7 +75,7 @@ def test_doses_slopes_and_falls(tmp_path):
     arm, turn = linearity.turn_up(
         lab,
         "walk",
-        {k: linearity.DOSE.knobs[k] for k in ("right_arm_1", "turn")},
+        {k: linearity.DOSE.knobs[k] for k in ("right_arm", "turn")},
         (1, 1.5, 2, 4),
     )
     assert arm.amplitudes.tolist() == [-4, -2, -1.5, -1, 1, 1.5, 2, 4]
@@ -96,9 +96,9 @@ def test_doses_slopes_and_falls(tmp_path):
 def test_a_robot_that_falls_at_once_has_no_effect():
     lab = Puppets(_rule)
     base = lab.base("walk")
-    run = lab.steered(base, lab.direction("right_arm_1", 4.0), "right_arm_1 a=+4")
+    run = lab.steered(base, lab.direction("right_arm", 4.0), "right_arm a=+4")
     fallen = beside(lab, base, {4.0: run}, "")[4.0]
-    parts, late = linearity.DOSE.knobs["right_arm_1"], slice(FALL_STEP - 20, STEPS - 1)
+    parts, late = linearity.DOSE.knobs["right_arm"], slice(FALL_STEP - 20, STEPS - 1)
     assert linearity.until_fall(fallen, late, parts) == 0.0
     assert linearity.until_fall(fallen, slice(65, STEPS - 1), parts) > 1.0
 
@@ -130,18 +130,18 @@ def test_predicted_and_executed():
 def test_findings_have_a_chart_a_base_and_mark_falls(tmp_path):
     lab = Puppets(_rule, records=tmp_path / "records")
     found = linearity.dose(
-        lab, (1,), bases=("walk",), amplitudes=(1, 4), compared=("right_arm_1", "turn")
+        lab, (1,), bases=("walk",), amplitudes=(1, 4), compared=("right_arm", "turn")
     )
     cells = {(r.row, r.metric): r for r in found.results}
-    row = "right arm 1 on walk: right shoulder pitch"
+    row = "right arm on walk: right shoulder pitch"
     assert cells[row, "slope"].value == pytest.approx(0.4)
     assert (cells[row, "falls"].value, cells[row, "falls"].n) == (1, 4)
-    again = cells["right arm 1 on walk, seed 1: right shoulder pitch", "slope"]
+    again = cells["right arm on walk, seed 1: right shoulder pitch", "slope"]
     assert again.seed == 1
     curve = found.charts[0].series[0]
     assert curve.x == (-4, -1, 0, 1, 4) and curve.y[2] == 0
     assert curve.marks == ("", "", "", "", "fall")
-    assert found.films[0].title == "right arm 1 a=+1 on walk"
+    assert found.films[0].title == "right arm a=+1 on walk"
     assert found.charts[1].kind == "scatter"
 
 

@@ -433,7 +433,7 @@ def push_walks(report: Draft, seeds: tuple[int, ...]) -> None:
         return
     runner, steps = report.runner, TRANSFER.pushed_steps
     base, curve = runner.base("walk", steps), Knob("", 1.0, MARGIN_STEPS).curve(steps)
-    change = runner.direction("right_arm_1", TRANSFER.pushed_amplitude)
+    change = runner.direction("right_arm", TRANSFER.pushed_amplitude)
     runs = []
     for seed in seeds:
         steered = runner.steered(base, change, "right arm, pushed", curve, seed)

@@ -55,7 +55,7 @@ def knobs(directions: Directions) -> list[Knob]:
     and turn, and for clearance the one measured to lift both feet most."""
     lift = {"left_apex": 1, "right_apex": 1}
     clearance, sign = strongest(directions, lift, "foot_clearance")
-    names = {"+ right arm": ("right_arm_1", 1), "+ turn": ("turn", 1)}
+    names = {"+ right arm": ("right_arm", 1), "+ turn": ("turn", 1)}
     names["+ clearance"] = clearance, sign
     return [
         Knob(name, sign * AMPLITUDES[stage], BEGINS[stage], RELEASE + RAMP_STEPS)

@@ -257,8 +257,6 @@ def pass_rates(
         row = f"{DIRECTED}, seed {seed}"
         rows[row] = again.steered(directed, run.amplitudes) + other
     rows[MORE] = trials.steered(directed, run.larger)
-    arm = {TARGETS[0]: ("right arm part", runner.direction("right_arm_1"))}
-    rows["part direction"] = trials.steered(arm, run.amplitudes)
     skills = describe_skills(runner.encoder, corpus)
     components, fitted = blind_options(skills, run.candidates)
     spectral = spectral_options(runner.directions, run.candidates)
