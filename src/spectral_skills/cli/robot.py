@@ -34,8 +34,7 @@ def export(
             stand.
         corpus: Folder of the corpus that clips are taken from and distances are
             measured to; the embedded one by default.
-        recorded: File of `skills bases`: bases of recorded motions; those of the
-            released skill space come with the package.
+        recorded: File of `skills bases`: bases of recorded motions in this skill space.
         isaaclab: Put the joints of the controller's graph in IsaacLab's order.
         sonic: Write what SONIC's C++ runtime reads instead of a bundle: the policy,
             and bases as references and as tokens.

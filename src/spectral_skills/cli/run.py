@@ -124,8 +124,9 @@ def steer(
     With --take, run again what was recorded at the desk, and report any difference.
 
     Args:
-        base: walk, jog, squat, carry, backward, stand, turn-left, turn-right; wave,
-            kick, sneak and others of recorded motions; or the name of a clip.
+        base: walk, jog, squat, carry, backward, stand, turn-left, turn-right; where the
+            skill model has them, recorded ones such as wave, kick and sneak; or the
+            name of a clip.
         direction: Names of directions, such as `"right arm"` or `s03`.
         amplitude: How much of each, in skill units; 2 is a lot.
         at: Time at which each is turned up, s; 0.8 by default.
@@ -217,9 +218,9 @@ def chain(
     For comparison, a second robot switches at once.
 
     Args:
-        names: walk, jog, squat, carry, backward, stand, turn-left, turn-right; wave,
-            kick, sneak and others of recorded motions; or names of clips of the
-            embedded corpus.
+        names: walk, jog, squat, carry, backward, stand, turn-left, turn-right; where
+            the skill model has them, recorded ones such as wave, kick and sneak; or
+            names of clips of the embedded corpus.
         switch: Number of control steps of a switch.
         out: Folder for the record (.npz), the picture and the film.
     """
