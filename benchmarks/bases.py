@@ -8,15 +8,13 @@ heading kept. Recorded bases need the corpus that they were made from.
         --corpus corpora/cmu
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from report import stamped
+from report import models_parser, parsed, report
 from torch import Tensor
 
 from spectral_skills.control import recorded
@@ -27,9 +25,8 @@ from spectral_skills.control.mixer import BaseStream
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import Kinematics
-from spectral_skills.plots.tables import publish, show
 from spectral_skills.quaternion import heading
-from spectral_skills.results import Result, model_hashes, set_command
+from spectral_skills.results import Result, model_hashes
 from spectral_skills.runtime.export import played_bases
 
 TABLE = "Bases: played for 8 s"
@@ -168,26 +165,16 @@ def results(models: Models, corpus: Corpus | None, robots: int) -> list[Result]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--controller", default="base", help="folder of a controller")
-    parser.add_argument("--skill", default="base", help="folder of its skill model")
+    parser = models_parser()
     parser.add_argument("--corpus", type=Path, help="corpus of the recorded bases")
     parser.add_argument("--robots", type=int, default=4, help="robots, one plain")
-    parser.add_argument("--label", default="the release", help="name in tables")
-    parser.add_argument("--record", type=Path, help="file of results to update")
-    given = parser.parse_args()
-    set_command(["python", "benchmarks/bases.py", *sys.argv[1:]])
+    given = parsed(parser)
     models = Models.load(given.controller, given.skill)
     corpus = None if given.corpus is None else Corpus.open(given.corpus)
     found = results(models, corpus, given.robots)
     hashes = models.hashes | ({} if corpus is None else {"corpus": corpus.hash})
     about = {"table": f"{TABLE}, {given.label}", "models": model_hashes(**hashes)}
-    found = [replace(r, **about) for r in stamped(found, "cpu")]
-    show(found)
-    if given.record is not None:
-        publish(found, given.record)
+    report([replace(r, **about) for r in found], "cpu", given.record)
 
 
 if __name__ == "__main__":

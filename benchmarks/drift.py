@@ -9,14 +9,11 @@ Errors are of the robots that succeed all three times.
         --corpus corpora/mine --held-out 0.05
 """
 
-import argparse
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
-from report import stamped
+from report import models_parser, parsed, report
 from torch import Tensor
 
 from spectral_skills import api
@@ -28,8 +25,7 @@ from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.motion_sets import hold_out
 from spectral_skills.physics.base import simulate
-from spectral_skills.plots.tables import publish, show
-from spectral_skills.results import Result, model_hashes, set_command
+from spectral_skills.results import Result, model_hashes
 from spectral_skills.tracking.references import References
 
 TABLE = "Tracking: where drift comes from"
@@ -89,19 +85,12 @@ def results(found: dict[str, Episodes]) -> list[Result]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--controller", default="base", help="folder of a controller")
-    parser.add_argument("--skill", default="base", help="folder of its skill model")
+    parser = models_parser()
     parser.add_argument("--corpus", default="embedded", help="folder of a corpus")
     parser.add_argument("--held-out", type=float, default=0.0, help="only such clips")
     parser.add_argument("--clips", type=int, default=20, help="how many clips")
-    parser.add_argument("--label", default="the release", help="name in tables")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--record", type=Path, help="file of results to update")
-    given = parser.parse_args()
-    set_command(["python", "benchmarks/drift.py", *sys.argv[1:]])
+    given = parsed(parser)
     corpus = api.open_corpus(given.corpus)
     if given.held_out:
         (corpus,) = hold_out([corpus], given.held_out)[1]
@@ -111,10 +100,7 @@ def main() -> None:
     found = results(follow(models, corpus, given.device))
     used = model_hashes(**models.hashes, corpus=corpus.hash)
     about = {"table": f"{TABLE}, {given.label}", "models": used}
-    found = [replace(r, **about) for r in stamped(found, given.device)]
-    show(found)
-    if given.record is not None:
-        publish(found, given.record)
+    report([replace(r, **about) for r in found], given.device, given.record)
 
 
 if __name__ == "__main__":
