@@ -112,6 +112,7 @@ def test_help_is_readable(capsys):
     with pytest.raises(SystemExit):
         main(["steer", "--help"])
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "turn-left, turn-right; where the skill model has them" in shown
     assert "or the name of a clip. (default: walk)" in shown
     assert "--seed INT Seed of a robot" in shown
     assert "(default: )" not in shown
