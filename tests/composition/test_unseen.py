@@ -185,6 +185,19 @@ def test_what_stops_the_base_is_worth_nothing():
     assert unseen.choose(tried) == {pair[1]: (0, 1.0)}
 
 
+def test_one_pair_is_composed(lab):
+    """By the released controller, with what the other half chose."""
+    pairs = [("jog", "raise"), ("backward", "raise")]
+    assert [HALVES[pair] for pair in pairs] == [0, 1]
+    found = unseen.unseen(lab, pairs=pairs, steps=200, clips=["backward_0001"])
+    cells = {(r.row, r.metric): r.value for r in found.results}
+    assert cells["backward + raise", "succeeds"] == 1
+    assert cells["backward + raise", "right shoulder pitch"] < -0.4
+    assert cells["all pairs", "clips with both"] == 0
+    ok = [cells[f"{base} + raise", "succeeds"] for base, _ in pairs]
+    assert cells["all pairs", "success"] == pytest.approx(100 * np.mean(ok))
+
+
 def test_pairs_of_robots_that_obey():
     """The arm rises by 0.3 rad a unit: 2 is the smallest amplitude that is enough."""
     rule = follow(released()[2], {"right_arm": ("right_shoulder_pitch", -0.3)})
