@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from spectral_skills.results import Result
 from spectral_skills.skill.predictor import AffineFeatures, weighted_sum
-from spectral_skills.skill.pretrain import PretrainConfig, Trainer
+from spectral_skills.skill.trainer import PretrainConfig, Trainer
 
 _TABLE = "Pretraining"
 

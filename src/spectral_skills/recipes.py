@@ -7,7 +7,7 @@ from spectral_skills.config import read_table
 from spectral_skills.motion.synthetic.generate import SynthConfig
 from spectral_skills.physics.settings import FAST
 from spectral_skills.planner.train import PlanConfig
-from spectral_skills.skill.pretrain import PretrainConfig
+from spectral_skills.skill.trainer import PretrainConfig
 from spectral_skills.tracking import rewards
 from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.randomization import RandomizationConfig, scaled

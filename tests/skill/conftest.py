@@ -8,7 +8,7 @@ import pytest
 from spectral_skills import recipes
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.skill.predictor import PredictorConfig
-from spectral_skills.skill.pretrain import PretrainConfig
+from spectral_skills.skill.trainer import PretrainConfig
 
 
 @pytest.fixture(scope="session")

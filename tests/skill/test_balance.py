@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spectral_skills.motion.windows import move_anchor
-from spectral_skills.skill.pretrain import PretrainConfig, Trainer, draw_slices
+from spectral_skills.skill.trainer import PretrainConfig, Trainer, draw_slices
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import WindowSampler
 from spectral_skills.runs import RunFolder, read_log
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.skill.pretrain import PretrainConfig, Trainer, pretrain
+from spectral_skills.skill.pretrain import pretrain
+from spectral_skills.skill.trainer import PretrainConfig, Trainer
 
 RECIPES = ("ablation-ours", "ablation-vq", "authors", "ablation-categorical")
 UPDATES = 3

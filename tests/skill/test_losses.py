@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from spectral_skills.skill.pretrain import draw_slices, quadrature, sigreg
+from spectral_skills.skill.trainer import draw_slices, quadrature, sigreg
 
 
 def _generator(seed: int = 0) -> torch.Generator:

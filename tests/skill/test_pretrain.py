@@ -127,7 +127,7 @@ def test_another_run_in_the_same_folder_is_refused(shrink, corpus, tmp_path):
 
 def test_a_loss_that_is_not_finite_stops_the_run(shrink, corpus, tmp_path, monkeypatch):
     """The update is named, the last good checkpoint stays."""
-    from spectral_skills.skill.pretrain import Trainer
+    from spectral_skills.skill.trainer import Trainer
 
     config = shrink("smoke", updates=20)
     true = Trainer.losses

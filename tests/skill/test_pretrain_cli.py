@@ -18,7 +18,7 @@ from spectral_skills.runs import read_log
 from spectral_skills.skill import pretrain as training
 from spectral_skills.skill.bottleneck import Continuous
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.skill.pretrain import PretrainConfig
+from spectral_skills.skill.trainer import PretrainConfig
 from spectral_skills.spectral.direction_file import Directions
 
 OVERRIDES = {
