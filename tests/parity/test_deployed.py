@@ -7,12 +7,11 @@ from spectral_skills.control.metrics import episodes
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.run import ReferenceSource, Tracker, run
 from spectral_skills.control.safety import Sensed
-from spectral_skills.control.session import Pilot, Session, follow
+from spectral_skills.control.session import Pilot, follow
 from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.models import Models
 from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate
-from spectral_skills.robot import g1
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.references import References
 
@@ -56,39 +55,24 @@ def test_simulated_robot_is_the_training_environment(bundle):
     np.testing.assert_allclose(robot.qpos, physics.qpos[0].numpy(), atol=2e-3)
 
 
-class ClippedTracker(Tracker):
-    """Limits targets, as a session does and training does not."""
-
-    def targets(self, action: torch.Tensor) -> torch.Tensor:
-        low, high = g1.JOINT_LIMITS.T
-        beyond = Session.past * g1.EFFORT_LIMIT / g1.STIFFNESS
-        limits = torch.from_numpy(np.stack((low - beyond, high + beyond)))
-        return super().targets(action).clamp(*limits)
-
-
 def test_bundle_tracks_as_the_batch_evaluation_says(bundle):
-    """Errors of a base are those of the evaluation, which runs with torch.
-
-    That it does not clip targets makes no difference over the whole base, but up to
-    20 mm within it.
-    """
+    """Errors of a base are those of the evaluation, which runs with torch."""
     models, rows = Models.load(), [torch.from_numpy(bundle.base("squat").rows)]
     references = References.build(MotionTensors.of_clips(rows))
     source = ReferenceSource(references, torch.tensor([0]), models.encoder)
     steps = len(rows[0]) - 1
 
-    def check(
-        tracker: Tracker, frames: int, within_local_mm: float, within_global_mm: float
-    ) -> None:
-        ran = run(simulate("cpu", 1), tracker, source, source.start, steps)
+    tracker = Tracker(models.controller)
+    ran = run(simulate("cpu", 1), tracker, source, source.start, steps)
+    followed = follow(bundle, "squat")
+    for frames, within_local_mm, within_global_mm in (
+        (300, 0.5, 3.0),
+        (steps + 1, 1.0, 10.0),
+    ):
         expected, found = (episodes(r.first(frames)) for r in (ran, followed))
         assert expected.success.all() and found.success.all()
         assert abs(found.local_mm - expected.local_mm) < within_local_mm
         assert abs(found.global_mm - expected.global_mm) < within_global_mm
-
-    followed = follow(bundle, "squat")
-    check(Tracker(models.controller), steps + 1, 1.0, 10.0)
-    check(ClippedTracker(models.controller), 300, 0.5, 3.0)
 
 
 def test_records_of_poses_alone_are_records():

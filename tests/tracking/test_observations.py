@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 
 from spectral_skills import rotation
@@ -50,10 +51,14 @@ def test_first_action_asks_for_the_pose():
     torch.testing.assert_close(BODY.targets(BODY.first_action(joints)), joints)
 
 
-def test_actions_are_limited():
-    """A wrist's target cannot leave 20 action scales."""
-    far = BODY.targets(torch.full((1, 29), 1e6))
-    assert torch.allclose(far - BODY.default, 20 * BODY.scale)
+def test_targets_are_limited():
+    """Those of soft joints by their limits, those of wrists by the largest action."""
+    ankle, wrist = map(g1.joint_index, ("left_ankle_pitch", "left_wrist_pitch"))
+    far = BODY.targets(torch.full((1, 29), 1e6))[0]
+    assert far[ankle].item() == pytest.approx(g1.TARGET_LIMITS[ankle, 1])
+    most = g1.DEFAULT_JOINTS + 20 * g1.ACTION_SCALE
+    assert far[wrist].item() == pytest.approx(most[wrist])
+    assert (far <= torch.from_numpy(g1.TARGET_LIMITS[:, 1]) + 1e-6).all()
 
 
 def test_history_is_oldest_first_and_starts_full():

@@ -41,6 +41,7 @@ class RobotFacts:
     effort_nm: tuple[float, ...]
     velocity_rad_s: tuple[float, ...]
     limits_rad: tuple[tuple[float, float], ...]
+    """Limits of the joints; targets are clipped to them and one action scale more."""
     control_hz: int
     action_limit: float
     """Largest magnitude of an action; actions are clipped to it."""

@@ -54,8 +54,6 @@ class SourceFailedError(Exception):
 class ControlLoop(Session):
     """A session that is safe from the start of a robot to its stop."""
 
-    past = 0.0  # no order is sent beyond a joint's limit
-
     def __init__(
         self,
         bundle: Bundle | Path | str,

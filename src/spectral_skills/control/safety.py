@@ -194,7 +194,7 @@ def sendable(order: Order) -> bool:
         return False
     if order.damped:
         return bool((order.damping >= 0).all())
-    low, high = g1.JOINT_LIMITS.T
+    low, high = g1.TARGET_LIMITS.T
     eps = 1e-6  # Orders travel as float32.
     return bool(
         (order.targets >= low - eps).all()

@@ -37,18 +37,15 @@ _PUSH, _PUT = 0, 1
 class Pilot:
     """The history of one robot and the controller that reads it."""
 
-    def __init__(self, bundle: Bundle, past: float = 0.0):
-        """`past` is the share of its effort with which a motor may push a joint that is
-        at its limit."""
+    def __init__(self, bundle: Bundle):
         robot, self.layout = bundle.manifest.robot, bundle.manifest.layout
         self.default = np.array(robot.default_rad)
         self.stiffness = np.array(robot.stiffness)
         self.damping = np.array(robot.damping)
-        low, high = np.array(robot.limits_rad).T
-        beyond = past * np.array(robot.effort_nm) / self.stiffness
-        self.limits = np.stack((low - beyond, high + beyond), axis=1)
-        """(29, 2) lowest and highest targets of the joints."""
         self._scale = np.array(robot.action_scale_rad)
+        beyond = np.outer(self._scale, (-1.0, 1.0))
+        self.limits = np.array(robot.limits_rad) + beyond
+        """(29, 2) lowest and highest targets of the joints."""
         self._limit = robot.action_limit
         self._controller = bundle.controller()
         self.history = np.zeros((self.layout.history, 0))
@@ -116,10 +113,6 @@ class Pilot:
 class Session:
     """One robot under control, simulated unless somebody else moves it."""
 
-    past = 0.25
-    """That of the pilot. Training does not limit targets, and controllers push soft
-    joints, such as ankles, by targets beyond their limits."""
-
     def __init__(
         self,
         bundle: Bundle | Path | str,
@@ -128,7 +121,7 @@ class Session:
     ):
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle.open(bundle)
         self.mixer = Mixer(self.bundle, planner)
-        self.pilot = Pilot(self.bundle, self.past)
+        self.pilot = Pilot(self.bundle)
         self.mixed: Mixed | None = None
         """Last step of the mixer."""
         self.recorder: Recorder | None = None

@@ -72,13 +72,17 @@ class Body:
     """Turns states into proprioception, and actions into joint targets."""
 
     def __init__(self, device: torch.device | str):
-        self.default, self.scale = (
-            torch.tensor(numbers.tolist(), dtype=torch.float32, device=device)
-            for numbers in (g1.DEFAULT_JOINTS, g1.ACTION_SCALE)
+        numbers = g1.DEFAULT_JOINTS, g1.ACTION_SCALE, *g1.TARGET_LIMITS.T
+        self.default, self.scale, self.low, self.high = (
+            torch.tensor(of.tolist(), dtype=torch.float32, device=device)
+            for of in numbers
         )
 
     def targets(self, action: Tensor, offset: Tensor | float = 0.0) -> Tensor:
-        return self.default + offset + self.scale * limited(action)
+        """Joint targets within their limits, moved by the errors of the joints' zeros,
+        which nobody knows of."""
+        targets = self.default + self.scale * limited(action)
+        return targets.clamp(self.low, self.high) + offset
 
     def first_action(self, joints: Tensor) -> Tensor:
         """The action that asks for a pose: the last action of a robot placed there."""
