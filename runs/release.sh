@@ -72,7 +72,7 @@ else
     contexts=()
     tried=(--bases walk squat carry backward stand)
     chosen_bases=()
-    collected=(--held-out "$held_out" --along 0.25 --robots 24)
+    collected=(--held-out "$held_out" --along 0.5 --robots 24)
     planner=(plan release)
     bases=()
     measured=("${corpora[@]}")

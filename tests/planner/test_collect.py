@@ -12,12 +12,15 @@ from spectral_skills.models import Models
 from spectral_skills.motion.synthetic.generate import clip
 from spectral_skills.planner import collect as collecting
 from spectral_skills.planner.collect import (
+    REACHED_STEPS,
     CollectConfig,
     Placement,
     TeachingSource,
     collect,
     second_instructions,
+    starts,
 )
+from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.tracking.references import References
 
@@ -127,6 +130,41 @@ def test_a_robot_that_is_lost_stays_lost(corpus, encoder, make_controller):
         source.source(step, qpos)
     valid = torch.stack(source.frames["valid"])
     assert valid.tolist() == [[True, True], [False, True], [False, True]]
+
+
+def test_a_robot_has_time_to_reach_a_motion_that_begins_elsewhere(
+    corpus, encoder, make_controller
+):
+    references = References.build(corpus.to("cpu"))
+    tracker: Any = Silent(make_controller(), 3)
+    motion, loops = torch.zeros(3, dtype=torch.long), torch.zeros(2, dtype=torch.long)
+    config = CollectConfig(astray=0.0, early=0.0)
+    source = TeachingSource(references, loops, motion, tracker, encoder, config)
+    for step in range(REACHED_STEPS + 10):
+        rows = references.at(motion, torch.full_like(motion, step)).rows.clone()
+        rows[0, 2] -= 0.3 * (step < 20)  # gets there
+        rows[1, 2] -= 0.3  # does not
+        rows[2] = rows[2] / (step < 30)  # breaks
+        source.source(step, rows)
+    valid = torch.stack(source.frames["valid"])
+    assert valid[:, 0].all()
+    assert valid[:, 1].sum() == REACHED_STEPS
+    assert valid[:, 2].sum() == 30
+
+
+def test_some_robots_of_every_motion_begin_standing(corpus):
+    references = References.build(corpus.to("cpu"))
+    motion = torch.arange(2).repeat_interleave(20)
+    rows, speed = starts(references, motion, CollectConfig(standing=0.3))
+    first = references.at(motion, torch.zeros_like(motion))
+    joints = torch.tensor(g1.DEFAULT_QPOS[7:]).float()
+    stands = (rows[:, 7:] == joints).all(dim=1)
+    assert stands.reshape(2, 20).sum(dim=1).tolist() == [6, 6]
+    assert not speed[stands].any()
+    torch.testing.assert_close(rows[stands, :2], first.rows[stands, :2])
+    turned = rotation.yaw(rows[:, 3:7]) - rotation.yaw(first.rows[:, 3:7])
+    torch.testing.assert_close(turned.cos(), torch.ones(40))
+    assert torch.equal(rows[~stands], first.rows[~stands])
 
 
 def test_held_commands_are_kept_as_they_were_given(corpus, encoder, make_controller):

@@ -1,8 +1,9 @@
 """`spectral collect`: robots that execute described motions, and what they sense.
 
-Every robot begins on the first frame of its motion, as in the paper. At the end of a
-motion, and sometimes earlier, it continues or another one begins from where the robot
-is, so that a planner learns to pass from any motion into any other. Some robots are
+A robot begins on the first frame of its motion, as in the paper, or standing, as one
+does that is spoken to. At the end of a motion, and sometimes earlier, it continues or
+another one begins from where the robot is, so that a planner learns to pass from any
+motion into any other. Some robots are
 disturbed in their commands, at random or along directions as by a second instruction;
 the undisturbed commands, which lead them back, are kept.
 
@@ -26,6 +27,7 @@ from spectral_skills.planner import phrases
 from spectral_skills.planner.data import CHUNK, About, Rows
 from spectral_skills.planner.motions import CANDIDATES, Motions, candidates
 from spectral_skills.planner.sections import STEPS
+from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.spectral import catalogue
 from spectral_skills.spectral.direction_file import Directions
@@ -36,6 +38,9 @@ from spectral_skills.tracking.references import CommandSource, References
 LOST_M, LOST_RAD = 0.25, 1.0
 """Distances of a robot's root from its reference, in height and in angle, from which it
 has failed, as in the paper."""
+REACHED_STEPS = 50
+"""Number of control steps within which a robot must reach a motion that begins further
+away from it than that."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class CollectConfig:
     robots: int = 93
     """Number of robots for each motion."""
     steps: int = STEPS
+    standing: float = 0.3
+    """Share of the robots that begin standing."""
     again: float = 0.5
     """Probability that a motion continues at its end."""
     early: float = 0.5
@@ -132,6 +139,8 @@ class TeachingSource:
         if moves is not None:
             self._moved = self._draw() < config.along
         self._upright = torch.ones(n, dtype=torch.bool, device=device)
+        self._begun = torch.ones_like(self._upright)
+        self._away = torch.zeros_like(motion)
         self.frames: dict[str, list[Tensor]] = {}
 
     def _draw(self) -> Tensor:
@@ -178,12 +187,16 @@ class TeachingSource:
         self._ends = torch.where(over, self._last_frames(), self._ends)
         first = self.references.at(self.motion, self._frame).rows
         self._places.put(over, qpos, first)
+        self._begun = over
 
     def _keep(self, qpos: Tensor, rows: Tensor, command: Tensor) -> None:
         high = (qpos[:, 2] - rows[:, 2]).abs()
         angle = rotation.angle_between(qpos[:, 3:7], rows[:, 3:7])
+        near = (high < LOST_M) & (angle < LOST_RAD)
+        late = self._begun & ~near
+        self._away = torch.where(late, REACHED_STEPS, self._away - 1)
         # A broken simulation, whose numbers are not finite, counts as failed.
-        self._upright &= (high < LOST_M) & (angle < LOST_RAD)
+        self._upright &= near | ((self._away > 0) & qpos.isfinite().all(dim=1))
         # A held command is that of the step at which it began.
         if len(kept := self.frames.get("skill", [])) % self._tracker.command.hold:
             command = kept[-1]
@@ -237,7 +250,7 @@ def collect(
         clips = clips.best(np.ones(len(clips), bool))
     references = References.build(clips.to(where))
     motion = torch.arange(len(clips), device=where).repeat_interleave(config.robots)
-    begin = references.at(motion, torch.zeros_like(motion))
+    begin = starts(references, motion, config)
     tracker = Tracker(controller)
     loops = torch.tensor(clips.loops, device=where)
     parts = references, loops, motion, tracker, encoder, config, moves
@@ -248,7 +261,7 @@ def collect(
             simulate(where, len(motion)),
             tracker,
             source,
-            (begin.rows, begin.qvel),
+            begin,
             config.steps,
             noise=RandomizationConfig(),
             keep=(),
@@ -263,6 +276,20 @@ def collect(
     )
     frames = {name: torch.stack(kept) for name, kept in source.frames.items()}
     return Rows(about, frames)
+
+
+def starts(
+    references: References, motion: Tensor, config: CollectConfig
+) -> tuple[Tensor, Tensor]:
+    """(n, 36), (n, 35) first frames of motions; some robots stand there instead."""
+    begin = references.at(motion, torch.zeros_like(motion))
+    stand = torch.tensor(g1.DEFAULT_QPOS).to(begin.rows).repeat(len(motion), 1)
+    stand[:, :2] = begin.rows[:, :2]
+    stand[:, 3:7] = rotation.heading(begin.rows[:, 3:7])
+    # Those of one motion are at regular distances.
+    number = torch.arange(len(motion), device=motion.device) * config.standing
+    stands = ((number + config.standing).floor() > number.floor())[:, None]
+    return torch.where(stands, stand, begin.rows), torch.where(stands, 0, begin.qvel)
 
 
 def followed(
