@@ -14,6 +14,8 @@
 #   SMOKE=1     small, with generated clips as all three sources; results, pictures and
 #               package stay under OUT
 #   DRY=1       say what would be made
+#   GIVEN       stages whose outputs were brought to OUT, such as "skill controller" from
+#               a machine with a GPU: they are taken as they are
 #
 # A stage is skipped if its output is there and was made by the same command from inputs
 # of the same hashes; OUT/stamps has these. A stage that was killed continues. A stage
@@ -24,11 +26,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 OUT=${OUT:-runs/release}
 SMOKE=${SMOKE:-}
 DRY=${DRY:-}
+read -ra given <<<"${GIVEN:-}"
 read -ra spectral <<<"${SPECTRAL:-.venv/bin/spectral}"
 chosen=("$@")
 stages=(embedded cmu g1_moves skill controller directions catalogue bases rows planner
     bundle results pictures card install)
-for name in "${chosen[@]}"; do
+for name in "${chosen[@]}" "${given[@]}"; do
     [[ " ${stages[*]} " == *" $name "* ]] || {
         echo "no stage '$name'; there are ${stages[*]}" >&2
         exit 1
@@ -108,8 +111,14 @@ stage() { # NAME INPUTS OUTPUTS COMMAND...: inputs and outputs are paths in one 
         echo "$name: would be made"
         return
     fi
-    echo "$name: being made"
     mkdir -p "$stamps"
+    if [[ " ${given[*]} " == *" $name "* ]]; then
+        [[ $there ]] || { echo "$name: given, but not all of $outputs is there" >&2; exit 1; }
+        echo "$name: taken as given"
+        echo "$key" >"$stamps/$name"
+        return 0
+    fi
+    echo "$name: being made"
     if [[ -f $stamps/$name.begun && $(<"$stamps/$name.begun") != "$key" ]]; then
         for path in $outputs; do # but not what else is in the docs
             if [[ $path == "$OUT"/* ]]; then rm -rf "$path"; fi
@@ -151,7 +160,7 @@ make_bases() {
 }
 
 make_bundle() {
-    run export "${models[@]}" "${bases[@]}" --recorded "$new/bases.safetensors" --corpus "${corpora[0]}" --out "$OUT/bundle"
+    run export "${models[@]}" "${bases[@]}" --recorded "$new/bases.safetensors" --corpus "${corpora[@]}" --out "$OUT/bundle"
     cp "$OUT/bundle/support.safetensors" "$new/support.safetensors"
 }
 
@@ -221,7 +230,7 @@ stage rows "${corpora[*]} $new/skill $new/controller $new/directions.safetensors
 stage planner "$OUT/rows" "$OUT/planner $new/planner" \
     heavy "${planner[@]}" --rows "$OUT/rows" --out "$OUT/planner" \
     --release "$new/planner"
-stage bundle "${corpora[0]} $new/skill $new/controller $new/planner
+stage bundle "${corpora[*]} $new/skill $new/controller $new/planner
     $new/directions.safetensors $new/bases.safetensors" \
     "$OUT/bundle $new/support.safetensors" make_bundle
 stage results "${corpora[*]} $new/skill $new/controller $new/directions.safetensors" \

@@ -516,7 +516,7 @@ def _released_hashes() -> dict[str, str]:
 def export(models: Models, out: Folder, **options: Any) -> Path:
     """Write a bundle that drives a robot or the desk without torch.
 
-    Options are those of `runtime.export.export`: bases, corpus, joint_order, words,
+    Options are those of `runtime.export.export`: bases, corpora, joint_order, words,
     streams.
     """
     from spectral_skills.runtime.export import export as write

@@ -124,6 +124,18 @@ def test_stages_can_be_made_alone(release):
     assert not release.calls
 
 
+def test_what_was_made_elsewhere_is_taken_as_it_is(release):
+    """And is up to date from then on; it must be there."""
+    release("embedded", "cmu", "g1_moves")
+    assert release("skill", GIVEN="skill")[2] == 1
+    assert "skill: given, but not all of" in release.error
+    for name in ("skill", "pretrained/skill"):
+        (release.out / name).mkdir(parents=True)
+    assert release("skill", GIVEN="skill") == ([], [], 0) and not release.calls
+    assert release("skill") == ([], ["skill"], 0)
+    assert release(GIVEN="walk")[2] == 1 and "no stage 'walk'" in release.error
+
+
 def test_where_it_runs_is_no_part_of_what_is_made(release):
     """A device is passed on to what learns, and changes no stamp."""
     release("embedded", "cmu", "g1_moves", "skill", DEVICE="cuda")

@@ -226,7 +226,7 @@ def test_the_encoder_sees_what_it_was_trained_to_see(clips, windows, sees):
 def test_a_small_bundle_is_written_and_replaced(small_models, clips, ready, tmp_path):
     out = tmp_path / "bundle"
     for names in (["walk2"], ["walk0", "walk1"]):
-        found = module.export(small_models, out, names, clips)
+        found = module.export(small_models, out, names, [clips])
         assert set(found) == {files.CONTROLLER, files.ENCODER}
         assert max(found.values()) < 1e-5
         opened = Bundle.open(out)
@@ -236,8 +236,21 @@ def test_a_small_bundle_is_written_and_replaced(small_models, clips, ready, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
     (out / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"'notes.txt', which is not part of a bundle"):
-        module.export(small_models, out, ["walk0"], clips)
+        module.export(small_models, out, ["walk0"], [clips])
     assert Bundle.open(out).manifest == opened.manifest
+
+
+def test_clips_and_skills_of_several_corpora(small_models, clips, ready, tmp_path):
+    """Distances are measured to the motions of all of them."""
+    parts = [clips.select([0, 1]), clips.select([2])]
+    for name, given in (("whole", [clips]), ("parts", parts)):
+        module.export(small_models, tmp_path / name, ["walk1", "walk2"], given)
+    whole, both = (Bundle.open(tmp_path / name) for name in ("whole", "parts"))
+    for base in both.bases.values():
+        assert np.array_equal(base.skills, whole.base(base.name).skills)
+    found, right = (np.sort(b.support.bank, axis=0) for b in (both, whole))
+    np.testing.assert_allclose(found, right, atol=1e-3)  # a batch of another size
+    assert both.support.far == pytest.approx(whole.support.far, rel=1e-3)
 
 
 def test_bases_of_recorded_motions_are_played_but_not_followed(
@@ -248,7 +261,7 @@ def test_bases_of_recorded_motions_are_played_but_not_followed(
     encoder = small_models.encoder
     made = recorded.make(encoder, clips, {"about": one}, held_out=0)
     names = ["about", "walk0"]
-    module.export(small_models, tmp_path / "bundle", names, clips, streams=made)
+    module.export(small_models, tmp_path / "bundle", names, [clips], streams=made)
     opened = Bundle.open(tmp_path / "bundle")
     about, walk = opened.base("about"), opened.base("walk0")
     assert "walk1, frames 0 to 90" in about.origin and not walk.origin
@@ -270,7 +283,7 @@ def test_a_graph_that_is_not_its_model_is_not_written(
         layer.bias[0] += 2e-5
     models = replace(small_models, **{part: other})
     with pytest.raises(ValueError, match=f"{part}.onnx: differs .* by 2.*e-05"):
-        module.export(models, tmp_path / "bundle", ["walk0"], clips)
+        module.export(models, tmp_path / "bundle", ["walk0"], [clips])
     assert not list(tmp_path.iterdir())
 
 
@@ -300,7 +313,7 @@ def test_wrong_names_of_bases(small_models, clips, tmp_path):
         (["wlak0"], "walk0"),
     ):
         with pytest.raises(ValueError, match=message):
-            module.export(small_models, tmp_path / "bundle", names, clips)
+            module.export(small_models, tmp_path / "bundle", names, [clips])
     assert not list(tmp_path.iterdir())
 
 

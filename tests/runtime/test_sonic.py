@@ -24,7 +24,7 @@ from spectral_skills.tracking.policy import Controller
 @pytest.fixture(scope="module")
 def exported(small_models, clips, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("sonic") / "out"
-    found = sonic.export(small_models, out, ["walk0", "walk1"], clips)
+    found = sonic.export(small_models, out, ["walk0", "walk1"], [clips])
     assert found[sonic.POLICY] < 1e-5
     return out
 
@@ -87,7 +87,7 @@ def test_the_layout_is_in_the_form_that_the_runtime_parses(exported, small_model
 
 
 def test_references_are_read_back_as_they_are(exported, small_models, clips):
-    for base in played_bases(small_models.encoder, ("walk0", "walk1"), clips):
+    for base in played_bases(small_models.encoder, ("walk0", "walk1"), [clips]):
         folder = exported / sonic.REFERENCE / base.name
         clip = read_reference(folder, ReadOptions())
         assert (clip.name, clip.fps) == (base.name, 50.0)
@@ -133,6 +133,6 @@ def test_a_message_is_topic_header_and_arrays():
 
 def test_folders_that_are_there_are_left_alone(small_models, exported, clips):
     with pytest.raises(ValueError, match="there already"):
-        sonic.export(small_models, exported, ["walk0"], clips)
+        sonic.export(small_models, exported, ["walk0"], [clips])
     with pytest.raises(ValueError, match="give only one"):
         verb(sonic=True, isaaclab=True, out=exported)

@@ -376,24 +376,6 @@ def off_policy(places) -> Path:
     return out
 
 
-def test_average_keeps_the_critic_and_names_its_parents(
-    places, off_policy, tmp_path, capsys
-):
-    """Whichever learner it is of."""
-    for run in (places["run"], off_policy):
-        out, small = (tmp_path / run.name / name for name in ("mean", "small"))
-        words = ["average", str(run), str(run), "--share", "0.25", "--out", out]
-        assert _spectral(*words, "--release", small) == 0
-        kept, before = critic_weights(out), critic_weights(run)
-        assert kept and all(torch.equal(kept[k], v) for k, v in before.items())
-        assert Controller.load(small).config.released and not critic_weights(small)
-        made = load_provenance(out)
-        assert made.parents["first"] == made.parents["second"]
-        assert made.frames == load_provenance(run / "model").frames > 0
-        assert _spectral(*words) == 1
-        assert "there already" in capsys.readouterr().err
-
-
 def test_a_controller_moves_without_its_critic(places, off_policy, tmp_path):
     """Which may have seen the old skills; a new one learns when it is trained on."""
     for run in (places["run"], off_policy):

@@ -242,45 +242,6 @@ def adapt(
     _save(found.controller, provenance, {}, out, release)
 
 
-def average(
-    first: Path,
-    second: Path,
-    /,
-    *,
-    share: float = 0.5,
-    out: Path,
-    release: Path | None = None,
-) -> None:
-    """Average the weights of a controller and of one trained further from it.
-
-    Skills that further training forgot may come back; measure before you use it.
-
-    Args:
-        first: Controller; `base` is the one that comes with the package.
-        second: Controller that began with the first.
-        share: Weight of the second controller in the average, 0 to 1.
-        out: Folder for the controller, with the second's critic if both have one.
-        release: Folder for a copy with only what run time needs: no critic.
-    """
-    from spectral_skills.artifact import Provenance, load_provenance
-    from spectral_skills.tracking import adapt as averaging
-    from spectral_skills.tracking.policy import KIND, Controller, critic_weights
-
-    _check_new(out, release)
-    mean = averaging.average(Controller.load(first), Controller.load(second), share)
-    parents = [load_provenance(folder, KIND) for folder in (first, second)]
-    last = parents[-1]
-    provenance = Provenance(
-        KIND,
-        f"spectral average {first.name} {second.name} --share {share:g}",
-        last.seed,
-        last.data_hash,
-        last.parents | {"first": parents[0].weights_hash, "second": last.weights_hash},
-        frames=max(parent.frames for parent in parents),
-    )
-    _save(mean, provenance, critic_weights(second), out, release)
-
-
 def _check_new(*folders: Path | None) -> None:
     """Refuse folders that exist already."""
     for folder in folders:

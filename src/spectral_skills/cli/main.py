@@ -15,7 +15,7 @@ from spectral_skills.results import set_command
 _VERBS = {
     motions: "ingest, retarget, synth, corpus info, corpus list, corpus show, "
     "corpus check",
-    learn: "pretrain, directions, track, adapt, average, collect, plan",
+    learn: "pretrain, directions, track, adapt, collect, plan",
     run: "demo, rollout, steer, chain, say, desk",
     measure: "evaluate tracking, evaluate composition, evaluate chaining, "
     "evaluate planning, evaluate readout, skills encode, skills bases, skills map, "

@@ -16,7 +16,7 @@ def export(
     *,
     models: ModelPaths = RELEASED,
     bases: tuple[str, ...] = (),
-    corpus: Path | None = None,
+    corpus: tuple[Path, ...] = (),
     recorded: Path | None = None,
     isaaclab: bool = False,
     sonic: bool = False,
@@ -32,8 +32,8 @@ def export(
         bases: walk, jog, squat, carry, backward, stand, turn-left, turn-right, or names
             of recorded bases or of clips; all but clips by default. A bundle always has
             stand.
-        corpus: Folder of the corpus that clips are taken from and distances are
-            measured to; the embedded one by default.
+        corpus: Folders of corpora that clips are taken from and distances are measured
+            to; by default the embedded one, and what comes with the released models.
         recorded: File of `skills bases`: bases of recorded motions in this skill space.
         isaaclab: Put the joints of the controller's graph in IsaacLab's order.
         sonic: Write what SONIC's C++ runtime reads instead of a bundle: the policy,
@@ -46,7 +46,7 @@ def export(
     from spectral_skills.runtime import export as bundles
     from spectral_skills.runtime import sonic as runtime
 
-    clips = None if corpus is None else Corpus.open(corpus)
+    clips = [Corpus.open(folder) for folder in corpus]
     # What a robot does when nothing else is played.
     names = (*bases, REST) if bases and REST not in bases else bases
     if sonic:

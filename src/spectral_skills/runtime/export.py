@@ -55,7 +55,7 @@ _TEXT = {
     "turn-right": "turn in place to the right",
 }
 RELEASED_SUPPORT = Path(__file__).parents[1] / "pretrained" / "support.safetensors"
-"""Skills of the embedded corpus in the released skill space."""
+"""Skills of the motions that the released models know, in their skill space."""
 _SKILLS, _EVERY, _MEASURED = 8192, 10, 20_000
 """Number of skills in a bank, of frames between two skills of the corpus, and of skills
 whose distance to the bank is measured."""
@@ -73,7 +73,7 @@ def export(
     models: Models,
     out: Path,
     bases: Sequence[str] | None = None,
-    corpus: Corpus | None = None,
+    corpora: Sequence[Corpus] = (),
     joint_order: JointOrder = "mujoco",
     words: TextEncoder | None = None,
     streams: Mapping[str, PlayedBase] | None = None,
@@ -82,20 +82,20 @@ def export(
     graph is from its model.
 
     `bases` are by default the generated ones and all `streams`, bases of recorded
-    motions, which by default come with the package. `corpus` supplies clips that are
-    neither, and the skills that distances are measured to; it is the embedded one by
-    default. `words` encodes the planner's sentences; by default it is the language
-    model that planners are trained with.
+    motions, which by default come with the package. `corpora` supply clips that are
+    neither, and the skills that distances are measured to; by default these are the
+    embedded one, and what comes with the released models. `words` encodes the planner's
+    sentences; by default it is the language model that planners are trained with.
     """
     refuse_foreign(out)
     encoder = models.skill_encoder
     if streams is None:
         streams = recorded.released(encoder.fingerprint())
     names = (*NAMES, *streams) if bases is None else bases
-    wanted = played_bases(encoder, names, corpus, streams)
+    wanted = played_bases(encoder, names, corpora, streams)
     with atomic.replacing_folder(out) as folder:
         played = list(wanted)
-        support = _support(models.skill_encoder, corpus)
+        support = _support(models.skill_encoder, corpora)
         graph = graphs.controller_onnx(models.controller, joint_order)
         atomic.write_file(folder / bundle.CONTROLLER, graph)
         graph = graphs.encoder_onnx(models.skill_encoder)
@@ -129,30 +129,32 @@ def refuse_foreign(folder: Path) -> None:
 def played_bases(
     encoder: SkillEncoder,
     names: Sequence[str] = NAMES,
-    corpus: Corpus | None = None,
+    corpora: Sequence[Corpus] = (),
     streams: Mapping[str, PlayedBase] | None = None,
 ) -> Iterator[PlayedBase]:
-    """Yield generated bases, given streams, or clips of the corpus, by their names."""
+    """Yield generated bases, given streams, or clips of the corpora, by their names."""
     given = streams or {}
     if not names:
         raise ValueError(f"no bases; there are {', '.join(NAMES)}, and clips")
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"the base {twice[0]!r} is named twice")
-    if corpus is None and not set(names) <= {*NAMES, *given}:
-        corpus = Corpus.open(embedded_corpus())
+    if not corpora and not set(names) <= {*NAMES, *given}:
+        corpora = [Corpus.open(embedded_corpus())]
     # disable=None: silent when the output is not a terminal.
     shown = tqdm(names, unit=" bases", disable=None)
     return (
-        given[name] if name in given else _played_base(encoder, name, corpus)
+        given[name] if name in given else _played_base(encoder, name, corpora)
         for name in shown
     )
 
 
-def _played_base(encoder: SkillEncoder, name: str, corpus: Corpus | None) -> PlayedBase:
+def _played_base(
+    encoder: SkillEncoder, name: str, corpora: Sequence[Corpus]
+) -> PlayedBase:
     if name in NAMES:
         base, text, cut = generated.generate(name, _STEPS), _TEXT[name], _CUT
     else:
-        assert corpus is not None
+        corpus = next((one for one in corpora if name in one.names), corpora[0])
         base, cut = generated.of_clip(corpus, name), _CUT_OF_CLIP
         text = next(iter(corpus.entry(corpus.index(name)).text.splitlines()), "")
     rows, skills, loop = looped(encoder, base.rows, cut)
@@ -169,23 +171,27 @@ def _played_base(encoder: SkillEncoder, name: str, corpus: Corpus | None) -> Pla
     )
 
 
-def _support(encoder: SkillEncoder, corpus: Corpus | None) -> SkillSupport:
-    """Sample a corpus and its mirror image; the sample of the released models is
+def _support(encoder: SkillEncoder, corpora: Sequence[Corpus]) -> SkillSupport:
+    """Sample corpora and their mirror images; the sample of the released models is
     shipped."""
-    if corpus is None:
+    if not corpora:
         released = SkillSupport.load(RELEASED_SUPPORT)
         if released.encoder == encoder.fingerprint():
             return released
-        corpus = Corpus.open(embedded_corpus())
-    bank = SkillBank.build(encoder, corpus.with_mirror(), _EVERY)
-    skills, clips = bank.skills.cpu(), bank.clips.cpu()
+        corpora = [Corpus.open(embedded_corpus())]
+    both = [corpus.with_mirror() for corpus in corpora]
+    banks = [SkillBank.build(encoder, corpus, _EVERY) for corpus in both]
+    skills = torch.cat([bank.skills.cpu() for bank in banks])
+    before = np.cumsum([0, *map(len, both)])[:-1].tolist()
+    found = zip(banks, before, strict=True)
+    clips = torch.cat([bank.clips.cpu() + count for bank, count in found])
     order = torch.randperm(len(skills), generator=torch.Generator().manual_seed(0))
     kept, rest = order[:_SKILLS], order[_SKILLS : _SKILLS + _MEASURED]
     if not len(rest):  # a small corpus is kept whole
         rest = kept
     sample = skills[kept].half().float()
-    found = nearest(sample, skills[rest], clips[kept], clips[rest])
-    typical, far = np.quantile(found.numpy(), (0.5, 0.99)).tolist()
+    distances = nearest(sample, skills[rest], clips[kept], clips[rest])
+    typical, far = np.quantile(distances.numpy(), (0.5, 0.99)).tolist()
     return SkillSupport(sample.numpy(), typical, far, encoder.fingerprint())
 
 

@@ -76,12 +76,12 @@ def export(
     models: Models,
     out: Path,
     bases: Sequence[str] = NAMES,
-    corpus: Corpus | None = None,
+    corpora: Sequence[Corpus] = (),
 ) -> dict[str, float]:
     """Write the files to a new folder; return how far the graph is from its model."""
     if out.is_file() or (out.exists() and any(out.iterdir())):
         raise ValueError(f"{out}: there already; name a new folder")
-    wanted = played_bases(models.skill_encoder, bases, corpus)
+    wanted = played_bases(models.skill_encoder, bases, corpora)
     with replacing_folder(out) as folder:
         played = list(wanted)
         for base in played:

@@ -1,4 +1,4 @@
-"""Move a controller to other commands without training it again, or average two.
+"""Move a controller to other commands without training it again.
 
 Both encoders see the same windows of motion, so a small network can learn the old skill
 of a window from the new one. Placed before the controller, it lets the controller act
@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from spectral_skills import config as configs
 from spectral_skills import rotation
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import every_frame
@@ -179,30 +178,3 @@ def _fit(before: Tensor, after: Tensor, config: AdaptConfig) -> nn.Module:
         optimizer.step()
         schedule.step()
     return network.requires_grad_(False)
-
-
-def average(first: Controller, second: Controller, share: float) -> Controller:
-    """The weighted mean of two controllers; the second has the weight `share`.
-
-    A controller and one trained further from it are near enough for their mean to be a
-    controller too, often better at tasks that only one of them does well (Wortsman et
-    al., Robust fine-tuning of zero-shot models, 2022).
-    """
-    if not 0 <= share <= 1:
-        raise ValueError(f"a share of {share}, must be from 0 to 1")
-    released = first.config.released or second.config.released
-    ours, theirs = (replace(c.config, released=released) for c in (first, second))
-    if other := configs.differences(ours, theirs):
-        name, value = next(iter(other.items()))
-        raise ValueError(
-            f"the first controller's {name} is {value}, the second's is another: only "
-            "controllers of one kind, for one encoder, have a mean"
-        )
-    mean, before = Controller(theirs), first.state_dict()
-    after = {k: v for k, v in second.state_dict().items() if k in mean.state_dict()}
-    mixed = {
-        name: before[name].lerp(value, share) if value.is_floating_point() else value
-        for name, value in after.items()
-    }
-    mean.load_state_dict(mixed)
-    return mean.eval()
