@@ -253,3 +253,15 @@ def test_what_is_not_a_model_is_never_replaced(tmp_path):
         artifact.save(
             folder / "thesis.txt", Config(), some_weights(), Provenance("skill")
         )
+
+
+def test_a_released_model_names_what_it_was_rounded_from(tmp_path):
+    """So that whatever was made with the whole model fits the small one."""
+    whole, small = tmp_path / "whole", tmp_path / "small"
+    artifact.save(whole, Config(), some_weights(), Provenance("skill"))
+    made = artifact.load_provenance(whole)
+    artifact.release(small, Config(), some_weights(), ("mean",), made)
+    rounded = artifact.load_provenance(small)
+    assert rounded.weights_hash != made.weights_hash == rounded.unrounded
+    assert rounded.is_of(made.weights_hash) and rounded.is_of(rounded.weights_hash)
+    assert not made.is_of(rounded.weights_hash) and not made.is_of("")

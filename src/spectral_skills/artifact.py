@@ -10,7 +10,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,6 +35,8 @@ SHARD_BYTES = 16 << 20
 _CONFIG, _PROVENANCE = "config.json", "provenance.json"
 _WEIGHTS, PREDICTOR = "weights", "predictor"
 """Beginnings of the names of files of tensors."""
+_UNROUNDED = "unrounded"
+"""Role of the weights that a released model was rounded from."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,18 @@ class Provenance:
     """Number of control steps that a controller has learned from, with its parents'."""
     beside: dict[str, str] = field(default_factory=dict)
     """Other tensors in the folder, with their hashes."""
+
+    @property
+    def unrounded(self) -> str:
+        """Hash of the weights that a released model was rounded from, if it was."""
+        return self.parents.get(_UNROUNDED, "")
+
+    def is_of(self, weights_hash: str) -> bool:
+        """Whether the weights are those of a hash, or were rounded from them."""
+        return bool(weights_hash) and weights_hash in (
+            self.weights_hash,
+            self.unrounded,
+        )
 
 
 @cache
@@ -124,6 +138,9 @@ def release(
         return {k: v if k in exact else v.bfloat16() for k, v in tensors.items()}
 
     others = {name: small(tensors) for name, tensors in beside.items()}
+    if whole := provenance.weights_hash:
+        parents = provenance.parents | {_UNROUNDED: whole}
+        provenance = replace(provenance, parents=parents)
     save(folder, config, small(weights), provenance, SHARD_BYTES, others)
 
 

@@ -98,7 +98,8 @@ class Models:
         from spectral_skills.tracking.policy import KIND, Controller
 
         actor = Controller.load(controller, device)
-        hashes = {"controller": load_provenance(controller, KIND).weights_hash}
+        acts = load_provenance(controller, KIND)
+        hashes = {"controller": acts.weights_hash}
         encoder, fingerprint = None, ""
         if actor.config.command.kind == "skill":
             encoder = SkillModel.load(skill, device).encoder
@@ -118,7 +119,7 @@ class Models:
             output = speaker.config.output
             if plans not in (None, output):
                 raise ValueError(f"{planner}: plans {output}s, not {plans}s")
-            planners.check_match(speaker, hashes["controller"], fingerprint)
+            planners.check_match(speaker, acts, fingerprint)
             made = load_provenance(planner, planners.KIND)
             hashes["planner"] = made.weights_hash
         return cls(actor, encoder, known, speaker, hashes)

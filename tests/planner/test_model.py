@@ -120,16 +120,21 @@ def test_folders_of_other_models_are_refused(tmp_path):
 def test_a_planner_knows_what_it_was_made_for():
     """Controller, skill model and language model; rows of poses need no skill model."""
     planner = make_planner()
-    check_match(planner, "the controller", "the encoder")
+    controller, other = (
+        Provenance("controller", weights_hash=one) for one in ("the controller", "x")
+    )
+    rounded = replace(other, parents={"unrounded": "the controller"})
+    check_match(planner, controller, "the encoder")
+    check_match(planner, rounded, "the encoder")
     with pytest.raises(ValueError, match="controller the controller, this one is x"):
-        check_match(planner, "x", "the encoder")
+        check_match(planner, other, "the encoder")
     with pytest.raises(ValueError, match="encoder the encoder, .* model's is x"):
-        check_match(planner, "the controller", "x")
+        check_match(planner, controller, "x")
     with pytest.raises(ValueError, match="is none"):
-        check_match(planner, "the controller", "")
+        check_match(planner, controller, "")
     about = replace(ABOUT, encoder="", command="pose")
     planner.config = replace(planner.config, about=about)
-    check_match(planner, "the controller", "anything")
+    check_match(planner, controller, "anything")
     check_text(planner, Letters())
     other = Letters()
     other.name = "numbers"

@@ -361,18 +361,18 @@ def check_text(planner: Planner, encoder: TextEncoder) -> None:
 
 
 def check_match(
-    planner: Planner, controller_hash: str, encoder_fingerprint: str
+    planner: Planner, controller: Provenance, encoder_fingerprint: str
 ) -> None:
     """Refuse a controller and a skill model that the planner was not trained with.
 
     A planner that was trained without skills matches any skill model.
     """
     about = planner.config.about
-    if about.controller != controller_hash:
+    if not controller.is_of(about.controller):
         raise ValueError(
             f"the planner was trained on rollouts of the controller "
-            f"{about.controller}, this one is {controller_hash}; give the controller "
-            "it was trained with"
+            f"{about.controller}, this one is {controller.weights_hash}; give the "
+            "controller it was trained with"
         )
     if about.encoder and about.encoder != encoder_fingerprint:
         found = encoder_fingerprint or "none"

@@ -134,10 +134,15 @@ def _megabytes(*paths: Path) -> str:
 
 
 def _numbers(release: Path, results: Sequence[Result]) -> list[str]:
-    """Tables of the results that name this release's controller."""
-    controller = artifact.load_provenance(release / "controller").weights_hash[:8]
-    name = f"controller {controller}"
-    ours = [r for r in results if r.run == controller or name in r.models]
+    """Tables of the results that name this release's controller, rounded or not."""
+    made = artifact.load_provenance(release / "controller")
+    controller = made.weights_hash[:8]
+    known = {one[:8] for one in (made.weights_hash, made.unrounded) if one}
+    ours = [
+        r
+        for r in results
+        if r.run in known or any(f"controller {one}" in r.models for one in known)
+    ]
     found = []
     for prefix, about in _WORDS["numbers"].items():
         tables = dict.fromkeys(r.table for r in ours if r.table.startswith(prefix))
