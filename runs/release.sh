@@ -224,9 +224,9 @@ stage catalogue "$new/skill $new/controller $OUT/directions.safetensors" \
     --directions "$OUT/directions.safetensors" --out "$OUT/catalogue" \
     --release "$new/directions.safetensors"
 stage bases "${corpora[1]} $new/skill" "$new/bases.safetensors" make_bases
-stage rows "${corpora[*]} $new/skill $new/controller $new/directions.safetensors" \
+stage rows "${corpora[*]} $new/skill $new/controller $OUT/directions.safetensors" \
     "$OUT/rows" \
-    heavy collect "${tracker[@]}" --corpus "${corpora[@]}" --directions "$new/directions.safetensors" "${collected[@]}" --out "$OUT/rows"
+    heavy collect "${tracker[@]}" --corpus "${corpora[@]}" --directions "$OUT/directions.safetensors" "${collected[@]}" --out "$OUT/rows"
 stage planner "$OUT/rows" "$OUT/planner $new/planner" \
     heavy "${planner[@]}" --rows "$OUT/rows" --out "$OUT/planner" \
     --release "$new/planner"

@@ -235,13 +235,15 @@ def test_second_instructions_move_some_robots_and_are_not_kept(
     assert off[:, ~moved].abs().max() < 0.01
 
 
-def test_second_instructions_are_those_that_the_catalogue_offers():
+def test_second_instructions_are_directions_of_targets_both_ways():
     known = Directions.load("base")
     found = second_instructions(known)
-    assert len(found) > 5 and found.shape[1] == known.vectors.shape[1]
-    assert (found.norm(dim=1) >= 1.0).all(), "amplitudes of at least 1"
-    with pytest.raises(ValueError, match="not measured"):
-        second_instructions(replace(known, measured=()))
+    turn = torch.from_numpy(2 * known.vectors[known.index("turn")]).float()
+    for sign in (1, -1):
+        assert ((found - sign * turn).abs().amax(dim=1) < 1e-6).sum() == 1
+    spectral = known.select(known.family("spectral"))
+    with pytest.raises(ValueError, match="no targets"):
+        second_instructions(spectral)
 
 
 def test_only_motions_that_are_followed_are_collected(corpus, make_corpus, tmp_path):

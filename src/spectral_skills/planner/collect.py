@@ -23,13 +23,11 @@ from spectral_skills.control import metrics
 from spectral_skills.control.run import ReferenceSource, Tracker, check_match, run
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.physics.base import simulate
-from spectral_skills.planner import phrases
 from spectral_skills.planner.data import CHUNK, About, Rows
 from spectral_skills.planner.motions import CANDIDATES, Motions, candidates
 from spectral_skills.planner.sections import STEPS
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import SkillEncoder
-from spectral_skills.spectral import catalogue
 from spectral_skills.spectral.direction_file import Directions
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig
@@ -38,6 +36,8 @@ from spectral_skills.tracking.references import CommandSource, References
 LOST_M, LOST_RAD = 0.25, 1.0
 """Distances of a robot's root from its reference, in height and in angle, from which it
 has failed, as in the paper."""
+SECOND_AMPLITUDE = 2.0
+"""Largest amplitude of a second instruction, that of the paper's tests."""
 REACHED_STEPS = 50
 """Number of control steps within which a robot must reach a motion that begins further
 away from it than that."""
@@ -313,17 +313,9 @@ def followed(
 
 
 def second_instructions(directions: Directions) -> Tensor:
-    """(m, d) what the catalogue adds to commands for the wishes that it can serve."""
-    found = {
-        (choice.direction, choice.amplitude)
-        for wish in phrases.WORDS["wishes"]
-        for base in (catalogue.USUAL_BASE, *phrases.WORDS["bases"])
-        if (choice := catalogue.choose(directions, wish["name"], wish["parts"], base))
-    }
-    if not found:
-        raise ValueError("these directions were not measured: see `spectral catalogue`")
-    vectors = [
-        amplitude * directions.vectors[directions.index(name)]
-        for name, amplitude in sorted(found)
-    ]
-    return torch.tensor(np.array(vectors), dtype=torch.float32)
+    """(m, d) what is added to commands: each direction of a target, both ways."""
+    kept = [family in ("target", "robot") for family in directions.families]
+    if not any(kept):
+        raise ValueError("these directions have no targets: see `spectral directions`")
+    vectors = SECOND_AMPLITUDE * directions.vectors[kept]
+    return torch.tensor(np.concatenate((vectors, -vectors)), dtype=torch.float32)
