@@ -9,9 +9,9 @@ from report import main
 
 from spectral_skills.api import bundle as base_bundle
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.loop import SETTLE_S, ControlLoop, Timing
+from spectral_skills.control.loop import PERIOD_S, SETTLE_S, ControlLoop, Timing
 from spectral_skills.control.loop import drive as run
-from spectral_skills.control.mixer import Cue, LivePlanner, Mixer
+from spectral_skills.control.mixer import REST, Cue, LivePlanner, Mixer
 from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.results import Result
 
@@ -20,6 +20,8 @@ PACED_S = 60.0
 _EVERY = 200
 """Steps from one change to the next."""
 _GOAL_MS = 4.0
+_LIES_M = 0.3
+"""Height of the pelvis of a robot that lies."""
 
 
 def drive(device: str) -> list[Result]:
@@ -68,25 +70,36 @@ def measure(
     planned: bool = False,
     seed: int = 0,
 ) -> tuple[Timing, int]:
-    """Drive with something new every four seconds; gives times and falls."""
+    """Drive with something new every four seconds; gives times and falls.
+
+    A robot that is stopped, because it fell or for another reason, is put on its feet
+    and started again.
+    """
     live = LivePlanner.of(bundle) if planned else None
     robot = SimulatedRobot(noise=1.0, seed=seed)
-    loop = ControlLoop(bundle, live, ramp_s=0.1)
     change = _changes(bundle, np.random.default_rng(seed), planned)
-    falls = steps = 0
+    timing, falls, steps = Timing([], []), 0, round(seconds / PERIOD_S)
+    while len(timing.compute) < steps:
+        robot.reset(bundle.base(REST).rows[0])
+        loop = ControlLoop(bundle, live, ramp_s=0.1)
+        done, last = 0, REST
 
-    def after(loop: ControlLoop) -> None:
-        nonlocal falls, steps
-        steps += 1
-        if steps > SETTLE_S * 100 and steps % _EVERY == 0:
-            change(loop.mixer)
-        if robot.qpos[2] < 0.3:
+        def after(loop: ControlLoop) -> bool:
+            nonlocal done, last
+            done += 1
+            if done > SETTLE_S * 100 and done % _EVERY == 0:
+                last = loop.mixer.playing
+                change(loop.mixer)
+            return loop.fault is not None or robot.qpos[2] < _LIES_M
+
+        left = (steps - len(timing.compute)) * PERIOD_S
+        part = run(loop, robot, left, after, lambda: robot.time_s, paced)
+        timing.compute.extend(part.compute)
+        timing.late.extend(part.late)
+        if loop.fault is not None or robot.qpos[2] < _LIES_M:
             falls += 1
-            robot.reset(bundle.base("stand").rows[0])
-
-    timing = run(loop, robot, seconds, after, lambda: robot.time_s, paced)
-    if loop.fault is not None:
-        falls += 1
+            why = loop.fault or "fallen"
+            print(f"fell      from {last} to {loop.mixer.playing}: {why}")
     return timing, falls
 
 
@@ -103,8 +116,9 @@ def _changes(
             _, sentence = sentences[int(random.integers(len(sentences)))]
             mixer.play(Cue(sentence, planned=True))
             return
-        name = str(random.choice(list(bundle.bases)))
-        mixer.play(Cue(name, fade=int(random.integers(5, 31))))
+        bases = bundle.bases.values()
+        name = random.choice([b.name for b in bases if mixer.upright(b)])
+        mixer.play(Cue(str(name), fade=int(random.integers(5, 31))))
         mixer.release()
         for direction in random.permutation(list(safe))[:2].tolist():
             low, high = safe[direction]

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from spectral_skills import rotation
@@ -12,6 +13,7 @@ from spectral_skills.control.looping import (
     find_loop,
     headings,
     looped,
+    tilt_rad,
     turn_direction,
 )
 from spectral_skills.motion.windows import (
@@ -93,6 +95,15 @@ def test_a_turned_robot_sees_skills_along_one_direction(encoder):
     found = turn_direction(encoder, clip)
     torch.testing.assert_close(found, expected, atol=0.02, rtol=0.05)
     assert found.norm() > 0.1
+
+
+def test_tilt_is_that_of_the_most_tilted_row():
+    """However it is turned."""
+    angles = torch.tensor([0.2, -1.2, 0.4])
+    lean = rotation.from_axis_angle(torch.tensor([0.0, 1.0, 0.0]).expand(3, 3), angles)
+    rows = torch.zeros(3, 36)
+    rows[:, 3:7] = rotation.multiply(rotation.from_yaw(3 * angles), lean)
+    assert tilt_rad(rows) == pytest.approx(1.2, abs=1e-5)
 
 
 def test_headings_have_no_jumps():

@@ -153,6 +153,7 @@ def _program(
 ):
     """Return the program to play, or refuse one that the bundle cannot play."""
     from spectral_skills.control.mixer import Cue, LivePlanner, Mixer
+    from spectral_skills.control.safety import LIMITS
 
     if len(direction) != len(amplitude):
         raise ValueError("give one --amplitude for each --direction")
@@ -171,7 +172,9 @@ def _program(
         for name, position in zip(direction, amplitude, strict=True):
             mixer.move(name, position)
 
-    program(Mixer(bundle, LivePlanner.of(bundle, inline=True) if say else None))
+    trial = Mixer(bundle, LivePlanner.of(bundle, inline=True) if say else None)
+    trial.stopped_rad = LIMITS.tilt_rad
+    program(trial)
     return program
 
 

@@ -7,7 +7,7 @@
 """
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -76,6 +76,8 @@ class BaseFacts:
     """Steps [begin, end) that may be repeated without a jump."""
     fall_m: float
     """Height of the root below which the robot has fallen."""
+    tilt_rad: float = field(default=0.0, kw_only=True)
+    """Largest tilt of the pelvis from upright in the motion."""
     origin: str = field(default="", kw_only=True)
     """Clip that it was made from, and its licence; empty for a generated base."""
 
@@ -103,9 +105,7 @@ class PlayedBase(BaseFacts):
     @property
     def facts(self) -> BaseFacts:
         """What a manifest holds."""
-        return BaseFacts(
-            self.name, self.text, self.loop, self.fall_m, origin=self.origin
-        )
+        return BaseFacts(**{f.name: getattr(self, f.name) for f in fields(BaseFacts)})
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

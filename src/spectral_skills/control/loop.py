@@ -67,6 +67,7 @@ class ControlLoop(Session):
         """`begin` is called once the robot stands under control. With `by_hand` the
         operator starts, and holds the dead man's key as long as the robot may move."""
         super().__init__(bundle, planner)
+        self.mixer.stopped_rad = LIMITS.tilt_rad
         self.state = State.RAMP
         self.fault: Fault | None = None
         """Reason of the stop."""

@@ -113,6 +113,12 @@ def turn_direction(encoder: SkillEncoder, rows: Tensor) -> Tensor:
     return (left - right).mean(dim=0) / (2 * _TURN)
 
 
+def tilt_rad(rows: Tensor) -> float:
+    """Largest tilt of the root from upright."""
+    up = torch.tensor([0.0, 0.0, 1.0]).expand(len(rows), 3)
+    return float(rotation.rotate(rows[:, 3:7], up)[:, 2].clamp(-1.0, 1.0).min().acos())
+
+
 def headings(rows: Tensor) -> np.ndarray:
     """(T,) the heading of every row, without jumps, from that of the first."""
     found = np.unwrap(rotation.yaw(rows[:, 3:7]).numpy().astype(np.float64))

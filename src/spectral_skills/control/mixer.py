@@ -36,6 +36,8 @@ RETURN = 25
 CORRECTED, LOST = math.radians(15), math.radians(45)
 """Largest error of the heading that a base corrects at once, and the error from which
 it keeps to the new heading instead."""
+_TILT_MARGIN = 0.2
+"""By how much less than a robot that is stopped a motion may tilt, rad."""
 _USUAL_STEPS = 4 * g1.CONTROL_HZ
 """Number of steps over which the correction that a robot usually needs is averaged."""
 
@@ -314,6 +316,8 @@ class Mixer:
 
     def __init__(self, bundle: Bundle, planner: LivePlanner | None = None):
         self.bundle, self._planner = bundle, planner
+        self.stopped_rad = math.inf
+        """Tilt of the pelvis at which the robot would be stopped."""
         directions = bundle.directions
         self.names = () if directions is None else directions.names
         self._vectors = np.zeros((0, bundle.manifest.layout.skill))
@@ -466,6 +470,10 @@ class Mixer:
         self._left = None if seconds is None else round(seconds * g1.CONTROL_HZ)
         self._send()
 
+    def upright(self, base: PlayedBase) -> bool:
+        """Whether a robot that plays a base stays clear of the tilt that stops it."""
+        return base.tilt_rad <= self.stopped_rad - _TILT_MARGIN
+
     def _check(self, cue: Cue) -> None:
         """Refuse what cannot be played, before anything changes."""
         check_fade(cue.fade)
@@ -476,7 +484,12 @@ class Mixer:
             if not np.isfinite(amplitude):
                 raise ValueError(f"{name}: a fader at {amplitude}")
         if not cue.planned:
-            self.bundle.base(cue.name)
+            base = self.bundle.base(cue.name)
+            if not self.upright(base):
+                raise ValueError(
+                    f"{cue.name}: the pelvis tilts by {base.tilt_rad:.2f} rad, and a "
+                    f"robot is stopped at {self.stopped_rad:g}; play it at the desk"
+                )
         elif self._planner is None:
             raise ValueError(f"{self.bundle.folder}: a bundle without a planner")
 

@@ -19,7 +19,13 @@ from torch import Tensor
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
 from spectral_skills.control.bundle import BaseFacts, PlayedBase
-from spectral_skills.control.looping import REST, headings, looped, turn_direction
+from spectral_skills.control.looping import (
+    REST,
+    headings,
+    looped,
+    tilt_rad,
+    turn_direction,
+)
 from spectral_skills.control.run import encode_clip
 from spectral_skills.control.steering import RAMP_STEPS, chain
 from spectral_skills.motion import motion_sets
@@ -125,6 +131,7 @@ def _encoded(
         rows[:2].numpy(),
         turn_direction(encoder, rows).numpy(),
         np.pad(own, (0, len(skills) - len(own)), mode="edge"),
+        tilt_rad=tilt_rad(rows),
         origin=f"{entry.source} {one.clip}, frames {first} to {last} ({entry.licence})",
     )
 

@@ -23,7 +23,7 @@ from spectral_skills.control.bundle import (
     PlayedBase,
     SkillSupport,
 )
-from spectral_skills.control.looping import headings, looped, turn_direction
+from spectral_skills.control.looping import headings, looped, tilt_rad, turn_direction
 from spectral_skills.control.mixer import REST
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
@@ -168,6 +168,7 @@ def _played_base(
         rows.numpy(),
         turn,
         headings(rows),
+        tilt_rad=tilt_rad(rows),
     )
 
 
