@@ -13,6 +13,7 @@ from spectral_skills.control.looping import (
     find_loop,
     headings,
     looped,
+    speed_m_s,
     tilt_rad,
     turn_direction,
 )
@@ -104,6 +105,14 @@ def test_tilt_is_that_of_the_most_tilted_row():
     rows = torch.zeros(3, 36)
     rows[:, 3:7] = rotation.multiply(rotation.from_yaw(3 * angles), lean)
     assert tilt_rad(rows) == pytest.approx(1.2, abs=1e-5)
+
+
+def test_speed_is_that_of_the_fastest_half_second():
+    rows = torch.zeros(200, 36)
+    rows[:, 0] = torch.cumsum(torch.full((200,), 0.01), 0)  # 0.5 m/s
+    rows[100:, 1] = torch.arange(100).clamp(max=50) * 0.04  # and 2 m/s aside
+    assert speed_m_s(rows) == pytest.approx(math.hypot(0.5, 2.0), rel=1e-4)
+    assert speed_m_s(rows[100:110]) == pytest.approx(math.hypot(0.5, 2.0), rel=1e-4)
 
 
 def test_headings_have_no_jumps():

@@ -13,7 +13,10 @@ import pytest
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import (
+    BRAKED,
     CORRECTED,
+    FADE,
+    GENTLE,
     RETURN,
     BaseStream,
     Cue,
@@ -91,6 +94,43 @@ def test_knobs_of_a_cue_go_with_it():
     assert played(mixer, 40)[-1] == 2.0
     mixer.play("stand")
     assert played(mixer, 40)[-1] == 0.0
+
+
+def with_fast_run() -> Bundle:
+    bundle = made_up.bundle(run=100, kick=100)
+    bundle.bases["run"] = replace(bundle.bases["run"], speed_m_s=2.0)
+    return bundle
+
+
+def test_a_fast_robot_stands_before_it_does_something_slow():
+    """Standing is 0 and the kick 2; what it had of its time stays the same."""
+    mixer = Mixer(with_fast_run())
+    mixer.play("run")
+    assert played(mixer, GENTLE)[-1] == pytest.approx(GENTLE / (GENTLE + 1))
+    assert played(mixer, 30).tolist() == [1.0] * 30
+    mixer.play(Cue("kick", seconds=1.0, fade=2), Cue("stand"))
+    found = played(mixer, BRAKED + 50)
+    assert (found[2:BRAKED] == 0.0).all() and (np.diff(found[BRAKED:]) >= 0).all()
+    assert (found[BRAKED + FADE :] == 2.0).all()
+    assert mixer.playing == "kick"
+    played(mixer, 1)
+    assert mixer.playing == "stand"
+
+
+def test_time_that_a_robot_stands_already_counts():
+    mixer = Mixer(with_fast_run())
+    mixer.play("run")
+    played(mixer, 50)
+    mixer.play(Cue("stand", fade=2))
+    played(mixer, 42)  # of which the run is heard in two
+    mixer.play(Cue("kick", fade=2))
+    found = played(mixer, 40)
+    assert (found[:20] == 0.0).all() and found[20] > 0.0 and found[-1] == 2.0
+    played(mixer, 50)
+    mixer.play(Cue("stand", fade=2))
+    played(mixer, 5)
+    mixer.play(Cue("kick", fade=2))
+    assert played(mixer, 3)[-1] == 2.0, "after nothing fast nothing is waited for"
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,8 @@ class BaseFacts:
     """Height of the root below which the robot has fallen."""
     tilt_rad: float = field(default=0.0, kw_only=True)
     """Largest tilt of the pelvis from upright in the motion."""
+    speed_m_s: float = field(default=0.0, kw_only=True)
+    """Largest speed over the ground in the motion, mean of half a second."""
     origin: str = field(default="", kw_only=True)
     """Clip that it was made from, and its licence; empty for a generated base."""
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from spectral_skills import rotation
 from spectral_skills.control.run import encode_clip
+from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.windows import (
     MotionTensors,
     move_anchor,
@@ -117,6 +118,13 @@ def tilt_rad(rows: Tensor) -> float:
     """Largest tilt of the root from upright."""
     up = torch.tensor([0.0, 0.0, 1.0]).expand(len(rows), 3)
     return float(rotation.rotate(rows[:, 3:7], up)[:, 2].clamp(-1.0, 1.0).min().acos())
+
+
+def speed_m_s(rows: Tensor) -> float:
+    """Largest speed over the ground, mean of half a second."""
+    steps = min(FPS // 2, len(rows) - 1)
+    moved = (rows[steps:, :2] - rows[:-steps, :2]).norm(dim=1)
+    return float(moved.max()) * FPS / steps
 
 
 def headings(rows: Tensor) -> np.ndarray:

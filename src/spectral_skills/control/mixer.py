@@ -31,6 +31,11 @@ AHEAD = 2
 """Number of steps before the end of a plan at which the next one is requested."""
 LATE = 10
 """Number of steps after which an answer is late."""
+FAST_M_S = 1.2
+"""Speed from which a robot cannot begin everything at once, nor be so fast at once."""
+BRAKED, GENTLE = 60, 25
+"""Fewest steps from the end of a fast base to one that is not, between which the robot
+stands, and of a cross-fade to a fast one."""
 RETURN = 25
 """Number of steps from the last planned skill back to standing, if no plan follows."""
 CORRECTED, LOST = math.radians(15), math.radians(45)
@@ -127,6 +132,9 @@ class LiveStream:
     def __init__(self, name: str, skill: np.ndarray):
         self.name, self._held = name, StreamStep(skill)
 
+    fast = False
+    """Whether the robot is too fast for what else it may do."""
+
     @property
     def over(self) -> bool:
         """Whether the stream only repeats its last skill from now on."""
@@ -157,6 +165,7 @@ class BaseStream(LiveStream):
 
     def __init__(self, base: PlayedBase, loop: bool = True):
         self.name, self.loop, self._base, self._at = base.name, loop, base, 0
+        self.fast = base.speed_m_s > FAST_M_S
         self._error, self._heading = 0.0, math.nan
         """Angle by which the robot is left of the motion, and its last heading."""
         self._usual = 0.0
@@ -193,6 +202,25 @@ class BaseStream(LiveStream):
         angle = min(max(self._error, -CORRECTED), CORRECTED)
         self._usual += (angle - self._usual) / _USUAL_STEPS
         return angle
+
+
+class BrakedStream(BaseStream):
+    """A base that begins after some steps of standing, for a robot that was fast."""
+
+    def __init__(self, base: PlayedBase, loop: bool, rest: PlayedBase, steps: int):
+        super().__init__(base, loop)
+        self._rest, self._step = BaseStream(rest), -steps
+
+    def next(self, history: np.ndarray, heading: float | None = None) -> StreamStep:
+        stands, self._step = self._rest.next(history), self._step + 1
+        if self._step <= 0:
+            return stands
+        found = super().next(history, heading)
+        if self._step > FADE:
+            return found
+        weight = float(fade_weight(self._step - 1, FADE))
+        skill = stands.skill + weight * (found.skill - stands.skill)
+        return StreamStep(skill, found.row)
 
 
 class PlannedStream(LiveStream):
@@ -333,6 +361,8 @@ class Mixer:
         self._other: LiveStream | None = None
         self._fade = (0, 1)
         """Step and number of steps of the running cross-fade."""
+        self._slow = BRAKED
+        """Number of steps since a fast base was heard."""
         self._cue: Cue | None = None
         self._left: int | None = None
         """Number of steps until the queue goes on."""
@@ -414,6 +444,7 @@ class Mixer:
         """The next control step of a robot that has sensed a history (10, 93) and, if
         it can, a heading in rad, which bases keep to while all faders are down."""
         self._advance()
+        self._slow = 0 if self._deck.fast or self.stream.fast else self._slow + 1
         amplitudes = np.array([c.fader.step() for c in self.channels.values()])
         if amplitudes.any():
             self._deck.release()
@@ -452,22 +483,29 @@ class Mixer:
     def _start(self, cue: Cue) -> None:
         if self._other is not None:
             self._deck = self._other  # A cross-fade under way is cut short.
+        rest, fade, brake = self.bundle.base(REST), cue.fade, 0
         if cue.planned:
             assert self._planner is not None
-            every, rest = self.bundle.manifest.plan_every, self.bundle.base(REST)
+            every = self.bundle.manifest.plan_every
             self._other = PlannedStream(self._planner, cue.name, every, rest)
         else:
             once = bool(self.queue) and cue.seconds is None
-            base = self.bundle.base(cue.name)
-            self._other = BaseStream(base, self.loop and not once)
+            base, loop = self.bundle.base(cue.name), self.loop and not once
+            self._other = BaseStream(base, loop)
+            if self._other.fast:
+                fade = max(fade, GENTLE)
+            elif cue.name != REST and self._slow < BRAKED:
+                brake = BRAKED - self._slow
+                self._other = BrakedStream(base, loop, rest, brake)
         # Release the knobs of the last cue, then turn up those of this one.
         for name, _ in self._knobs:
             self.channel(name).position = 0.0
         for name, amplitude in cue.knobs:
             self.channel(name).position = amplitude
-        self._cue, self._knobs, self._fade = cue, cue.knobs, (0, cue.fade)
-        seconds = cue.seconds
-        self._left = None if seconds is None else round(seconds * g1.CONTROL_HZ)
+        self._cue, self._knobs, self._fade = cue, cue.knobs, (0, fade)
+        self._left = None
+        if cue.seconds is not None:
+            self._left = brake + round(cue.seconds * g1.CONTROL_HZ)
         self._send()
 
     def upright(self, base: PlayedBase) -> bool:

@@ -23,6 +23,7 @@ from spectral_skills.control.looping import (
     REST,
     headings,
     looped,
+    speed_m_s,
     tilt_rad,
     turn_direction,
 )
@@ -132,6 +133,7 @@ def _encoded(
         turn_direction(encoder, rows).numpy(),
         np.pad(own, (0, len(skills) - len(own)), mode="edge"),
         tilt_rad=tilt_rad(rows),
+        speed_m_s=speed_m_s(rows),
         origin=f"{entry.source} {one.clip}, frames {first} to {last} ({entry.licence})",
     )
 

@@ -23,7 +23,13 @@ from spectral_skills.control.bundle import (
     PlayedBase,
     SkillSupport,
 )
-from spectral_skills.control.looping import headings, looped, tilt_rad, turn_direction
+from spectral_skills.control.looping import (
+    headings,
+    looped,
+    speed_m_s,
+    tilt_rad,
+    turn_direction,
+)
 from spectral_skills.control.mixer import REST
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
@@ -169,6 +175,7 @@ def _played_base(
         turn,
         headings(rows),
         tilt_rad=tilt_rad(rows),
+        speed_m_s=speed_m_s(rows),
     )
 
 
