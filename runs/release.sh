@@ -54,7 +54,7 @@ if [[ $SMOKE ]]; then
     sources=()
     skill=(pretrain release-smoke --model.encoder.width 2 --updates 20)
     controller=(track release-smoke)
-    contexts=(--contexts 64)
+    responses=(--contexts 64) # robots of a small controller fall
     tried=(--bases walk --names turn)
     chosen_bases=(--chosen "$OUT/bases.toml")
     collected=(--robots 10 --steps 40 --candidates 1 --no-follow)
@@ -72,7 +72,7 @@ else
     sources=("${CMU:-}" "${G1_MOVES:-}")
     skill=(pretrain release)
     controller=(track release)
-    contexts=()
+    responses=(--controller "$new/controller")
     tried=(--bases walk squat carry backward stand)
     chosen_bases=()
     collected=(--held-out "$held_out" --along 0.5 --robots 24)
@@ -215,8 +215,8 @@ stage skill "${corpora[*]}" "$OUT/skill $new/skill" \
 stage controller "${corpora[*]} $new/skill" "$OUT/controller $new/controller" \
     heavy "${controller[@]}" --corpus "${corpora[@]}" --skill "$OUT/skill" \
     --out "$OUT/controller" --release "$new/controller"
-stage directions "${corpora[*]} $new/skill" "$OUT/directions.safetensors" \
-    heavy directions --skill "$OUT/skill" --corpus "${corpora[@]}" "${contexts[@]}" \
+stage directions "${corpora[*]} $new/skill $new/controller" "$OUT/directions.safetensors" \
+    heavy directions --skill "$OUT/skill" --corpus "${corpora[@]}" "${responses[@]}" \
     --held-out "$held_out" --out "$OUT/directions.safetensors"
 stage catalogue "$new/skill $new/controller $OUT/directions.safetensors" \
     "$OUT/catalogue $new/directions.safetensors" \

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -212,7 +213,7 @@ def find_directions(
         from spectral_skills.experiments.identify import identify
 
         lab = runner(Models.load(controller, skill, None, None, where), device=where)
-        robot = identify(lab, used, seed=seed)
+        robot = partial(identify, lab, used, seed=seed)
     if not wanted or str(skill) != "base":
         own = [target.name for target in wanted]
         known = [target for target in TARGETS if target.name not in own]

@@ -103,9 +103,9 @@ def directions(
             paper's.
         held_out: Clips that are left out, as in training: a share below 1, or a number
             of clips of each corpus.
-        controller: Controller of these skills. Every target is then also solved by what
-            its robots do when their skills are changed at random, on clips that walk:
-            `robot_turn` beside `turn`. Takes some minutes on a CPU.
+        controller: Controller of these skills. Targets are then solved by what its
+            robots do as well, on clips that walk; `predicted_turn` is by prediction
+            alone. Takes some minutes on a CPU.
     """
     from spectral_skills.plots.skills import all_ranks, draw_poses, effect_table
 

@@ -267,7 +267,7 @@ def _add_falls(
     """Falls at the fixed amplitude, by family; the goal is none."""
     for kind, families in (
         ("parts and targets", ("part", "target")),
-        ("targets by the robot", ("robot",)),
+        ("knobs", ("robot",)),
         ("spectral", ("spectral",)),
     ):
         ones = [one for one in entries if one.family in families]

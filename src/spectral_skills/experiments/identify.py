@@ -3,11 +3,13 @@
 Random unit vectors are added to the skills of clips that walk, once with each sign, and
 what a robot does is described by the attributes of `spectral.response`, in the same
 windows. Effects are so nearly linear in the vector that ridge regression finds the
-change of each attribute per unit of every skill number. Directions are then solved for
-targets as they are from predictions. No base of an experiment takes part.
+change of each attribute per unit of every skill number. Directions that are solved by
+that are tried on every clip, and the regression is repeated with these runs as well:
+without them, walks that a direction was to keep straight turned, all to the same side.
+No base of an experiment takes part.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -71,32 +73,53 @@ def describe(runs: Sequence[Executed], windows: WindowConfig) -> Tensor:
 
 
 def identify(
-    runner: Runner, corpora: list[Corpus], count: int = GRID.vectors, seed: int = 0
+    runner: Runner,
+    corpora: list[Corpus],
+    solve: Callable[[Effects], Tensor],
+    count: int = GRID.vectors,
+    seed: int = 0,
 ) -> tuple[Effects, Effects]:
-    """Effects per unit of each skill number, by two halves of the vectors."""
+    """Effects per unit of each skill number, by halves of the runs.
+
+    `solve` gives the directions (k, d) that will be used, by effects found so far.
+    """
     clips = walking_clips(corpora, GRID.clips, seed)
     width = runner.skills(clips[0]).shape[1]
     vectors = np.random.default_rng(seed).normal(size=(count, width))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    drawn = [(clips[i % len(clips)], vector) for i, vector in enumerate(vectors)]
+    tried = [_changes(runner, drawn[i::2]) for i in (0, 1)]
+    first, second = (_effects(*some) for some in tried)
+    # Errors along a direction that is used matter most, and it is part of no other.
+    used = solve(first + second).cpu().numpy()
+    for i in (0, 1):
+        x, y = _changes(runner, [(clip, one) for clip in clips[i::2] for one in used])
+        tried[i] = torch.cat((tried[i][0], x)), torch.cat((tried[i][1], y))
+    return _effects(*tried[0]), _effects(*tried[1])
+
+
+def _changes(
+    runner: Runner, tried: Sequence[tuple[Base, np.ndarray]]
+) -> tuple[Tensor, Tensor]:
+    """Vectors (n, d) of which robots withstood both signs, and the changes (n, a) of
+    attributes per unit of each."""
     runs = [
-        runner.steered(clips[i % len(clips)], sign * GRID.amplitude * vector, f"r{i}")
-        for i, vector in enumerate(vectors)
+        runner.steered(base, sign * GRID.amplitude * vector, f"r{i}")
+        for i, (base, vector) in enumerate(tried)
         for sign in (1, -1)
     ]
     done = runner.execute(runs, "the robot's own response")
     pairs = list(zip(done[::2], done[1::2], strict=True))
     kept = [i for i, pair in enumerate(pairs) if all(one.stands for one in pair)]
-    if len(kept) < count / 2:
+    if len(kept) < len(tried) / 2:
         raise ValueError(
-            f"in {count - len(kept)} of {count} pairs a robot fell: this controller "
-            "does not withstand changes of its skills"
+            f"in {len(tried) - len(kept)} of {len(tried)} pairs a robot fell: this "
+            "controller does not withstand changes of its skills"
         )
     signs = zip(*(pairs[i] for i in kept), strict=True)
     up, down = (describe(some, runner.encoder.windows).double() for some in signs)
-    x, y = torch.from_numpy(vectors[kept]), (up - down) / 2
-    halves = (slice(i, None, 2) for i in (0, 1))
-    first, second = (_effects(x[half], y[half] / GRID.amplitude) for half in halves)
-    return first, second
+    vectors = np.stack([tried[i][1] for i in kept]).astype(np.float64)
+    return torch.from_numpy(vectors), (up - down) / (2 * GRID.amplitude)
 
 
 def _effects(x: Tensor, y: Tensor) -> Effects:

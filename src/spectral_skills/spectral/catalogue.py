@@ -50,7 +50,7 @@ _PURE = 0.55
 """Smallest share of a wish in everything that a direction changes."""
 _ENOUGH = 3.0
 """Noticeable changes of what a fader is for; more are not better."""
-_PREFERENCE = {"robot": 1.3, "target": 1.3, "part": 1.1, "spectral": 1.0}
+_PREFERENCE = {"robot": 1.5, "target": 1.3, "part": 1.1, "spectral": 1.0}
 """Weights of families: a direction solved for its effect is easier to explain."""
 _UNTRIED_REACH, _BEYOND = 3.0, 1.25
 """Reach of a fader whose direction nobody has measured, and of another, as a multiple

@@ -19,6 +19,9 @@ VERSION = 1
 RELEASED_FILE = Path(__file__).parents[1] / "pretrained" / "directions.safetensors"
 """Directions of the skill space that comes with the package."""
 Family = Literal["spectral", "part", "target", "robot"]
+BY_PREDICTION = "predicted_"
+"""Beginning of the name of a target's direction by what is predicted alone, where the
+target's own name is that of the direction by what a robot does as well."""
 DETERMINED = 0.9
 """Least |cos| at which two halves of the contexts agree on a direction."""
 SINGLE_LIMB = 0.6
@@ -33,8 +36,8 @@ class Directions:
     names: tuple[str, ...]
     families: tuple[Family, ...]
     """Origin: eigenvectors of the response Gram (spectral) or of one limb's Gram
-    (part), or the solution for a goal (target), by what a robot was measured to do
-    instead of by what is predicted (robot)."""
+    (part), or the solution for a goal by what is predicted (target), and by what a
+    robot was measured to do as well (robot)."""
     vectors: np.ndarray
     """(k, d) of length 1."""
     gains: np.ndarray

@@ -14,10 +14,11 @@ A target asks for changes of some attributes, leaves some free and holds the res
 with w = 1 / scale^2, so that attributes count by what is noticeable. E_i is the effect
 of the skill on attributes in context i; the minimum needs only its moments. Contexts
 are those in which a direction will be used: walks for a turn, and for the height of a
-foot its own swings.
+foot its own swings. Where a robot was measured too, its response is one more context,
+and counts more than all others together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,7 +29,12 @@ from torch import Tensor
 from spectral_skills.motion.windows import WindowSampler
 from spectral_skills.robot import g1
 from spectral_skills.skill.model import SkillModel
-from spectral_skills.spectral.direction_file import LIMBS, Directions, Family
+from spectral_skills.spectral.direction_file import (
+    BY_PREDICTION,
+    LIMBS,
+    Directions,
+    Family,
+)
 from spectral_skills.spectral.response import (
     ATTRIBUTES,
     GROUPS,
@@ -49,6 +55,9 @@ A smaller one holds a little better and needs a much larger amplitude."""
 LEVEL = 2
 """Noise level of the responses. The paper's is the lowest, where the noisy future shows
 nearly all; from this one on, predicted arms move as far as a robot's."""
+PREDICTED = 0.3
+"""Weight of predicted effects beside those of a robot. With less of them directions are
+stronger, and robots fall."""
 PART_DIRECTIONS = 3
 """Largest number of directions of each limb."""
 
@@ -74,14 +83,15 @@ class Target:
     contexts: Contexts = "upright"
     """Where it will be used."""
 
-    def effects(self, responses: Responses) -> Effects:
-        """Effects in its contexts; those on a foot's height in swings of that foot."""
+    def effects(self, responses: Responses, robot: Effects | None = None) -> Effects:
+        """Effects in its contexts, those on a foot's height in swings of that foot;
+        beside what a robot was measured to do, where it was."""
         found = responses.among(self.contexts)
         if "left_foot_height" in self.goals:
             found = found.with_row("left_foot_height", responses.among("left_swing"))
         if "right_foot_height" in self.goals:
             found = found.with_row("right_foot_height", responses.among("right_swing"))
-        return found
+        return found if robot is None else robot.beside(found, PREDICTED)
 
 
 def _target(name: str, goals: dict, free: list[str], **contexts: Contexts) -> Target:
@@ -162,6 +172,10 @@ def _least_squares(
     return torch.linalg.solve(H, b)
 
 
+Identify = Callable[[Callable[[Effects], Tensor]], tuple[Effects, Effects]]
+"""Finds what robots do, by halves, from what solves directions (k, d) by it."""
+
+
 def find(
     model: SkillModel,
     sampler: WindowSampler,
@@ -170,13 +184,16 @@ def find(
     data_hash: str = "",
     targets: Sequence[Target] = TARGETS,
     level: int = LEVEL,
-    robot: tuple[Effects, Effects] | None = None,
+    identify: Identify | None = None,
 ) -> Directions:
-    """All directions of a skill model over random contexts, at a noise level; with what
-    a `robot` was measured to do, by halves, each target is solved by that too."""
-    both = measure(model, sampler, contexts, seed, level=level)
+    """All directions of a skill model over random contexts, at a noise level; targets
+    are solved by what robots do as well, where that can be found."""
+    halves = measure(model, sampler, contexts, seed, level=level)
+    both, robot = halves[0] + halves[1], None
+    if identify is not None:
+        robot = identify(lambda found: _vectors(_knobs(both, targets, found)))
     encoder = model.encoder.fingerprint()
-    return from_responses(*both, encoder, seed, data_hash, targets, level, robot)
+    return from_responses(*halves, encoder, seed, data_hash, targets, level, robot)
 
 
 def from_responses(
@@ -201,7 +218,7 @@ def from_responses(
     found, *halves = (_find_all(responses, targets, one) for responses, one in parts)
     families, prefixes, vectors, amplitudes = zip(*found, strict=True)
     vectors = torch.stack(vectors)
-    split = (torch.stack([vector for _, _, vector, _ in half]) for half in halves)
+    split = (_vectors([one[1:] for one in half]) for half in halves)
     mean, std = both.effects.along(vectors)
     # Mean squared change v^T C_g v of each part of the body, (k, groups).
     energy = torch.einsum("kd,gde,ke->kg", vectors, both.group_grams, vectors)
@@ -245,10 +262,12 @@ def _find_all(
     families: dict[Family, Found] = {
         "spectral": _spectral(responses),
         "part": _parts(responses),
-        "target": [(t.name, *solve(t.effects(responses), t)) for t in targets],
+        "target": _knobs(responses, targets),
     }
     if robot is not None:
-        families["robot"] = [(f"robot_{t.name}", *solve(robot, t)) for t in targets]
+        alone = families["target"]
+        families["target"] = [(BY_PREDICTION + name, v, a) for name, v, a in alone]
+        families["robot"] = _knobs(responses, targets, robot)
     return [(family, *one) for family, some in families.items() for one in some]
 
 
@@ -281,6 +300,16 @@ def stability(first: Tensor, second: Tensor) -> Tensor:
 # Families: the beginning of a name, the vector and the amplitude of each direction. A
 # beginning that ends in a space is followed by the effect.
 Found = list[tuple[str, Tensor, float]]
+
+
+def _knobs(
+    responses: Responses, targets: Sequence[Target], robot: Effects | None = None
+) -> Found:
+    return [(t.name, *solve(t.effects(responses, robot), t)) for t in targets]
+
+
+def _vectors(found: Found) -> Tensor:
+    return torch.stack([vector for _, vector, _ in found])
 
 
 def _spectral(responses: Responses) -> Found:

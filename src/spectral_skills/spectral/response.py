@@ -301,6 +301,13 @@ class Effects(_Sums):
         square = torch.einsum("kd,ade,ke->ka", vectors, self.mean_square, vectors)
         return mean, (square - mean.square()).clamp_min(0).sqrt()
 
+    def beside(self, other: "Effects", weight: float) -> "Effects":
+        """One context of these effects and others, whose weight is relative to ours."""
+        ours, theirs = 1 / (1 + weight), weight / (1 + weight)
+        total = ours * self.mean.to(other.total) + theirs * other.mean
+        square = ours * self.mean_square.to(total) + theirs * other.mean_square
+        return Effects(1, total, square)
+
     def with_row(self, name: str, other: "Effects") -> "Effects":
         """The same with an attribute's moments from other contexts."""
         row, total, square = NAMES.index(name), self.total.clone(), self.square.clone()
