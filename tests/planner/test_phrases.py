@@ -4,6 +4,7 @@ import pytest
 from spoken import MOTIONS
 
 from spectral_skills.motion.synthetic.generate import compose
+from spectral_skills.planner.lookup import traits
 from spectral_skills.planner.phrases import (
     Orders,
     as_order,
@@ -15,7 +16,6 @@ from spectral_skills.planner.phrases import (
     parse,
     training,
 )
-from spectral_skills.planner.understand import traits
 
 CLIPS = [compose(0, number).text.splitlines() for number in range(0, 512, 9)]
 GESTURES = ("wave", "waving", "rais", "spread", "reach", "punch", "carry")

@@ -7,15 +7,10 @@ import pytest
 from spoken import MOTIONS, encoder, known, needs_weights
 from test_knobs import MEASURED
 
-from spectral_skills.planner import understand
+from spectral_skills.planner import lookup
+from spectral_skills.planner.lookup import KnownSentences, opposed, parts
 from spectral_skills.planner.phrases import held_out
-from spectral_skills.planner.understand import (
-    Instruction,
-    Interpreter,
-    KnownSentences,
-    opposed,
-    parts,
-)
+from spectral_skills.planner.understand import Instruction, Interpreter
 from spectral_skills.spectral.direction_file import Directions
 
 pytestmark = needs_weights
@@ -213,14 +208,24 @@ def test_clauses_are_split_where_a_verb_follows():
 
 
 def test_of_many_sentences_a_verb_of_another_motion_needs_more(monkeypatch):
-    """`make me a coffee` is near to drinking it, and `sip a coffee` is too."""
+    """`make a coffee` is near to drinking it."""
     said = [("drink", "drink coffee"), ("make", "make dough"), ("watch", "watch tv")]
-    many = KnownSentences(said, encoder())
-    other, same = "make me a coffee", "sip a coffee"
-    for few in (True, False):
-        monkeypatch.setattr(understand, "_MANY", 10 if few else 1)
-        assert many.is_near(other, many.nearest(other)) == few
-        assert many.is_near(same, many.nearest(same))
+    some = KnownSentences(said, encoder())
+    match = some.nearest("drink a coffee")._replace(nearness=0.5)
+    assert match.motion == "drink"
+    other, same = "make a coffee", "drink a coffee"
+    assert some.is_near(other, match) and some.is_near(same, match)
+    monkeypatch.setattr(lookup, "_MANY", 1)
+    assert some.is_near(same, match) and not some.is_near(other, match)
+    assert not some.is_near(same, match._replace(nearness=0.4))
+
+
+def test_an_act_that_a_motion_has_not_is_not_taken_for_it():
+    """`climb a tree` is near to planting one."""
+    some = KnownSentences([("plant", "plant a tree"), ("hop", "climb up")], encoder())
+    match = some.nearest("climb a tree")._replace(motion="plant", cosine=0.8)
+    assert not some.is_near("climb a tree", match)
+    assert some.is_near("plant two trees", match)
 
 
 def test_what_is_refused_is_answered_with_what_can_be_done():

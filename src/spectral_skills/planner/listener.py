@@ -20,13 +20,10 @@ from spectral_skills.control.bundle import SENTENCES, Bundle
 from spectral_skills.control.mixer import REST, Cue, LivePlanner
 from spectral_skills.control.rollout import Rollout, fell_at
 from spectral_skills.control.session import Session
+from spectral_skills.planner.lookup import KnownSentences
 from spectral_skills.planner.phrases import PATTERNS
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates, clean, pooled
-from spectral_skills.planner.understand import (
-    Instruction,
-    Interpreter,
-    KnownSentences,
-)
+from spectral_skills.planner.understand import Instruction, Interpreter
 from spectral_skills.robot import g1
 
 SHORTEST_S, LONGEST_S = 2.0, 6.0
