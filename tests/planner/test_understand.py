@@ -211,7 +211,7 @@ def test_of_many_sentences_a_verb_of_another_motion_needs_more(monkeypatch):
     """`make a coffee` is near to drinking it."""
     said = [("drink", "drink coffee"), ("make", "make dough"), ("watch", "watch tv")]
     some = KnownSentences(said, encoder())
-    match = some.nearest("drink a coffee")._replace(nearness=0.5)
+    match = some.nearest("drink a coffee")._replace(cosine=0.7, nearness=0.5)
     assert match.motion == "drink"
     other, same = "make a coffee", "drink a coffee"
     assert some.is_near(other, match) and some.is_near(same, match)

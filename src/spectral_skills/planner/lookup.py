@@ -20,8 +20,7 @@ from spectral_skills.planner.phrases import PATTERNS, PLAIN_VERBS, WORDS, as_ord
 from spectral_skills.planner.text import TextEncoder, pooled
 
 SURE = 0.85
-"""Cosine from which a sentence is taken for a known one, although it has a word of
-`verbs.other` that the motion has not."""
+"""Cosine from which a sentence is taken for a known one, whatever its words are."""
 _NEAR, _NEAR_OTHER_VERB = 0.47, 0.53
 """Nearness from which a motion is meant: usually, and if a sentence begins with a verb
 that the motion has not."""
@@ -139,8 +138,10 @@ class KnownSentences:
         """Whether a sentence may be taken for a known one."""
         words = [PLAIN_VERBS.get(word, word) for word in WORD.findall(sentence)]
         own = self._words[match.motion]
+        if match.cosine >= SURE:
+            return True
         if _OTHER.intersection(words) - own:
-            return match.cosine >= SURE
+            return False
         if len(self.sentences) < _MANY:
             return match.nearness >= _NEAR_OF_FEW
         fits = bool(words) and words[0] in own | _GENERAL
