@@ -73,7 +73,7 @@ else
     skill=(pretrain release)
     controller=(track release)
     responses=(--controller "$new/controller")
-    tried=(--bases walk squat carry backward stand)
+    tried=(--bases walk jog squat carry backward stand)
     chosen_bases=()
     collected=(--held-out "$held_out" --along 0.5 --robots 24)
     planner=(plan release)

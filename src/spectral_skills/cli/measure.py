@@ -114,8 +114,9 @@ def evaluate_composition(
     Args:
         experiment: Which of the experiments.
         seeds: Randomised repeats, for the experiments that have them.
-        bases: For the catalogue: bases to steer, `walk` by default; directions are
-            named by their effects on the first.
+        bases: For the catalogue: bases to steer, `walk` by default. Directions are
+            named by their effects on the first; on others spectral ones are not tried
+            unless they are among the names.
         names: For the catalogue: directions to try, all by default.
         out: Folder for findings (.json) and records.
         release: For the catalogue: file (.safetensors) for the directions with their

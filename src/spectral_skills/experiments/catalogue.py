@@ -206,24 +206,27 @@ def choose(
 
 
 def catalogue(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> Findings:
-    """Try all directions, or those of some names.
+    """Try all directions on the first base, on others those of parts and targets; or
+    those of some names.
 
     Knobs are chosen on the first base. Seeds repeat the directions of parts and
     targets there.
     """
     run, report = grid(NAME, **changes), Draft(NAME, runner)
-    surveys = {base: survey(runner, base, run.names) for base in run.bases}
+    base, *others = run.bases
+    first = survey(runner, base, run.names)
+    chosen = [one.direction for one in first if one.family != "spectral"]
+    surveys = {base: first}
+    for other in others:
+        surveys[other] = survey(runner, other, run.names or chosen)
     if runner.records is not None:
         listed = [one.as_dict() for entries in surveys.values() for one in entries]
         path = runner.records.parent / FILE
         write_file(path, json.dumps(listed, indent=1) + "\n")
-    for base, entries in surveys.items():
-        for most in (MOST, LESS):
-            _add_outcomes(report, base, entries, most)
-    for base, entries in surveys.items():
-        _add_falls(report, base, entries)
-    base, first = run.bases[0], surveys[run.bases[0]]
-    chosen = [one.direction for one in first if one.family != "spectral"]
+    for most in (MOST, LESS):
+        _add_outcomes(report, base, first, most)
+    for one, entries in surveys.items():
+        _add_falls(report, one, entries)
     for seed in seeds if chosen else ():
         _add_falls(report, base, survey(runner, base, chosen, seed), seed)
     unserved = _add_knobs(report, base, first)
