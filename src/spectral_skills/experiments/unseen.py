@@ -186,9 +186,14 @@ class Try:
 
 
 def attempt(
-    runner: Runner, pairs: Sequence[Pair], steps: int, seed: int | None
+    runner: Runner,
+    pairs: Sequence[Pair],
+    steps: int,
+    seed: int | None,
+    chosen: Sequence[dict[str, Choice]] = (),
 ) -> list[Try]:
-    """Every pair with every choice of knobs at every amplitude."""
+    """Every pair with every choice of knobs at every amplitude, or with what the halves
+    of the pairs chose."""
     on = {
         name: runner.base(name, steps)
         if name in bases.NAMES
@@ -203,6 +208,7 @@ def attempt(
         for choice, knobs in enumerate(ADDED[pair[1]]["knobs"])
         if all("_hand_" in name or name in known for name in knobs)
         for amplitude in GRID.amplitudes
+        if not chosen or (choice, amplitude) == _of_other_half(pair, chosen)
     ]
     runs = [runner.plain(one, seed) for one in on.values()]
     runs += [steered(runner, on[p[0]], p[1], a, choice, seed) for p, choice, a in tried]
@@ -237,15 +243,18 @@ def choose(tried: Iterable[Try]) -> dict[str, Choice]:
 
 
 def judged(tried: Sequence[Try], chosen: Sequence[dict[str, Choice]]) -> list[Try]:
-    """The try of every pair with what the other half of the pairs chose; a factor with
-    pairs in one half only has its first knobs at the first amplitude."""
-    usual = 0, GRID.amplitudes[0]
+    """The try of every pair with what the other half of the pairs chose."""
     return [
         one
         for one in tried
-        if (one.choice, one.amplitude)
-        == chosen[1 - HALVES[one.pair]].get(one.pair[1], usual)
+        if (one.choice, one.amplitude) == _of_other_half(one.pair, chosen)
     ]
+
+
+def _of_other_half(pair: Pair, chosen: Sequence[dict[str, Choice]]) -> Choice:
+    """What the other half of the pairs chose for a factor; one with pairs in one half
+    only has its first knobs at the first amplitude."""
+    return chosen[1 - HALVES[pair]].get(pair[1], (0, GRID.amplitudes[0]))
 
 
 def choices(tried: Sequence[Try]) -> list[dict[str, Choice]]:
@@ -283,7 +292,7 @@ def unseen(
     report.add("all pairs", {"clips with both": sum(holding.values())})
     for seed in seeds:
         # What the robot without randomness chose, on another robot.
-        some = judged(attempt(runner, pairs, run.steps, seed), chosen)
+        some = attempt(runner, pairs, run.steps, seed, chosen)
         row = f"all pairs, seed {seed}"
         report.add(row, {"success": _share(some)}, len(some), seed=seed)
     for one in best:
