@@ -4,6 +4,9 @@ Every base is played for 8 s as the desk does, by the plain robot and by some wi
 random masses, friction and starts; once with nothing but its skills, and once with its
 heading kept. Recorded bases need the corpus that they were made from.
 
+Then every base is entered from standing, walking and running and left again, as a robot
+would be driven, with sensor noise and cross-fades of 5 to 30 steps.
+
     python benchmarks/bases.py --controller runs/mine --skill runs/skills \
         --corpus corpora/cmu
 """
@@ -17,11 +20,15 @@ import torch
 from report import models_parser, parsed, report
 from torch import Tensor
 
+from spectral_skills import api
 from spectral_skills.control import recorded
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.bundle import PlayedBase
+from spectral_skills.control.bundle import Bundle, PlayedBase
 from spectral_skills.control.looping import headings
-from spectral_skills.control.mixer import BaseStream
+from spectral_skills.control.mixer import REST, BaseStream, Cue
+from spectral_skills.control.rollout import fell_at
+from spectral_skills.control.session import Session
+from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import Kinematics
@@ -29,7 +36,7 @@ from spectral_skills.quaternion import heading
 from spectral_skills.results import Result, model_hashes
 from spectral_skills.runtime.export import played_bases
 
-TABLE = "Bases: played for 8 s"
+TABLE, CHANGES = "Bases: played for 8 s", "Bases: entered and left for rest"
 STEPS = 8 * FPS
 TRAVELS_M_S, MOVES_RAD, MOVES_M = 0.2, 0.1, 0.03
 """Mean speed from which a motion goes somewhere, and deviations from which a joint and
@@ -164,6 +171,32 @@ def results(models: Models, corpus: Corpus | None, robots: int) -> list[Result]:
     return found
 
 
+def changes(bundle: Bundle, robots: int) -> list[Result]:
+    """A row for every base: how many robots fall when they come from another."""
+    found = []
+    for name in bundle.bases:
+        for before in (one for one in (REST, "walk", "run") if one in bundle.bases):
+            fell = sum(falls(bundle, before, name, seed) for seed in range(robots))
+            metric = f"falls, from {before}"
+            found.append(Result(CHANGES, name, metric, fell, "", robots, paper="0"))
+    return found
+
+
+def falls(bundle: Bundle, before: str, name: str, seed: int) -> bool:
+    """Whether a robot falls from one base to another or from there to rest."""
+    random = np.random.default_rng(seed)
+    session = Session(bundle, robot=SimulatedRobot(noise=1.0, seed=seed))
+    # A base is left at some time before its end, but not before it has begun.
+    longest = max(len(bundle.base(name).skills), 200)
+    times = random.integers(100, 200), random.integers(100, longest), 150
+    for played, steps in zip((before, name, REST), times, strict=True):
+        session.play(Cue(played, fade=int(random.integers(5, 31))))
+        rows = session.run(steps / FPS).robot[:, 0]
+        if fell_at(rows, bundle.base(name).fall_m) is not None:
+            return True
+    return False
+
+
 def main() -> None:
     parser = models_parser()
     parser.add_argument("--corpus", type=Path, help="corpus of the recorded bases")
@@ -172,9 +205,11 @@ def main() -> None:
     models = Models.load(given.controller, given.skill)
     corpus = None if given.corpus is None else Corpus.open(given.corpus)
     found = results(models, corpus, given.robots)
+    found += changes(Bundle.open(api.bundle(models)), given.robots)
     hashes = models.hashes | ({} if corpus is None else {"corpus": corpus.hash})
-    about = {"table": f"{TABLE}, {given.label}", "models": model_hashes(**hashes)}
-    report([replace(r, **about) for r in found], "cpu", given.record)
+    about = {"models": model_hashes(**hashes)}
+    named = [replace(r, table=f"{r.table}, {given.label}", **about) for r in found]
+    report(named, "cpu", given.record)
 
 
 if __name__ == "__main__":

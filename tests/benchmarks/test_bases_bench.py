@@ -1,5 +1,7 @@
 """The benchmark of bases measures robots against the motion that they should play."""
 
+from dataclasses import replace
+
 import bases as benchmark
 import numpy as np
 import pytest
@@ -56,3 +58,12 @@ def test_shares_are_of_what_the_motion_does(played):
     assert found["hands' motion"] == pytest.approx(0.5, abs=0.02)
     standing = benchmark.Played(played.base, motion(200, 0.0, 0.0, 0.0))
     assert benchmark.shares(slower, standing, kinematics) == {}
+
+
+def test_a_robot_that_falls_on_the_way_is_counted(bundle):
+    """One that is told to do something impossible, not one that stands."""
+    base = bundle.base("stand")
+    wild = replace(base, name="wild", skills=-10 * base.skills)
+    both = replace(bundle, bases={"stand": base, "wild": wild})
+    found = benchmark.changes(both, robots=1)
+    assert {(one.row, one.value) for one in found} == {("stand", 0), ("wild", 1)}
