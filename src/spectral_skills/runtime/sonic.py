@@ -6,7 +6,9 @@
     tokens/CLIP.npy, .csv     its commands (T, 66), one for each control step
 
 Joints are in IsaacLab's order. The runtime runs the policy without an encoder, on
-tokens that another program streams to it (`sonic_stream`). The layouts are those of
+tokens that another program streams to it (`sonic_stream`). It sends actions to motors
+as they are, so here actions are clipped to those whose targets are in limits, and that
+is what the next observation has as the last action. The layouts are those of
 gear_sonic_deploy in NVlabs/GR00T-WholeBodyControl, as of August 2026.
 """
 
@@ -46,20 +48,26 @@ _TERMS = (
 )
 """Terms after the token, each with all its frames: name, offset in our frame, size."""
 _SAME_SINCE_13 = {
-    *("Add", "Clip", "Concat", "Constant", "Div", "Gather", "Gemm", "Mul", "Reshape"),
-    *("Sigmoid", "Slice", "Sub", "Tanh"),
+    *("Add", "Clip", "Concat", "Constant", "Div", "Gather", "Gemm", "Max", "Min"),
+    *("Mul", "Reshape", "Sigmoid", "Slice", "Sub", "Tanh"),
 }
 """Operators that mean the same in opset 13 as in those that torch writes."""
+ACTIONS = (g1.TARGET_LIMITS.T - g1.DEFAULT_JOINTS) / g1.ACTION_SCALE
+"""(2, 29) lowest and highest actions, in MuJoCo order."""
 
 
 class PolicyGraph(nn.Module):
     """Maps observations (n, 996), as the runtime lays them out, to actions (n, 29)."""
+
+    limits: Tensor
 
     def __init__(self, controller: Controller):
         super().__init__()
         self.inner = graphs.ControllerGraph(controller, "isaaclab")
         self.token = controller.config.command.width + PHASE
         self.width = self.token + HISTORY * sum(size for _, _, size in _TERMS)
+        limits = torch.tensor(ACTIONS[:, g1.MUJOCO_TO_ISAACLAB], dtype=torch.float32)
+        self.register_buffer("limits", limits)
 
     def forward(self, obs_dict: Tensor) -> Tensor:
         found, at = {}, self.token
@@ -69,7 +77,7 @@ class PolicyGraph(nn.Module):
             at = end
         ours = sorted(_TERMS, key=lambda term: term[1])
         history = torch.cat([found[name] for name, _, _ in ours], dim=-1)
-        return self.inner(history, obs_dict[:, : self.token])
+        return self.inner(history, obs_dict[:, : self.token]).clamp(*self.limits)
 
 
 def export(
@@ -147,7 +155,7 @@ def _difference(path: Path, seen: Observed) -> float:
         return policy(observation(history, command))[g1.ISAACLAB_TO_MUJOCO]
 
     senses = zip(seen.history, seen.command, strict=True)
-    return graphs.largest_difference(act, senses, seen.action)
+    return graphs.largest_difference(act, senses, seen.action.clip(*ACTIONS))
 
 
 def _write_base(folder: Path, base: PlayedBase, hold: int) -> None:
