@@ -2,7 +2,7 @@
 
     session = Session(bundle)
     session.play("walk")
-    session.move("right_arm_1", 2.0)
+    session.move("right_arm", 2.0)
     rollout = session.run(4.0)
 
 The same calls before the same steps give the same run, to the last bit on the same
