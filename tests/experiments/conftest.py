@@ -3,7 +3,7 @@
 import pytest
 from obliging import Letters
 
-from spectral_skills.experiments.planning import Stage
+from spectral_skills.experiments.stage import Stage
 from spectral_skills.motion.synthetic.generate import clip
 from spectral_skills.planner.motions import described
 

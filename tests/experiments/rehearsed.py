@@ -5,7 +5,7 @@ from obliging import Letters, Obliging, actor
 from torch import Tensor
 
 from spectral_skills.control.run import ReplaySource, encode_clip
-from spectral_skills.experiments.planning import Stage
+from spectral_skills.experiments.stage import Stage
 from spectral_skills.planner.data import CHUNK, Motion
 from spectral_skills.planner.text import pooled
 

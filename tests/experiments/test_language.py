@@ -7,16 +7,15 @@ import torch
 from obliging import Letters, Obliging, actor, with_planner
 from rehearsed import Rehearsed, motions
 
-from spectral_skills.experiments import planning as module
-from spectral_skills.experiments.planning import (
+from spectral_skills.experiments import language as module
+from spectral_skills.experiments.language import (
     PERIOD,
     Recogniser,
-    ScoreTable,
-    Stage,
     add_changes,
     instructions,
     language,
 )
+from spectral_skills.experiments.stage import ScoreTable, Stage
 from spectral_skills.results import Result
 
 SETTLED = 20
@@ -86,22 +85,30 @@ def test_learned_words_come_before_others(stage, quick):
     place = stage.of(stage.names, 1, 80)
     planner = Rehearsed(place, 30)
     found = language(place, with_planner(planner))
-    learned, others, changing = planner.words[:3], planner.words[3:6], planner.words[6:]
+    heard, changing = planner.words[:9], planner.words[9:]
+    learned, others, looked_up = heard[:3], heard[3:6], heard[6:]
     known = set(planner.config.about.sentences)
-    assert all(set(plan) <= known for plan in (*learned, *changing))
+    assert all(set(plan) <= known for plan in (*learned, *looked_up, *changing))
     assert not any(set(plan) & known for plan in others)
     # Words that change are planned at once: at steps 0 and 30, then at 40 and 70.
     assert len(changing) == 4 and changing[0] == changing[1] != changing[2]
     values = _values(found)
     assert values["learned sentences", "success_rate"] == 1.0
     assert values["other words", "points lost"] == 0.0
+    # They are far from what is known, and what is refused has failed.
+    assert values["looked up", "refused"] == 2
+    assert values["looked up", "points lost"] == 100.0
     assert values["instructions that change", "falls"] == 0
     assert values["instructions that change", "changes"] == 2
     assert values["instructions that change", "done as told"] == 1.0
     goals = {r.metric: r.paper for r in found.results if r.paper}
     assert goals == {"points lost": "within 5", "falls": "0"}
     (bars,) = found.charts
-    assert [s.name for s in bars.series] == ["learned sentences", "other words"]
+    assert [s.name for s in bars.series] == [
+        "learned sentences",
+        "other words",
+        "looked up",
+    ]
     assert bars.series[0].marks == stage.names
 
 

@@ -11,12 +11,8 @@ import torch
 from obliging import with_planner
 from rehearsed import Broken, Rehearsed, motions
 
-from spectral_skills.experiments.planning import (
-    EpisodeScores,
-    fsq,
-    interfaces,
-    sentences,
-)
+from spectral_skills.experiments.planning import fsq, interfaces
+from spectral_skills.experiments.stage import EpisodeScores, sentences
 
 
 class Asked:

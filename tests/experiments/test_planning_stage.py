@@ -7,12 +7,7 @@ from obliging import Letters, actor, with_planner
 from rehearsed import Broken, Rehearsed, Stuck, motions
 
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.experiments.planning import (
-    FALLEN_M,
-    EpisodeScores,
-    Stage,
-    fell,
-)
+from spectral_skills.experiments.stage import FALLEN_M, EpisodeScores, Stage, fell
 from spectral_skills.robot import g1
 
 EVERY = 10
