@@ -33,7 +33,7 @@ LATE = 10
 """Number of steps after which an answer is late."""
 FAST_M_S = 1.2
 """Speed from which a robot cannot begin everything at once, nor be so fast at once."""
-BRAKED, GENTLE = 60, 25
+BRAKED, GENTLE = 60, 50
 """Fewest steps from the end of a fast base to one that is not, between which the robot
 stands, and of a cross-fade to a fast one."""
 RETURN = 25
