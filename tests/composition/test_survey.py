@@ -34,6 +34,7 @@ def _effect(elbow: float = 0.0, **noticed: float) -> Effect:
 
 def test_matched_amplitudes_have_one_predicted_gain_or_are_the_most():
     directions = released()[2]
+    directions = directions.select(np.array(directions.families) != "robot")
     found, gains = matched(directions, most=6.0), directions.gains
     assert found[0] == 2.0
     free = found < 6.0
@@ -41,6 +42,8 @@ def test_matched_amplitudes_have_one_predicted_gain_or_are_the_most():
     np.testing.assert_allclose(found[free] * gains[free], 2.0 * gains[0], rtol=0.01)
     assert (found[~free] == 6.0).all()
     assert (6.0 * gains[~free] <= 2.0 * gains[0] * 1.001).all()
+    knobs = replace(directions, families=("spectral",) + ("robot",) * (len(gains) - 1))
+    assert (matched(knobs) == 2.0).all()
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 A direction is tried at a fixed amplitude, 2, and at one matched to its predicted gain:
 so large that every direction is predicted to change the motion as much as the first
 spectral direction does at 2, but at most `MOST`; where that is more than `LESS`, also
-at `LESS`. At the matched amplitude a sign works if the robot stands and something
-noticeable has changed; the outcome of a direction is
+at `LESS`. Knobs, which are solved by what robots do, are tried at 2 and at half of it:
+of them the predicted gain says little. At the matched amplitude a sign works if the
+robot stands and something noticeable has changed; the outcome of a direction is
 
     both signs   both work, and their effects are opposite
     one sign     one works, or both do the same
@@ -163,9 +164,12 @@ def outcome(plus: Effect | None, minus: Effect | None) -> str:
 
 
 def matched(directions: Directions, most: float = MOST) -> np.ndarray:
-    """(k,) amplitudes of equal predicted gain, that of the first spectral at 2."""
+    """(k,) amplitudes of equal predicted gain, that of the first spectral at 2; of
+    knobs 2."""
     aim = AMPLITUDE * directions.gains[directions.family("spectral")[0]]
-    return np.minimum(aim / directions.gains.astype(float).clip(1e-9), most).round(2)
+    found = np.minimum(aim / directions.gains.astype(float).clip(1e-9), most).round(2)
+    found[directions.family("robot")] = AMPLITUDE
+    return found
 
 
 def survey(
@@ -176,6 +180,8 @@ def survey(
     aims, runs = matched(directions), {}
     for i in chosen:
         sizes = sorted({AMPLITUDE, min(aims[i], LESS), aims[i]})
+        if directions.families[i] == "robot":
+            sizes = [AMPLITUDE / 2, AMPLITUDE]
         for size, sign in product(sizes, (1, -1)):
             run = attempt(runner, base, directions.names[i], sign * size, seed)
             runs[i, float(sign * size)] = run
