@@ -15,7 +15,7 @@ from simulated_rig import Rig
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import Cue, LivePlanner
-from spectral_skills.control.safety import HOLD_KEY, STOP_KEY, sendable
+from spectral_skills.control.safety import HOLD_KEY, LIMITS, STOP_KEY, sendable
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 
@@ -72,7 +72,9 @@ def run(bundle: Bundle, case: FaultCase, seed: int) -> Outcome:
         cue = Cue(planner.sentences[int(random.integers(len(planner.sentences)))][1])
         cue = Cue(cue.name, planned=True)
     else:
-        cue = Cue(str(random.choice([n for n in bundle.bases if n != "jog"])))
+        bases = bundle.bases.values()
+        upright = [b.name for b in bases if b.tilt_rad < LIMITS.tilt_rad - 0.2]
+        cue = Cue(str(random.choice(upright)))
     rig = Rig(bundle, live, lambda mixer: mixer.play(cue), seed)
     onset = int(random.integers(1200, 2600))
     rig.run(onset)
