@@ -22,7 +22,7 @@ INTRODUCTION = """\
 
 Generated from the code by `python docs/make_reference.py`. `spectral VERB --help` shows
 the same. Verbs that train by a recipe (`pretrain`, `track`, `plan`) also offer every
-setting of the recipe as an option: `spectral track base --help`.
+setting of the recipe as an option: `spectral track release --help`.
 """
 
 

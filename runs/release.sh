@@ -169,13 +169,18 @@ make_results() {
     mkdir -p "$OUT/results"
     for place in "${measured[@]}"; do
         heavy evaluate tracking "${tracker[@]}" --corpus "$place" --held-out "$held_out" \
+            --label "the release, $(basename "$place")" \
             --out "$OUT/results/$(basename "$place").jsonl" --record "$record"
     done
-    run report skill --run "$OUT/skill" --label "release" --record "$record" \
-        --directions "$new/directions.safetensors"
-    # A small run completes no clip, and there would be nothing to report.
-    [[ $SMOKE ]] || run report tracking --run "$OUT/controller" --label "release" \
+    run report skill --run "$OUT/skill" --label "the release's corpora" \
+        --directions "$new/directions.safetensors" --record "$record"
+    if [[ $SMOKE ]]; then return; fi # it completes no clip that could be reported
+    run report tracking --run "$OUT/controller" --label "the release's corpora" \
         --record "$record"
+    [[ -d $OUT/unseen ]] || run synth base --clips 128 --seed 22 --out "$OUT/unseen"
+    heavy evaluate tracking "${tracker[@]}" --corpus "$OUT/unseen" \
+        --label "the release, generated, unseen seed 22" \
+        --out "$OUT/results/unseen.jsonl" --record "$record"
 }
 
 make_pictures() {
@@ -185,12 +190,12 @@ make_pictures() {
     if [[ $SMOKE ]]; then
         run steer "${steering[@]}" "${steered[@]}" --seconds 4 --no-film --out "$OUT/steered"
     else
-        steered=(--base walk --direction right_arm turn --amplitude 2 2)
+        steered=(--base walk --direction right_arm turn --amplitude 2 1)
         cp "$OUT/directions_poses.png" "$pictures/directions.png"
         run steer "${steering[@]}" "${steered[@]}" --out "$OUT/steered"
         cp "$OUT/steered/run.gif" "$pictures/steered.gif"
-        run rollout forward_0019 "${tracker[@]}" --corpus "${corpora[0]}" --out "$OUT/rollout"
-        cp "$OUT/rollout/forward_0019.png" "$pictures/rollout.png"
+        run rollout 111_05 "${tracker[@]}" --corpus "${corpora[1]}" --out "$OUT/rollout"
+        cp "$OUT/rollout/111_05.png" "$pictures/rollout.png"
         run say "walk forward" "${models[@]}" --out "$OUT/said"
         cp "$OUT/said/run.png" "$pictures/said.png"
     fi
@@ -235,7 +240,7 @@ stage bundle "${corpora[*]} $new/skill $new/controller $new/planner
     "$OUT/bundle $new/support.safetensors" make_bundle
 stage results "${corpora[*]} $new/skill $new/controller $new/directions.safetensors" \
     "$OUT/results $record" make_results
-stage pictures "${corpora[0]} $new/skill $new/controller $new/directions.safetensors" \
+stage pictures "${corpora[*]:0:2} $new/skill $new/controller $new/directions.safetensors" \
     "$OUT/steered $pictures/steered.png" make_pictures
 stage card "${corpora[*]} $new/skill $new/controller $new/planner
     $new/directions.safetensors $new/bases.safetensors $new/support.safetensors $record" \

@@ -35,7 +35,7 @@ def test_a_walk_is_steered(tmp_path):
     near = tmp_path / "motions"
     ss.synth(near, "smoke", clips=2, workers=1)
     models = ss.load(planner=None)
-    run = ss.steer(models, "walk", {"right_arm_1": 3.0}, seconds=4, corpus=near)
+    run = ss.steer(models, "walk", {"right_arm": 3.0}, seconds=4, corpus=near)
     assert run.steered.stands
     assert run.effect.changes["right_shoulder_pitch"] < -0.3
     assert run.predicted["right_shoulder_pitch"] < 0
@@ -62,7 +62,7 @@ def test_a_session_runs_live(bundle_folder):
     """A robot walks with a fader up, and its record can be saved."""
     session = ss.Session(bundle_folder)
     session.play("walk")
-    session.move("right_arm_1", 2.0)
+    session.move("right_arm", 2.0)
     rollout = session.run(seconds=1.0)
     assert rollout.robot.shape == (51, 1, 36)
     assert (rollout.robot[:, 0, 2] > 0.6).all()

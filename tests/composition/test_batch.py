@@ -30,7 +30,7 @@ def test_a_change_of_nothing_changes_nothing(models, base):
 
 def test_steering_moves_the_arm(models, base):
     lab = Runner(*models)
-    change = np.tile(lab.direction("right_arm_1", 3.0), (STEPS, 1))
+    change = np.tile(lab.direction("right_arm", 3.0), (STEPS, 1))
     plain, steered = lab.execute([lab.plain(base), lab.steered(base, change, "arm")])
     shoulder = steered.rows[-1, 7 + 22] - plain.rows[-1, 7 + 22]
     assert shoulder < -0.2
@@ -105,7 +105,7 @@ def test_tokens_have_no_directions_and_can_be_steered(base):
     np.testing.assert_allclose(plain.rows, same.rows, atol=1e-5)
     assert np.abs(plain.rows - other.rows).max() > 1e-4
     with pytest.raises(ValueError, match="no directions"):
-        lab.direction("right_arm_1")
+        lab.direction("right_arm")
 
 
 def test_a_controller_of_poses_cannot_be_steered(models):

@@ -151,7 +151,7 @@ def test_the_released_controller_turns_more_with_more():
         lab, "walk", {"turn": linearity.DOSE.knobs["turn"]}, (2.0,)
     )
     slope, fit, n = turn.line()
-    assert n == 2 and 15 < slope < 80 and fit > 0.8
+    assert n == 2 and 60 < slope < 160 and fit > 0.8
 
 
 def test_the_level_that_foretells_a_robot_is_told():

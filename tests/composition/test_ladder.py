@@ -79,7 +79,7 @@ def test_distance_to_itself_is_nothing(near, make_clip):
 def test_amplitudes_hold_through_the_stages():
     knobs = ladder.knobs(Directions.load("base"))
     names = [str(knob.direction) for knob in knobs]
-    assert names == ["right_arm", "turn", "s04"]
+    assert names == ["right_arm", "turn", "foot_clearance"]
     amplitudes = schedule(knobs, ladder.STEPS, names)
     full = [knob.amplitude for knob in knobs]
     assert full == [2.0, 1.2, 1.2]

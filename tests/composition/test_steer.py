@@ -42,7 +42,7 @@ def test_steer_from_the_command_line(
     """Distances are to a small corpus here, and pictures few and coarse."""
     monkeypatch.setattr(film, "PANELS", 2)
     make_corpus(tmp_path / "walks", [make_clip(f"walk{i}", seed=i) for i in range(3)])
-    words = ["steer", "--base", "stand", "--direction", "right_arm_1"]
+    words = ["steer", "--base", "stand", "--direction", "right_arm"]
     words += ["--corpus", str(tmp_path / "walks")]
     words += ["--amplitude", "3", "--seconds", "4", "--no-film", "--json"]
     with pytest.raises(SystemExit) as stop:

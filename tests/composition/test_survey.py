@@ -90,31 +90,38 @@ def _rule(direction: str, a: float) -> dict[str, float]:
         return {"fall": 1} if a == -2 else {}
     if direction == "right_arm_1":
         return {"right_shoulder_pitch": 0.4 * a}
-    if direction == "turn":
+    if direction == "predicted_turn":
         return {"heading": 5 * abs(a)} if abs(a) <= 2 else {"fall": 1}
     return {}
 
 
-NAMES = ("s01", "s02", "s03", "right_arm_1", "turn")
+NAMES = ("s01", "s02", "s03", "right_arm_1", "predicted_turn")
+WEAK = "s64"
+"""A direction of so little gain that its amplitude is cut off."""
 
 
 def test_a_survey_tells_outcome_and_safe_range():
-    found = {one.direction: one for one in survey(Puppets(_rule), "walk", NAMES)}
+    lab = Puppets(_rule)
+    found = {one.direction: one for one in survey(lab, "walk", (*NAMES, WEAK))}
     assert {k: e.outcome for k, e in found.items()} == {
         "s01": "both signs",
         "s02": "both signs",
         "s03": "weak",
         "right_arm_1": "both signs",
-        "turn": "falls",
+        "predicted_turn": "falls",
+        WEAK: "weak",
     }
-    turn = found["turn"]
-    assert list(turn.attempts) == [2, -2, 6, -6, MOST, -MOST]
-    assert turn.amplitude == MOST and turn.safe == (-2.0, 2.0)
+    assert list(found[WEAK].attempts) == [2, -2, 6, -6, MOST, -MOST]
+    assert found[WEAK].amplitude == MOST and found[WEAK].safe == (-MOST, MOST)
+    turn = found["predicted_turn"]
+    reach = turn.amplitude
+    assert 2.0 < reach < 6.0 and turn.safe == (-2.0, 2.0)
+    assert list(turn.attempts) == [2, -2, reach, -reach]
+    assert turn.effect(reach) is None
     reach = found["s03"].amplitude
     assert 2.0 < reach < 6.0
     # It stands there on both sides, but falls at -2.
     assert found["s03"].safe == (0.0, reach)
-    assert turn.effect(6.0) is None
     # 5 degrees a unit in either sign, where the robot stands: weak.
     assert turn.limited(2.0).outcome == "weak"
 
@@ -171,9 +178,9 @@ def test_findings_count_and_keep_the_entries(tmp_path):
         "turn on walk",
     }
     listed = json.loads((tmp_path / catalogue.FILE).read_text())
-    turn = next(one for one in listed if one["direction"] == "turn")
+    turn = next(one for one in listed if one["direction"] == "predicted_turn")
     assert turn["outcome"] == "falls" and turn["safe"] == [-2.0, 2.0]
-    assert [run["fell"] for run in turn["runs"]] == [False] * 2 + [True] * 4
+    assert [run["fell"] for run in turn["runs"]] == [False] * 2 + [True] * 2
     assert turn["runs"][-1]["effects"] is None
     assert turn["runs"][0]["effects"]["heading"] == pytest.approx(10.0)
     short = brief(turn)
@@ -184,7 +191,7 @@ def test_findings_count_and_keep_the_entries(tmp_path):
 
 
 def test_the_released_controller_raises_its_arm():
-    (arm,) = survey(Runner(*released()), "carry", ["right_arm_1"])
+    (arm,) = survey(Runner(*released()), "carry", ["right_arm"])
     up = arm.effect(2.0)
     assert up and up.changes["right_shoulder_pitch"] < -0.4
     assert up.full_name == "right arm raise"

@@ -26,7 +26,7 @@ def test_pushes_stay_in_their_ranges():
 
 def test_short_run_on_the_released_controller(lab):
     found = catalogue.transfer(
-        lab, (0,), bases=("walk",), directions=("right_arm_1", "turn"), steps=200
+        lab, (0,), bases=("walk",), directions=("right_arm", "turn"), steps=200
     )
     values = {(r.row, r.metric): r for r in found.results}
     counted = [values["walk", outcome] for outcome in catalogue.SIGNS]

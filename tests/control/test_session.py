@@ -22,7 +22,7 @@ def test_a_session_is_played_steered_run_and_kept(bundle, tmp_path):
     session = Session(bundle)
     session.play("walk")
     before = session.run(2.0)
-    session.move("right_arm_1", 2.0)
+    session.move("right_arm", 2.0)
     after = session.run(2.0)
     assert before.steps == after.steps == 100 and fell_at(after.robot[:, 0]) is None
     pitch = [one.robot[50:, 0, SHOULDER].mean() for one in (before, after)]

@@ -1,6 +1,6 @@
 """Scripts: what is done to an engine, and when.
 
-{"at": 1.0, "do": "move", "name": "right_arm_1", "position": 2.0}
+{"at": 1.0, "do": "move", "name": "right_arm", "position": 2.0}
 {"at": 4.0, "do": "push", "left": 0.6}
 """
 

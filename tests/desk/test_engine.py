@@ -36,7 +36,7 @@ def frames(bundle):
     """A walk: an arm goes up at 2 s, a push at 4.5 s, a jog from 6 s on."""
     lines = [
         {"at": 0, "do": "cross", "deck": "a"},
-        {"at": 2, "do": "move", "name": "right_arm_1", "position": 2.0},
+        {"at": 2, "do": "move", "name": "right_arm", "position": 2.0},
         {"at": 4.5, "do": "push", "left": 0.5},
         {"at": 6, "do": "cross", "deck": "b"},
     ]

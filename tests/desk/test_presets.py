@@ -8,7 +8,7 @@ from spectral_skills.control.steering import RAMP_STEPS
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.files import Keeper, Preset, safe_stem
 
-ARM = "right_arm_1"
+ARM = "right_arm"
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from spectral_skills.desk.engine import Engine
 LINES = [
     {"at": 0, "do": "cross", "deck": "a"},
     {"at": 0.5, "do": "record"},
-    {"at": 0.6, "do": "move", "name": "right_arm_1", "position": 1.7},
+    {"at": 0.6, "do": "move", "name": "right_arm", "position": 1.7},
     {"at": 1.2, "do": "push", "forward": 0.3, "left": 0.2},
     {"at": 1.5, "do": "reset"},
     {"at": 1.6, "do": "ramp", "name": "turn", "steps": 7},
@@ -60,10 +60,10 @@ def test_another_controller_is_refused(bundle, take):
 def test_automation_is_read_back_exactly(bundle, take):
     """Amplitudes of every step, and only the directions that were used."""
     header, *lines = automation(take).splitlines()
-    assert header == "time_s,right_arm_1,turn"
+    assert header == "time_s,right_arm,turn"
     table = np.array([line.split(",") for line in lines], float)
     found = np.zeros_like(take.extra["amplitudes"])
-    for name, curve in zip(("right_arm_1", "turn"), table.T[1:], strict=True):
+    for name, curve in zip(("right_arm", "turn"), table.T[1:], strict=True):
         time_s = np.arange(take.steps) / 50
         found[:, bundle.directions.index(name)] = np.interp(time_s, table[:, 0], curve)
     assert np.array_equal(found, take.extra["amplitudes"])

@@ -178,7 +178,7 @@ def test_all_of_it_in_small(tmp_path):
         assert f"| {name} | 8 | 1 |" in card
     for role in ("controller", "skill", "directions", "planner"):
         assert f"`{models.hashes[role][:8]}`" in card
-    assert "Tracking: embedded, held out" in card
+    assert "Tracking: the release, embedded, held out" in card
     assert (tmp_path / "bundle" / "bundle.json").is_file()
     assert (tmp_path / "pictures" / "steered.png").is_file()
     again = subprocess.run(

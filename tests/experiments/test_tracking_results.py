@@ -12,7 +12,7 @@ def run(tmp_path):
     about = {
         "config": {"probe_clips": 256, "seed": 3},
         "data": "0123456789",
-        "command": "spectral track base",
+        "command": "spectral track release",
         "hardware": "a GPU",
     }
     (tmp_path / "config.json").write_text(json.dumps(about))

@@ -240,7 +240,7 @@ def test_the_pose_command_is_the_next_frame_seen_by_the_robot(motions):
     assert torch.equal(env.observation.source[:, :29], following[:, 7:])
 
 
-@pytest.mark.parametrize("recipe", ["base", "hub", "lafan1", "deploy"])
+@pytest.mark.parametrize("recipe", ["lafan1-ppo", "hub", "lafan1", "deploy"])
 def test_the_step_is_one_graph(motions, encoder, recipe):
     """No host synchronisation, no break: dynamo traces the whole step at once."""
     torch._dynamo.reset()

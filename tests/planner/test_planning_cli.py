@@ -251,7 +251,7 @@ def test_help_names_every_option(verb, options, capsys):
 
 def test_settings_of_a_recipe_are_options(capsys):
     """With the recipe's own values."""
-    assert _spectral("plan", "base", "--help") == 0
+    assert _spectral("plan", "release", "--help") == 0
     message = capsys.readouterr().out
     for field in fields(PlanConfig):
         if field.name != "head":

@@ -7,6 +7,7 @@ from spectral_skills.plots.tables import (
     number,
     pages,
     publish,
+    show,
     show_tracking,
 )
 from spectral_skills.results import Result
@@ -111,4 +112,13 @@ def test_tracking_has_a_line_per_kind(capsys):
         "all   20   95.5 %  22.4 mm",
         "walk   5  100.0 %        -",
         "  contacts: 3 (n 20)",
+    ]
+
+
+def test_shares_are_printed_as_percentages_once(capsys):
+    """Whether or not they are percentages already."""
+    show([Result("t", "a", "followed", 0.25), Result("t", "b", "followed", 25.0, "%")])
+    assert [line.split()[2:] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["25.0", "%"],
+        ["25", "%"],
     ]

@@ -81,7 +81,7 @@ def test_a_small_run_ends_well(places):
 
 def test_settings_of_the_recipe_are_options(capsys):
     """The ones people reach for first, with the recipe's values."""
-    assert _spectral("track", "base", "--help") == 0
+    assert _spectral("track", "release", "--help") == 0
     text = capsys.readouterr().out
     for name in ("frames", "minutes", "robots", "init", "resume", "release", "mirror"):
         assert f"--{name}" in text
@@ -191,7 +191,7 @@ def test_mistakes_get_one_line(places, tmp_path, capsys):
     score = ["evaluate", "tracking", "--controller", places["run"]]
     score += ["--corpus", places["corpus"], "--skill"]
     for arguments, words in (
-        (["track", "smokey"], "'smokey'; there are paper, base"),
+        (["track", "smokey"], "'smokey'; there are paper, lafan1"),
         ([*track, "--resume"], "no checkpoint to continue from"),
         ([*track, "--skill", tmp_path], "no model here"),
         ([*track, "--init", places["skill"]], "a skill model, not a controller"),
@@ -348,18 +348,17 @@ def test_the_released_controller_can_be_trained_further(places, tmp_path, capsys
     """As the documentation has it: what its weights dictate need not be said."""
     words = ["--corpus", places["corpus"], "--skill", "base", "--init", "base"]
     words += ["--out", tmp_path / "run", "--device", "cpu", "--robots", "8"]
-    words += ["--frames", "32", "--ppo.steps", "2", "--probe-clips", "0"]
+    words += ["--frames", "32", "--probe-clips", "0"]
     assert _spectral("track", "joint-recon", *words[:2], *words[4:]) == 1
     assert "a controller for the encoder" in capsys.readouterr().err
-    assert _spectral("track", "base", *words, "--controller.hidden", "64", "64") == 1
-    assert "its hidden is (2048, " in capsys.readouterr().err
-    # All at once: both layers and history of this recipe are others.
-    assert _spectral("track", "lafan1", *words[:-4], *words[-2:]) == 1
+    # All at once: both layers and history are others.
+    assert _spectral("track", "smoke", *words, "--controller.history", "5") == 1
     message = " ".join(capsys.readouterr().err.split())
-    assert "512), its history is 10, unlike this recipe's" in message
+    assert "its hidden is (1024, 1024, 512), its history is 1, unlike" in message
     assert "give --controller.hidden and --controller.history, or" in message
+    words += ["--held-out", "0", "--sac.memory", "8", "--sac.batch", "64"]
     for _ in range(2):  # the second has nothing left to do
-        assert _spectral("track", "base", *words) == 0
+        assert _spectral("track", "release", *words) == 0
     old, new = (Controller.load(place) for place in ("base", tmp_path / "run"))
     assert new.config == replace(old.config, released=False)
     # The critic of so short a run is still alone with its learning.

@@ -39,9 +39,9 @@ def pretrain(
 ) -> int:
     """Learn a skill space from corpora of motion.
 
-    Recipes: paper, base, release, lafan1, lafan1-all, authors, lafan1-authors, hub,
+    Recipes: release, paper, lafan1, lafan1-all, authors, lafan1-authors, hub,
     smoke, and ablation-* (an unknown name lists all).
-    Every setting of a recipe is an option too: `spectral pretrain base --help`. A
+    Every setting of a recipe is an option too: `spectral pretrain release --help`. A
     killed run continues with the same command; `torchrun` starts several processes.
 
     Args:
@@ -147,11 +147,11 @@ def track(
 ) -> int:
     """Train a controller that executes the skills of a skill model.
 
-    Recipes: paper (combo), hub, base, refine, lafan1, release, deploy-first, deploy,
-    smoke, ablation, hold10, explicit, joint-* (an unknown name lists all). Every
-    setting of a recipe is an option too, such as `--frames 200M`, `--minutes 30` and
-    `--robots 4096`: `spectral track base --help`. A killed run continues with the same
-    command; `torchrun` starts several processes.
+    Recipes: release, lafan1, deploy-first, deploy, paper (combo), hub, smoke, ablation,
+    hold10, explicit, joint-* (an unknown name lists all). Every setting of a recipe is
+    an option too, such as `--frames 200M`, `--minutes 30` and `--robots 4096`:
+    `spectral track release --help`. A killed run continues with the same command;
+    `torchrun` starts several processes.
 
     Args:
         corpus: Folders of corpora; `embedded` is the one this package makes.
@@ -348,9 +348,9 @@ def plan(
 ) -> int:
     """Train a planner, which turns a sentence and what a robot senses into commands.
 
-    Recipes: paper, base, release, smoke. Every setting of a recipe is an option too,
-    such as `--output pose` and `--updates 6000`: `spectral plan base --help`. A killed
-    run continues with the same command.
+    Recipes: release, paper, smoke. Every setting of a recipe is an option too, such as
+    `--output pose` and `--updates 6000`: `spectral plan release --help`. A killed run
+    continues with the same command.
 
     Args:
         rows: Folder of `spectral collect`.

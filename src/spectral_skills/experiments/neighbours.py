@@ -50,7 +50,7 @@ class Neighbours:
 
     @classmethod
     def build(cls, encoder: SkillEncoder, corpus: Corpus | None = None) -> "Neighbours":
-        """Skills of a corpus; None is the embedded one, which trained the release."""
+        """Skills of a corpus; None is the embedded one."""
         corpus = (corpus or Corpus.open(embedded_corpus())).with_mirror()
         entries = [corpus.entry(i) for i in range(len(corpus))]
         kinds = tuple(kind(entry.name, entry.text) for entry in entries)

@@ -333,8 +333,9 @@ class Planner(nn.Module):
         return chunk * self.chunk_std + self.chunk_mean
 
     def release(self, folder: Path, provenance: Provenance) -> None:
-        """Write a folder with weights in bf16 shards and exact statistics."""
-        exact = {name for name, _ in self.named_buffers()}
+        """Write a folder with weights and learned sentences in bf16, and exact
+        statistics."""
+        exact = {name for name, _ in self.named_buffers()} - {"known"}
         weights = self.state_dict()
         artifact.release(folder, self.config, weights, exact, provenance)
 

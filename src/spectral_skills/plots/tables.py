@@ -162,7 +162,7 @@ def _with_unit(result: Result) -> str:
 
 
 def _percent(result: Result) -> str:
-    if result.metric in _PERCENT:
+    if result.metric in _PERCENT and not result.unit:
         return f"{100 * result.value:.1f} %"
     return _with_unit(result)
 

@@ -27,7 +27,7 @@ from spectral_skills.skill.predictor import (
     ResidualTrunk,
 )
 
-FEATURES, INPUTS = 128, 256
+FEATURES, INPUTS = 120, 240
 """Largest number of features, and of combined inputs of M's output layer, that are
 kept."""
 WINDOWS, UNSEEN = 4096, 128
