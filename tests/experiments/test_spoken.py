@@ -66,7 +66,9 @@ def obliged(bundle, tmp_path_factory) -> Obliged:
     files = {**bundle.manifest.files, SENTENCES: ""}
     changes = {"sentences": pairs, "takes_s": takes_s, "files": files}
     manifest = replace(bundle.manifest, **changes)
-    return Obliged(folder, manifest, directions(), bundle.bases, bundle.support)
+    # Without a text, no base is what a motion is: all are planned.
+    bases = {name: replace(base, text="") for name, base in bundle.bases.items()}
+    return Obliged(folder, manifest, directions(), bases, bundle.support)
 
 
 @pytest.fixture
@@ -75,6 +77,20 @@ def steps(obliged):
         return spoken_steps(Listener(obliged, Letters()), text, **more)
 
     return make
+
+
+def test_a_motion_that_a_base_shows_is_played(obliged):
+    """By the name of its clip, or by what the base is called."""
+    walk, stand = (obliged.base(name) for name in ("walk", "stand"))
+    bases = obliged.bases | {
+        "walk": replace(walk, text="walk straight ahead"),
+        "stand": replace(stand, origin="somewhere.org turn_1, frames 0 to 9 (free)"),
+    }
+    listener = Listener(replace(obliged, bases=bases), Letters())
+    text = "walk straight ahead, then turn left, then stand on the spot"
+    cues, _ = listener.hear(text)
+    assert [cue.name for cue in cues] == ["walk", "stand", "stand on the spot"]
+    assert [cue.planned for cue in cues] == [False, False, True]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from spectral_skills.spectral.catalogue import (
     TOPICS,
     UNTRIED,
     Catalogue,
+    choose,
     in_words,
 )
 from spectral_skills.spectral.direction_file import Directions
@@ -86,6 +87,31 @@ def test_what_was_never_measured_has_faders_too():
     assert len(found.chosen) == len(TOPICS)
     assert found.chosen[0].title.startswith("s01") and found.chosen[0].reach == 3.0
     assert found.base("squat") == "walk"
+
+
+def test_a_wish_has_its_knob():
+    """Even beside a stronger direction, if it mainly does what is wished and the robot
+    stands; directions by prediction alone are for comparison."""
+    known = Directions.load("base")
+    known = known.select(np.array([known.index(n) for n in ("s01", "s02", "speed")]))
+    made = {"names": ("s01", "predicted_speed", "speed"), "families": ("spectral",) * 3}
+    known = replace(known, **made)
+    fast = {"+2": {"speed": 0.9}, "-2": {"speed": -0.9}}
+    knob = {"+2": {"speed": 0.3, "left_apex": 0.05, "right_apex": 0.05}, "-2": None}
+    tried = (entry("predicted_speed", fast), entry("s01", fast), entry("speed", knob))
+    tried = replace(known, measured=tried)
+
+    def name(directions: Directions, sign: int) -> str:
+        found = choose(directions, "wish", {"speed": sign}, "walk")
+        return found.direction if found else ""
+
+    assert [name(tried, sign) for sign in (1, -1)] == ["s01", "s01"]
+    tried = replace(tried, families=("spectral", "target", "robot"))
+    assert [name(tried, sign) for sign in (1, -1)] == ["speed", "s01"]
+    faders = [label.direction for label in Catalogue(tried).chosen]
+    assert faders == ["s01", "speed"], "steps have the other one's effect on feet"
+    slow = replace(tried, measured=tried.measured[::2])
+    assert name(slow, -1) == ""
 
 
 def test_predictions_are_proportional(catalogue):

@@ -32,12 +32,17 @@ MOST_S = 120.0
 """Longest run."""
 FALLEN_M = 0.35
 """Height of the pelvis below which a robot has fallen: no described motion is."""
+_SAME = 0.9
+"""Cosine of two sentences that mean the same."""
 _NICE = 5
 """Niceness of the process: control steps come first."""
 
 
 class Listener:
-    """Understands texts by the planner of a bundle or, without one, by its bases."""
+    """Understands texts by the planner of a bundle or, without one, by its bases.
+
+    A motion that a base shows is played; all others are planned.
+    """
 
     def __init__(self, bundle: Bundle, encoder: TextEncoder):
         self._bundle, self._encoder = bundle, encoder
@@ -47,12 +52,29 @@ class Listener:
     def _known(self) -> KnownSentences:
         """Made for the first text; its answer says if the language model is missing."""
         bundle, encoder = self._bundle, self._encoder
+        texts = [(base.name, base.text) for base in bundle.bases.values() if base.text]
         if not self.plans:
-            texts = [(base.name, base.text) for base in bundle.bases.values()]
             return KnownSentences(texts, encoder)
         arrays = load_file(bundle.folder / SENTENCES)
         states = TextStates(arrays["states"].float(), arrays["mask"].bool())
-        return KnownSentences(bundle.manifest.sentences, encoder, pooled(states))
+        own = pooled(encoder.encode([text for _, text in texts]))
+        vectors = torch.cat((pooled(states), own)) if texts else pooled(states)
+        return KnownSentences([*bundle.manifest.sentences, *texts], encoder, vectors)
+
+    @cached_property
+    def _bases(self) -> dict[str, str]:
+        """Bases by their own names and by the motions of the planner that they show:
+        those of their clips, or those that are called the same."""
+        known, bases = self._known, self._bundle.bases
+        found = {name: name for name in bases}
+        planned = torch.tensor([motion not in bases for motion in known.motions])
+        for name, base in bases.items() if planned.any() else ():
+            motions = set(base.origin.split(",")[0].split()) & set(known.motions)
+            match = known.nearest(base.text, planned) if base.text else None
+            if match and not motions and match.cosine >= _SAME:
+                motions = {match.motion}
+            found |= dict.fromkeys(motions, name)
+        return found
 
     def hear(self, text: str) -> tuple[list[Cue], list[str]]:
         """Cues to play, and a message for each part of a text; the last continues."""
@@ -73,12 +95,16 @@ class Listener:
         seconds = one.seconds or seconds
         if one.understood:
             takes_s = self._bundle.manifest.takes_s.get(one.motion, LONGEST_S)
+            base = self._bases.get(one.motion)
+            if base:
+                until = self._bundle.bases[base].loop[0]  # it ends or repeats itself
+                takes_s = max(takes_s, until / g1.CONTROL_HZ)
             seconds = seconds or min(max(takes_s, SHORTEST_S), LONGEST_S)
             knobs = tuple((knob.direction, knob.amplitude) for knob in one.knobs)
-            name = one.nearest if self.plans else one.motion
+            name = base or one.nearest
             added = "".join(f", {knob.label}" for knob in one.knobs)
             message = f"{one.sentence!r} as {one.nearest!r} ({one.cosine:.2f}){added}"
-            return Cue(name, seconds, planned=self.plans, knobs=knobs), message
+            return Cue(name, seconds, planned=not base, knobs=knobs), message
         if self.plans or PATTERNS.negated.search(one.sentence):
             message = f"{one.sentence!r} was not understood: {one.why}"
             return Cue(REST, seconds or SHORTEST_S), message

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from spectral_skills.config import read_table
-from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.spectral.direction_file import BY_PREDICTION, Directions
 
 _TABLES = read_table(__file__)
 _MEASURES = _TABLES["measures"]
@@ -155,14 +155,19 @@ def choose(
     """The measured direction that serves a wish best, or None.
 
     Effects are best known on the walk. On the base itself the robot must have stayed
-    on its feet, and the effect must not have been the opposite. The usual amplitude is
-    preferred where its effect is noticeable, else the strongest that was tried.
+    on its feet, and the effect must not have been the opposite. A knob is preferred if
+    it mainly does what is wished, then the usual amplitude where its effect is
+    noticeable, else the strongest that was tried.
     """
+    knobs = {directions.names[i] for i in directions.family("robot")}
     here = {one["direction"]: one for one in directions.measured if one["base"] == base}
     usual = [one for one in directions.measured if one["base"] == USUAL_BASE]
     best: tuple | None = None
     for one in usual:
-        own = here.get(one["direction"], one)
+        name = one["direction"]
+        if name.startswith(BY_PREDICTION):
+            continue
+        own = here.get(name, one)
         (low, high), (lower, higher) = one["safe"], own["safe"]
         safe = max(low, lower), min(high, higher)
         for label, effects in one["effects"].items():
@@ -172,9 +177,10 @@ def choose(
             if any(sign * seen.get(name, 0.0) < 0 for name, sign in parts.items()):
                 continue
             size, share = served(effects, parts)
-            rank = (abs(amplitude) == USUAL_AMPLITUDE, size * share)
-            if share >= _PURE and (best is None or rank > best[0]):
-                best = rank, amplitude, safe, one["direction"], effects
+            knob = name in knobs and share > 0 and mainly(effects, parts)
+            rank = (knob, abs(amplitude) == USUAL_AMPLITUDE, size * share)
+            if (knob or share >= _PURE) and (best is None or rank > best[0]):
+                best = rank, amplitude, safe, name, effects
     if best is None:
         return None
     _, amplitude, safe, name, effects = best
@@ -295,11 +301,8 @@ class Catalogue:
 
     def _choose(self) -> list[FaderLabel]:
         chosen: dict[str, FaderLabel] = {}
-        # What robots answered comes before what was only predicted of the same targets.
-        families = dict(zip(self.labels, self._directions.families, strict=True))
-        answered = "robot" in families.values()
-        shown = [n for n, f in families.items() if not (answered and f == "target")]
-        signed = [(name, sign) for name in shown for sign in (1, -1)]
+        names = [n for n in self.labels if not n.startswith(BY_PREDICTION)]
+        signed = [(name, sign) for name in names for sign in (1, -1)]
         for topic in TOPICS if signed else ():
             worth = {one: self._worth(*one, topic) for one in signed}
             name, sign = max(worth, key=worth.__getitem__)
