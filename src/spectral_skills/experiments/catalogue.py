@@ -50,7 +50,7 @@ from spectral_skills.spectral.catalogue import (
     best_served,
     served,
 )
-from spectral_skills.spectral.direction_file import Directions
+from spectral_skills.spectral.direction_file import BY_PREDICTION, Directions
 from spectral_skills.tracking.randomization import RandomizationConfig
 
 NAME = "catalogue"
@@ -200,12 +200,14 @@ def choose(
     entries: Sequence[DirectionEntry], parts: Parts
 ) -> tuple[DirectionEntry, int] | None:
     """The entry and sign that serve a knob best at 2: of those that mainly change its
-    measures, the one that changes them most. None where there is none."""
+    measures, each of them by half of what people notice, the one that changes them
+    most. None where there is none."""
     effects = {
         (i, sign): found.changes
         for i, entry in enumerate(entries)
         for sign in (1, -1)
         if (found := entry.effect(sign * AMPLITUDE)) is not None
+        and served(found.changes, parts)[0] >= 0.5
     }
     best = best_served(effects, parts)
     return None if best is None else (entries[best[0]], best[1])
@@ -304,16 +306,21 @@ def foretold(directions: Directions, parts: Parts, steps: slice) -> tuple[str, i
 def _add_knobs(
     report: Draft, base_name: str, entries: Sequence[DirectionEntry]
 ) -> list[str]:
-    """A row for each sign of each knob that a direction serves, and of the spectral
-    direction that is predicted to serve it; gives the knobs that none serves."""
+    """A row for each sign of each knob that a direction serves: of one that was solved
+    for it where there is one, and beside it of the best by prediction alone and of the
+    spectral direction that is predicted to serve it. Gives knobs that none serves."""
     runner, unserved = report.runner, []
     base, by_name = runner.base(base_name), {one.direction: one for one in entries}
+    solved = [one for one in entries if one.family == "robot"]
+    alone = [one for one in entries if one.direction.startswith(BY_PREDICTION)]
     for title, parts in GRID.knobs.items():
         kinds = {}
-        if (best := choose(entries, parts)) is None:
+        if (best := choose(solved, parts) or choose(entries, parts)) is None:
             unserved.append(title)
         else:
             kinds[title] = best
+        if best := choose(alone, parts):
+            kinds[f"{title}, predicted"] = best
         name, sign = foretold(runner.directions, parts, hold(base))
         if name in by_name:
             kinds[f"{title}, spectral"] = by_name[name], sign
