@@ -241,6 +241,28 @@ def test_a_hanging_planner_does_not_stop_the_steps():
     assert "broken" in beside.trouble
 
 
+@pytest.mark.parametrize(("takes_s", "ended"), [(0.3, True), (60.0, False)])
+def test_a_program_ends_after_its_plan_but_not_after_one_that_hangs(takes_s, ended):
+    code = f"""
+import time
+import numpy as np
+from spectral_skills.control import mixer
+class Slow:
+    noise_shape = (30, 5)
+    def plan(self, *given):
+        time.sleep({takes_s})
+        print("planned", flush=True)
+mixer.EXIT_S = 2.0
+mixer.LivePlanner(Slow()).ask(0, np.zeros((10, 93)), "walk")
+time.sleep(0.1)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    assert ("planned" in done.stdout) == ended
+
+
 def test_a_base_stream_loops_where_it_may():
     """From the end of its loop back to its beginning."""
     bundle = made_up.bundle(walk=10)

@@ -6,6 +6,7 @@ A stream is a base or the plans of a language planner. The mixer is changed betw
 steps by the thread that takes them. Only NumPy is needed.
 """
 
+import atexit
 import math
 import threading
 from collections import deque
@@ -36,6 +37,8 @@ FAST_M_S = 1.2
 BRAKED, GENTLE = 60, 50
 """Fewest steps from the end of a fast base to one that is not, between which the robot
 stands, and of a cross-fade to a fast one."""
+EXIT_S = 1.0
+"""Time for which the exit of a program waits for a plan."""
 RETURN = 25
 """Number of steps from the last planned skill back to standing, if no plan follows."""
 CORRECTED, LOST = math.radians(15), math.radians(45)
@@ -67,7 +70,7 @@ class LivePlanner:
         self._inline = inline
         self._answer: Plan | None = None
         self._wanted: tuple[int, np.ndarray, str] | None = None
-        self._asked = threading.Condition()
+        self._asked, self._planning = threading.Condition(), False
         self.trouble = ""
         """Reason why there is no answer, where it is known."""
         self.took_s: list[float] = []
@@ -75,8 +78,8 @@ class LivePlanner:
         self.refused = 0
         """Number of plans that were not finite and so were not followed."""
         if not inline:
-            # Nothing waits for the thread, not even the exit of the program.
             threading.Thread(target=self._work, name="planner", daemon=True).start()
+            atexit.register(self._settle)
 
     @classmethod
     def of(
@@ -92,7 +95,7 @@ class LivePlanner:
             return
         with self._asked:
             self._wanted = step, history.copy(), sentence
-            self._asked.notify()
+            self._asked.notify_all()
 
     def answer(self) -> Plan | None:
         """The newest plan that has not been taken yet."""
@@ -106,12 +109,22 @@ class LivePlanner:
         self.took_s.append(perf_counter() - begun)
         return Plan(step, sentence, chunk)
 
+    def _settle(self) -> None:
+        """Let the plan in the making end, but not wait for one that hangs: a program
+        that exits while a graph runs is aborted."""
+        with self._asked:
+            self._wanted = None
+            self._asked.wait_for(lambda: not self._planning, timeout=EXIT_S)
+
     def _work(self) -> None:
         while True:
             with self._asked:
+                self._planning = False
+                self._asked.notify_all()
                 while self._wanted is None:
                     self._asked.wait()
                 wanted, self._wanted = self._wanted, None
+                self._planning = True
             try:
                 self._answer = self._plan(*wanted)
                 self.trouble = ""
