@@ -508,7 +508,8 @@ class Mixer:
             if self._other.fast:
                 fade = max(fade, GENTLE)
             elif cue.name != REST and self._slow < BRAKED:
-                brake = BRAKED - self._slow
+                # A fast base is heard to the end of the cross-fade.
+                brake = BRAKED - self._slow + (fade if self._deck.fast else 0)
                 self._other = BrakedStream(base, loop, rest, brake)
         # Release the knobs of the last cue, then turn up those of this one.
         for name, _ in self._knobs:
