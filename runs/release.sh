@@ -196,7 +196,8 @@ make_pictures() {
         cp "$OUT/steered/run.gif" "$pictures/steered.gif"
         run rollout 111_05 "${tracker[@]}" --corpus "${corpora[1]}" --out "$OUT/rollout"
         cp "$OUT/rollout/111_05.png" "$pictures/rollout.png"
-        run say "walk forward" "${models[@]}" --out "$OUT/said"
+        run say "sneak forward, then wash the windows, then take a bow" \
+            "${models[@]}" --out "$OUT/said"
         cp "$OUT/said/run.png" "$pictures/said.png"
     fi
     cp "$OUT/steered/run.png" "$pictures/steered.png"
@@ -240,7 +241,8 @@ stage bundle "${corpora[*]} $new/skill $new/controller $new/planner
     "$OUT/bundle $new/support.safetensors" make_bundle
 stage results "${corpora[*]} $new/skill $new/controller $new/directions.safetensors" \
     "$OUT/results $record" make_results
-stage pictures "${corpora[*]:0:2} $new/skill $new/controller $new/directions.safetensors" \
+stage pictures "${corpora[*]:0:2} $new/skill $new/controller $new/planner
+    $new/directions.safetensors $new/bases.safetensors" \
     "$OUT/steered $pictures/steered.png" make_pictures
 stage card "${corpora[*]} $new/skill $new/controller $new/planner
     $new/directions.safetensors $new/bases.safetensors $new/support.safetensors $record" \

@@ -502,7 +502,8 @@ def bundle(models: Models | None = None) -> Path:
     data = [path for name in files if (path := _PRETRAINED / name).is_file()]
     name = f"bundle-{cache.code_hash('runtime/export.py', data, about)}"
     whose = "the released models" if models is None else "these models"
-    return cache.kept(name, Path.exists, make, f"the bundle of {whose} (half a minute)")
+    about = f"the bundle of {whose} (a minute or two)"
+    return cache.kept(name, Path.exists, make, about)
 
 
 def _released_hashes() -> dict[str, str]:
