@@ -169,6 +169,13 @@ def test_interfaces_are_compared(places, tmp_path, capsys):
     )
 
 
+def test_some_of_the_motions_are_enough_for_a_try(places, tmp_path):
+    words = ["--planner", places["released"], "--most", "1", "--out", tmp_path / "some"]
+    assert _spectral(*_evaluate(places, "interfaces", *words)) == 0
+    found = json.loads((tmp_path / "some" / "interfaces.json").read_text())
+    assert {cell["n"] for cell in found["results"]} == {1}
+
+
 def _of_another_controller(places: dict[str, Path], folder: Path) -> Path:
     """The released planner, as if other robots had been collected from."""
     shutil.copytree(places["released"], folder)

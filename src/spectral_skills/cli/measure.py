@@ -195,6 +195,7 @@ def evaluate_planning(
     corpus: list[Path] | None = None,
     episodes: int = 20,
     steps: int = 2000,
+    most: int | None = None,
     seed: int = 0,
     device: str | None = None,
     out: Path,
@@ -215,6 +216,7 @@ def evaluate_planning(
             default.
         episodes: Number of episodes of each motion.
         steps: Length of an episode, if the robot does not fall.
+        most: Largest number of motions, at regular distances of all.
         seed: Seed of the noise in sensors and plans.
         out: Folder for findings (.json).
     """
@@ -230,7 +232,7 @@ def evaluate_planning(
     if experiment == "everyday":
         found = api.evaluate(experiment, loaded, seed=seed)
         return finish(found, models.controller, out, record)
-    options: dict = {"episodes": episodes, "steps": steps, "seed": seed}
+    options: dict = {"episodes": episodes, "steps": steps, "seed": seed, "most": most}
     if poses is not None and experiment in ("interfaces", "fsq"):
         options["poses"] = Models.load(*paths, None, poses, where, plans="pose")
     if explicit is not None:

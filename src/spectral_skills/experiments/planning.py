@@ -8,6 +8,8 @@ never learned, that change, or that add up.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from spectral_skills.experiments.findings import Findings, Series
 from spectral_skills.experiments.language import language
 from spectral_skills.experiments.language_pairs import pairs
@@ -43,14 +45,18 @@ def evaluate(
     episodes: int = EPISODES,
     steps: int = STEPS,
     seed: int = 0,
+    most: int | None = None,
     **options: Any,
 ) -> Findings:
-    """Measure one of the four tables on the motions that a planner has learned."""
+    """Measure one of the four tables on the motions that a planner has learned, or on
+    `most` of them at regular distances."""
     words = MiniLM()
     check_text(models.skill_planner, words)
     tables = {one.__name__: one for one in (interfaces, fsq, language, pairs)}
     about = models.skill_planner.config.about
     clips = learned(corpora, about.motions)
+    if most is not None and most < len(clips):
+        clips = clips.at(np.linspace(0, len(clips) - 1, most).astype(int).tolist())
     stage = Stage(clips, about.corpus, words, device, episodes, steps, seed)
     return tables[table](stage, models, **options)
 
