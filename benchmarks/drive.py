@@ -109,7 +109,14 @@ def _changes(
 ) -> Callable[[Mixer], None]:
     """What happens every four seconds: another base or sentence, and faders."""
     measured = () if bundle.directions is None else bundle.directions.measured
-    safe = {one["direction"]: one["safe"] for one in measured if one["base"] == "walk"}
+    ranges: dict[str, list[tuple[float, float]]] = {}
+    for one in measured:
+        ranges.setdefault(one["direction"], []).append(one["safe"])
+    safe = {  # on all bases that were tried, where it was more than one
+        name: (max(low for low, _ in found), min(high for _, high in found))
+        for name, found in ranges.items()
+        if len(found) > 1
+    }
 
     def change(mixer: Mixer) -> None:
         if planned:
