@@ -25,10 +25,11 @@ from spectral_skills.control import recorded
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.bundle import Bundle, PlayedBase
 from spectral_skills.control.looping import headings
-from spectral_skills.control.mixer import REST, BaseStream, Cue
+from spectral_skills.control.mixer import REST, Cue
 from spectral_skills.control.rollout import fell_at
 from spectral_skills.control.session import Session
 from spectral_skills.control.simulated import SimulatedRobot
+from spectral_skills.control.streams import BaseStream
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import Kinematics

@@ -11,8 +11,9 @@ from spectral_skills.api import bundle as base_bundle
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.loop import PERIOD_S, SETTLE_S, ControlLoop, Timing
 from spectral_skills.control.loop import drive as run
-from spectral_skills.control.mixer import REST, Cue, LivePlanner, Mixer
+from spectral_skills.control.mixer import REST, Cue, Mixer
 from spectral_skills.control.simulated import SimulatedRobot
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.results import Result
 from spectral_skills.runtime.guard import raise_priority
 

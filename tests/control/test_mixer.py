@@ -12,16 +12,13 @@ import numpy as np
 import pytest
 
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import (
-    BRAKED,
+from spectral_skills.control.mixer import BRAKED, GENTLE, Cue, Mixer
+from spectral_skills.control.streams import (
     CORRECTED,
     FADE,
-    GENTLE,
     RETURN,
     BaseStream,
-    Cue,
     LivePlanner,
-    Mixer,
     Plan,
     PlannedStream,
 )
@@ -247,14 +244,14 @@ def test_a_program_ends_after_its_plan_but_not_after_one_that_hangs(takes_s, end
     code = f"""
 import time
 import numpy as np
-from spectral_skills.control import mixer
+from spectral_skills.control import streams
 class Slow:
     noise_shape = (30, 5)
     def plan(self, *given):
         time.sleep({takes_s})
         print("planned", flush=True)
-mixer.EXIT_S = 2.0
-mixer.LivePlanner(Slow()).ask(0, np.zeros((10, 93)), "walk")
+streams.EXIT_S = 2.0
+streams.LivePlanner(Slow()).ask(0, np.zeros((10, 93)), "walk")
 time.sleep(0.1)
 """
     done = subprocess.run(

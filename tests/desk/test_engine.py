@@ -11,8 +11,8 @@ import pytest
 from scripted import run
 
 from spectral_skills.control.bundle import SkillSupport
-from spectral_skills.control.mixer import LivePlanner
 from spectral_skills.control.session import placed
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.desk.controls import render, sources
 from spectral_skills.desk.engine import Engine, Live, Readings
 from spectral_skills.quaternion import heading

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from spectral_skills.control.bundle import PLANNER, SENTENCES
-from spectral_skills.control.mixer import Cue, LivePlanner
+from spectral_skills.control.mixer import Cue
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.desk.engine import Engine
 from spectral_skills.desk.talk import Talk, overlapping
 

@@ -14,8 +14,9 @@ import numpy as np
 from simulated_rig import Rig
 
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import Cue, LivePlanner
+from spectral_skills.control.mixer import Cue
 from spectral_skills.control.safety import HOLD_KEY, LIMITS, STOP_KEY, sendable
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
 

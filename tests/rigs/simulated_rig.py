@@ -12,9 +12,10 @@ import numpy as np
 
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.loop import ControlLoop
-from spectral_skills.control.mixer import LivePlanner, Mixer
+from spectral_skills.control.mixer import Mixer
 from spectral_skills.control.safety import HOLD_KEY, START_KEY, Order
 from spectral_skills.control.simulated import SimulatedRobot
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.runtime import unitree
 from spectral_skills.runtime.guard import Guard, StampedOrder
 

@@ -152,8 +152,9 @@ def _program(
     say: str | None,
 ):
     """Return the program to play, or refuse one that the bundle cannot play."""
-    from spectral_skills.control.mixer import Cue, LivePlanner, Mixer
+    from spectral_skills.control.mixer import Cue, Mixer
     from spectral_skills.control.safety import LIMITS
+    from spectral_skills.control.streams import LivePlanner
 
     if len(direction) != len(amplitude):
         raise ValueError("give one --amplitude for each --direction")
@@ -210,8 +211,8 @@ def _simulate(
     import numpy as np
 
     from spectral_skills.control.loop import ControlLoop, State
-    from spectral_skills.control.mixer import LivePlanner
     from spectral_skills.control.simulated import SimulatedRobot
+    from spectral_skills.control.streams import LivePlanner
     from spectral_skills.runtime.robot_sim import simulate
 
     live = LivePlanner.of(bundle, inline=fast)

@@ -301,7 +301,7 @@ def desk(
 
     from spectral_skills.api import bundle as base_bundle
     from spectral_skills.control.bundle import Bundle
-    from spectral_skills.control.mixer import LivePlanner
+    from spectral_skills.control.streams import LivePlanner
     from spectral_skills.desk.engine import Engine
     from spectral_skills.desk.page import Page
 

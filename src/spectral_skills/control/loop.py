@@ -19,9 +19,10 @@ import numpy as np
 
 from spectral_skills.control import safety
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import REST, LivePlanner, Mixed, Mixer
+from spectral_skills.control.mixer import REST, Mixed, Mixer
 from spectral_skills.control.safety import LIMITS, Fault, Order, Sensed
 from spectral_skills.control.session import Session
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.robot import g1
 
 PERIOD_S = 1.0 / g1.CONTROL_HZ

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import REST, Cue, LivePlanner, Mixed, Mixer
+from spectral_skills.control.mixer import REST, Cue, Mixed, Mixer
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.safety import Order, Sensed
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.quaternion import heading, turned
 from spectral_skills.robot import g1
 

@@ -18,16 +18,9 @@ from typing import Literal
 import numpy as np
 
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import (
-    FADE,
-    REST,
-    BaseStream,
-    Cue,
-    LivePlanner,
-    Mixed,
-    check_fade,
-)
+from spectral_skills.control.mixer import REST, Cue, Mixed, check_fade
 from spectral_skills.control.session import Session, placed
+from spectral_skills.control.streams import FADE, BaseStream, LivePlanner
 from spectral_skills.quaternion import heading
 from spectral_skills.robot import g1
 

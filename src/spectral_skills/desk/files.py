@@ -19,10 +19,11 @@ import viser
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
 from spectral_skills.control.bundle import Bundle
-from spectral_skills.control.mixer import FADE, FADES
+from spectral_skills.control.mixer import FADES
 from spectral_skills.control.rollout import Rollout
 from spectral_skills.control.session import automation
 from spectral_skills.control.steering import RAMP_STEPS
+from spectral_skills.control.streams import FADE
 from spectral_skills.desk.controls import Controls
 from spectral_skills.desk.engine import Deck, Engine, Notify
 from spectral_skills.robot import g1

@@ -17,9 +17,10 @@ import torch
 from safetensors.torch import load_file
 
 from spectral_skills.control.bundle import SENTENCES, Bundle
-from spectral_skills.control.mixer import REST, Cue, LivePlanner
+from spectral_skills.control.mixer import REST, Cue
 from spectral_skills.control.rollout import Rollout, fell_at
 from spectral_skills.control.session import Session
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.planner.lookup import KnownSentences
 from spectral_skills.planner.phrases import PATTERNS
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates, clean, pooled

@@ -24,8 +24,9 @@ from spectral_skills.control.loop import (
     Timing,
     drive,
 )
-from spectral_skills.control.mixer import LivePlanner, Mixer
+from spectral_skills.control.mixer import Mixer
 from spectral_skills.control.safety import LIMITS, Fault, Limits, Order, Sensed
+from spectral_skills.control.streams import LivePlanner
 from spectral_skills.runtime import guard, unitree
 from spectral_skills.runtime.dds import command_sender
 from spectral_skills.runtime.guard import LoopEnd, Report, StampedOrder, pair
