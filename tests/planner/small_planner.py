@@ -87,8 +87,5 @@ def make_planner(seed: int = 0, output: Output = "skill") -> Planner:
     torch.manual_seed(seed)
     head = replace(HEAD, action=make_rows().width(output))
     planner = Planner(PlannerConfig(head, output, Letters.name, ABOUT)).eval()
-    planner.fit(
-        make_rows().batch(torch.arange(20), output),
-        Letters().encode(ABOUT.sentences),
-    )
+    planner.fit(make_rows().batch(torch.arange(20), output))
     return planner

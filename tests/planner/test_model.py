@@ -15,7 +15,6 @@ from spectral_skills.planner.model import (
     check_match,
     check_text,
 )
-from spectral_skills.planner.text import pooled
 
 TEXT = Letters().encode(["walk", "go forward now", "turn around"])
 
@@ -59,17 +58,18 @@ def test_statistics_are_those_of_the_rows():
     assert torch.allclose(chunk.mean(0), torch.zeros(SKILL), atol=1e-5)
     assert torch.allclose(chunk.std(0), torch.ones(SKILL), atol=1e-5)
     still = batch._replace(chunk=torch.ones_like(batch.chunk))
-    planner.fit(still, TEXT)
+    planner.fit(still)
     assert torch.allclose(planner.chunk_std, torch.full((SKILL,), 0.01))
     wild = planner.normalize_history(1e6 * batch.history)
     assert wild.shape == (20, 930) and wild.abs().max() == 10
 
 
-def test_known_sentences_are_unit_vectors_in_order():
-    """Of all to learn from, motion by motion."""
-    planner = make_planner()
-    assert torch.equal(planner.known, pooled(Letters().encode(ABOUT.sentences)))
-    assert torch.allclose(planner.known.norm(dim=-1), torch.ones(3))
+def test_a_planner_holds_nothing_of_its_sentences():
+    """Only its head and statistics; texts are encoded by what asks for a plan."""
+    names = {"history_mean", "history_std", "chunk_mean", "chunk_std"}
+    for planner in (make_planner(), Planner.load("base")):
+        own = {n for n in planner.state_dict() if not n.startswith("head.")}
+        assert own == names
 
 
 def test_a_folder_gives_the_planner_back(tmp_path):
@@ -96,9 +96,7 @@ def test_a_released_planner_is_half_as_large(tmp_path, monkeypatch):
     assert weights["head.last.weight"].dtype == torch.bfloat16
     small = Planner.load("base")
     assert all(value.dtype == torch.float32 for value in small.state_dict().values())
-    buffers = dict(planner.named_buffers())
-    assert torch.equal(small.known, buffers.pop("known").bfloat16().float())
-    for name, value in buffers.items():
+    for name, value in planner.named_buffers():
         assert torch.equal(small.state_dict()[name], value), name
     near = small.plan(history, TEXT, noise) - planner.plan(history, TEXT, noise)
     assert 0 < near.abs().max() < 0.05

@@ -21,7 +21,7 @@ from torch.nn import functional
 from spectral_skills import artifact
 from spectral_skills.artifact import Provenance
 from spectral_skills.planner.data import About, Batch, Output
-from spectral_skills.planner.text import TextEncoder, TextStates, pooled
+from spectral_skills.planner.text import TextEncoder, TextStates
 from spectral_skills.skill.encoder import moments
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
 
@@ -275,7 +275,6 @@ class Planner(nn.Module):
     history_std: Tensor
     chunk_mean: Tensor
     chunk_std: Tensor
-    known: Tensor
 
     def __init__(self, config: PlannerConfig):
         super().__init__()
@@ -285,16 +284,12 @@ class Planner(nn.Module):
         for name, size in (("history", PROPRIO), ("chunk", head.action)):
             self.register_buffer(f"{name}_mean", torch.zeros(size))
             self.register_buffer(f"{name}_std", torch.ones(size))
-        known = torch.zeros(len(config.about.sentences), head.text)
-        self.register_buffer("known", known)
-        """Pooled vectors of all training sentences."""
 
-    def fit(self, batch: Batch, text: TextStates) -> None:
-        """Take statistics from typical rows, and the vectors of training sentences."""
+    def fit(self, batch: Batch) -> None:
+        """Take statistics from typical rows."""
         history, chunk = batch.history.flatten(0, 1), batch.chunk.flatten(0, 1)
         self.history_mean, self.history_std = moments(history, _SMALLEST_STD)
         self.chunk_mean, self.chunk_std = moments(chunk, _SMALLEST_STD)
-        self.known = pooled(text).to(self.known.device)
 
     def normalize_history(self, history: Tensor) -> Tensor:
         """Histories (n, 10, 93) as the head reads them (n, 930)."""
@@ -333,9 +328,8 @@ class Planner(nn.Module):
         return chunk * self.chunk_std + self.chunk_mean
 
     def release(self, folder: Path, provenance: Provenance) -> None:
-        """Write a folder with weights and learned sentences in bf16, and exact
-        statistics."""
-        exact = {name for name, _ in self.named_buffers()} - {"known"}
+        """Write a folder with weights in bf16 and exact statistics."""
+        exact = {name for name, _ in self.named_buffers()}
         weights = self.state_dict()
         artifact.release(folder, self.config, weights, exact, provenance)
 

@@ -143,7 +143,7 @@ class PlanTrainer(runs.Job):
         torch.manual_seed(config.seed)  # for the weights
         whole = PlannerConfig(head, config.output, encoder.name, about)
         self.planner = Planner(whole).to(self.device)
-        self.planner.fit(self._typical(), self.phrases["held_out"].text)
+        self.planner.fit(self._typical())
         self.parameters = list(self.planner.parameters())
         self.optimizer = torch.optim.AdamW(
             self.parameters,
