@@ -1,5 +1,6 @@
 """The motions that a planner learns: one for each thing to say, cut to their parts."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from spectral_skills.motion.motion_sets import name_hash
 from spectral_skills.motion.synthetic.factors import factors_of
+from spectral_skills.motion.synthetic.generate import compose
 from spectral_skills.planner import motions, phrases
 from spectral_skills.planner.data import Motion
 from spectral_skills.planner.motions import Motions, candidates, described, learned
@@ -293,3 +295,23 @@ def test_learned_wordings_are_not_held_out_ones():
     for one in motions._NAMED:
         said = [way for way in one["say"] if phrases.is_held_out(way.lower())]
         assert not said, said
+
+
+def test_no_motion_is_said_in_misspelt_words():
+    """Nobody is `shruging`, `waveing`, `lieing` or `walkking`."""
+    texts = {way for one in motions._NAMED for way in (*one["say"], *one["test"])}
+    for number in range(0, 512, 9):
+        own = compose(0, number).text.splitlines()
+        texts |= {*phrases.training(own), *phrases.held_out(own)}
+    short = re.compile("[^aeiou]*u?[aeiou][^aeiouwxy]")
+    for text in texts:
+        done = phrases.inflected(text, phrases.doing)
+        for verb, form in zip(text.split(), done.split(), strict=True):
+            stem = form.rstrip(",").removesuffix("ing")
+            if verb == form:
+                continue
+            elif short.fullmatch(stem):
+                assert f"{stem}e" == verb, form
+            elif stem == verb + verb[-1]:
+                assert short.search(verb), form
+            assert form in ("being", "tiptoeing") or not stem.endswith("e"), form

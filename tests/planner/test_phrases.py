@@ -137,6 +137,13 @@ def test_other_corpora_are_reworded_where_rules_apply():
         ("reach", "reaching", "reaches"),
         ("go", "going", "goes"),
         ("lie", "lying", "lies"),
+        ("shrug", "shrugging", "shrugs"),
+        ("squat", "squatting", "squats"),
+        ("put", "putting", "puts"),
+        ("row", "rowing", "rows"),
+        ("lower", "lowering", "lowers"),
+        ("signal", "signalling", "signals"),
+        ("shoo", "shooing", "shoos"),
         ("tiptoe", "tiptoeing", "tiptoes"),
     ],
 )
@@ -153,3 +160,5 @@ def test_all_verbs_of_an_order_are_inflected():
         "squatting down and coming back up, then waving the hand"
     )
     assert inflected("just stand there", does) == "just stands there"
+    assert inflected("walk there and back", doing) == "walking there and back"
+    assert inflected("bow and back away", does) == "bows and backs away"

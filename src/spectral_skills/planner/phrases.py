@@ -249,34 +249,35 @@ def _shuffled(ways: Sequence[str], seed: Sequence[str]) -> list[str]:
 _IRREGULAR = {
     "be": ("being", "is"),
     "have": ("having", "has"),
-    "lie": ("lying", "lies"),
 }
+_SHORT_VOWEL = re.compile("[^aeiou]*(?:qu)?[aeiou][^aeiouwxy]")
+"""A verb of one syllable whose last letter doubles: `stop`, but not `walk` or `row`."""
 
 
 def doing(verb: str) -> str:
     """`walk` becomes `walking`."""
-    if verb in _DOUBLED:
-        return f"{verb}{verb[-1]}ing"
     if verb in _IRREGULAR:
         return _IRREGULAR[verb][0]
-    return re.sub("(?<=[^eo])e$", "", verb) + "ing"
+    if verb in _DOUBLED or _SHORT_VOWEL.fullmatch(verb):
+        return f"{verb}{verb[-1]}ing"
+    return re.sub("ie$", "y", re.sub("(?<=[^eio])e$", "", verb)) + "ing"
 
 
 def does(verb: str) -> str:
     """`walk` becomes `walks`."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb][1]
-    if re.search("(s|sh|ch|x|o)$", verb):
+    if re.search("(s|sh|ch|x|z|[^o]o)$", verb):
         return f"{verb}es"
     return re.sub("(?<=[^aeiou])y$", "ie", verb) + "s"
 
 
 PLAIN_VERBS = {
     form: verb
-    for verb in WORDS["verbs"]["plain"].split()
+    for verb in reversed(WORDS["verbs"]["plain"].split())
     for form in (verb, doing(verb), does(verb))
 }
-"""Maps every form of a verb to its plain form."""
+"""Maps every form of a verb to its plain form: `putting` to `put`, not to `putt`."""
 
 
 def as_order(clause: str) -> str | None:
