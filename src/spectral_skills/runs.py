@@ -231,6 +231,26 @@ def precision(device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
 
+def captured(function: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """The function as one graph on the GPU; each call overwrites its result. It is
+    called three times before, for which it learns as always."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):  # compiles, and lets libraries allocate
+            function()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = function()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result
+
+    return replay
+
+
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The state of an optimizer as named tensors."""
     return {

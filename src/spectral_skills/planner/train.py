@@ -1,7 +1,8 @@
 """Train a planner: flow matching from noise to chunks that robots executed.
 
 The random numbers of an update depend only on the seed and on the update's number, so a
-run that was killed continues with the same batches.
+run that was killed continues with the same batches. On a GPU an update is one captured
+graph, because a small planner's kernels take less time than it takes to start them.
 """
 
 import math
@@ -145,18 +146,23 @@ class PlanTrainer(runs.Job):
         self.planner = Planner(whole).to(self.device)
         self.planner.fit(self._typical())
         self.parameters = list(self.planner.parameters())
+        cuda = self.device.type == "cuda"
+        self.rate = torch.zeros((), device=self.device)
         self.optimizer = torch.optim.AdamW(
             self.parameters,
-            lr=config.learning_rate,
+            lr=self.rate,
             weight_decay=config.weight_decay,
             fused=True,
+            capturable=cuda,
         )
         self.generator = torch.Generator(self.device)
         self.means = runs.Means(("loss", "gradient_norm"), self.device)
         self.state: dict[str, Any] = {"update": 0, "seconds": 0.0}
-        self.loss = self._loss
-        if self.device.type == "cuda":
-            self.loss = torch.compile(self._loss, dynamic=False)
+        self.loss = torch.compile(self._loss, dynamic=False) if cuda else self._loss
+        self.draws: Draws | None = None
+        """Random numbers of the present update, always in the same memory."""
+        self._learn: Callable[[], Tensor] | None = None
+        """What an update does with them."""
 
     def _typical(self) -> Batch:
         """Training rows at even distances; refuses one that is not finite."""
@@ -207,20 +213,33 @@ class PlanTrainer(runs.Job):
         gradient without waiting for the device."""
         config = self.config
         draws = self.draw(number, self.training_rows, config.batch)
-        batch = self.rows.batch(draws.rows, config.output)
-        text = self.phrases["held_out"].pick(batch.motion, draws.phrase)
+        if self.draws is None:
+            self.draws = draws
+        else:
+            for mine, new in zip(self.draws, draws, strict=True):
+                mine.copy_(new)
+        self.rate.fill_(config.rate(number))
         # Dropout must not repeat the random numbers of the batch.
         torch.manual_seed((config.seed << 32) + (1 << 31) + number)
+        if self._learn is None:
+            cuda = self.device.type == "cuda"
+            self._learn = runs.captured(self._step) if cuda else self._step
+        loss, norm = self._learn().clone()
+        return loss, norm
+
+    def _step(self) -> Tensor:
+        """Loss and norm of the gradient of the rows drawn, along which it steps."""
+        assert self.draws is not None
+        batch = self.rows.batch(self.draws.rows, self.config.output)
+        text = self.phrases["held_out"].pick(batch.motion, self.draws.phrase)
         text = self._blurred(text)
         with runs.precision(self.device):
-            loss = self.loss(batch, draws, text)
+            loss = self.loss(batch, self.draws, text)
         loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, config.clip_norm)
-        for group in self.optimizer.param_groups:
-            group["lr"] = config.rate(number)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return loss.detach(), norm
+        return torch.stack((loss.detach(), norm))
 
     def _blurred(self, text: TextStates) -> TextStates:
         """Sentences with hidden tokens and noise, as if others had worded them."""
@@ -262,6 +281,8 @@ class PlanTrainer(runs.Job):
             tensors, state = found
             self.planner.load_state_dict(part(tensors, _OURS))
             load_optimizer(self.optimizer, tensors)
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.rate  # loading replaced it by a copy
             self.state |= state
             self.means.load(self.state)
         self.planner.train()

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from spectral_skills import distributed
-from spectral_skills.runs import load_optimizer, optimizer_tensors, part
+from spectral_skills.runs import captured, load_optimizer, optimizer_tensors, part
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, Critic, TwinCritic, aligned
 
@@ -359,22 +359,3 @@ class Launcher:
         if self._graph is None:
             self._graph = captured(self.function)
         return self._graph
-
-
-def captured(function: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """The function as one graph on the GPU; each call overwrites its result."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):  # compiles, lets libraries allocate, and learns
-            function()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = function()
-
-    def replay() -> Tensor:
-        graph.replay()
-        return result
-
-    return replay
