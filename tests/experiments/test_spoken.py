@@ -61,7 +61,8 @@ def obliged(bundle, tmp_path_factory) -> Obliged:
             (folder / name).symlink_to(bundle.folder / name)
     pairs = tuple((motion.name, s) for motion in MOTIONS for s in motion.sentences)
     text = Letters().encode([sentence for _, sentence in pairs])
-    save_file({"states": text.states, "mask": text.mask}, folder / SENTENCES)
+    tokens = {"states": text.states[text.mask], "tokens": text.mask.sum(1)}
+    save_file(tokens, folder / SENTENCES)
     takes_s = {motion.name: motion.frames / 50 for motion in MOTIONS}
     files = {**bundle.manifest.files, SENTENCES: ""}
     changes = {"sentences": pairs, "takes_s": takes_s, "files": files}

@@ -139,6 +139,16 @@ def test_its_planner_plans_learned_sentences(bundle):
     np.testing.assert_allclose(found, right, atol=1e-4)  # of senseless senses
 
 
+def test_sentences_are_kept_without_padding(bundle):
+    states = files.token_states(bundle.folder)
+    assert len(states) == len(bundle.manifest.sentences)
+    assert len({len(one) for one in states}) > 5
+    numbers = sum(one.size for one in states)
+    size = (bundle.folder / files.SENTENCES).stat().st_size
+    assert size < 2 * numbers + 8 * len(states) + 1000
+    assert all((one != 0).any(axis=1).all() for one in states)
+
+
 def test_bases_can_be_repeated_without_a_jump(bundle):
     """Back at its beginning, a stream moves on as it does anywhere."""
     moving = [base for base in bundle.bases.values() if base.has_motion]

@@ -21,7 +21,7 @@ from spectral_skills.atomic import write_file
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions, read_arrays
 
-VERSION = 1
+VERSION = 2
 MANIFEST, CONTROLLER, ENCODER = "bundle.json", "controller.onnx", "encoder.onnx"
 PLANNER, SENTENCES = "planner.onnx", "sentences.safetensors"
 DIRECTIONS, BASES = "directions.safetensors", "bases.safetensors"
@@ -240,21 +240,24 @@ class OnnxController(Graph):
         return super().__call__(history, command)[g1.ISAACLAB_TO_MUJOCO]
 
 
+def token_states(folder: Path) -> list[np.ndarray]:
+    """Token states (tokens, width) of each learned sentence, in half precision."""
+    arrays, _ = read_arrays(folder / SENTENCES)
+    return np.split(arrays["states"], np.cumsum(arrays["tokens"])[:-1])
+
+
 class OnnxPlanner:
     """Maps a history (10, 93) and a learned sentence to a chunk of skills (30, d)."""
 
     def __init__(self, folder: Path, sentences: tuple[tuple[str, str], ...]):
         self._graph, self.sentences = Graph(folder / PLANNER), sentences
-        arrays, _ = read_arrays(folder / SENTENCES)
-        self._states, self._mask = arrays["states"], arrays["mask"].astype(bool)
+        self._states = token_states(folder)
         self.noise_shape = tuple(self._graph.session.get_inputs()[3].shape[1:])
 
     def plan(self, history: np.ndarray, sentence: str, noise: np.ndarray) -> np.ndarray:
         """Return the chunk that grows out of `noise`."""
-        at = self.index(sentence)
-        tokens = int(self._mask[at].sum())
-        states = self._states[at, :tokens].astype(np.float32)
-        return self._graph(history, states, self._mask[at, :tokens], noise)
+        states = self._states[self.index(sentence)].astype(np.float32)
+        return self._graph(history, states, np.ones(len(states), bool), noise)
 
     def index(self, sentence: str) -> int:
         """Return the index of a sentence, or of the first one of a motion."""
@@ -346,7 +349,9 @@ def _manifest(folder: Path) -> Manifest:
     values = configs.parse(path.read_text(), str(path))
     found = values.get("version") if isinstance(values, dict) else None
     if found != VERSION:
-        raise ValueError(f"{path}: version {found}, this package reads {VERSION}")
+        raise ValueError(
+            f"{path}: version {found}, this package reads {VERSION}; export it again"
+        )
     manifest = configs.from_dict(Manifest, values, str(path))
     if manifest.robot.joints != g1.JOINTS:
         raise ValueError(f"{path}: a robot with other joints than the G1's")

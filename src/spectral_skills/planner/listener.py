@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
-from spectral_skills.control.bundle import SENTENCES, Bundle
+from spectral_skills.control.bundle import SENTENCES, Bundle, token_states
 from spectral_skills.control.mixer import REST, Cue
 from spectral_skills.control.rollout import Rollout, fell_at
 from spectral_skills.control.session import Session
@@ -56,8 +55,8 @@ class Listener:
         texts = [(base.name, base.text) for base in bundle.bases.values() if base.text]
         if not self.plans:
             return KnownSentences(texts, encoder)
-        arrays = load_file(bundle.folder / SENTENCES)
-        states = TextStates(arrays["states"].float(), arrays["mask"].bool())
+        learned = map(torch.from_numpy, token_states(bundle.folder))
+        states = TextStates.of([states.float() for states in learned])
         own = pooled(encoder.encode([text for _, text in texts]))
         vectors = torch.cat((pooled(states), own)) if texts else pooled(states)
         return KnownSentences([*bundle.manifest.sentences, *texts], encoder, vectors)

@@ -34,6 +34,12 @@ class TextStates(NamedTuple):
     mask: Tensor
     """(n, tokens) bool, True where there is a token."""
 
+    @classmethod
+    def of(cls, sentences: Sequence[Tensor]) -> "TextStates":
+        """Those of sentences (tokens, width)."""
+        together = torch.nn.utils.rnn.pad_sequence(list(sentences), batch_first=True)
+        return cls(together, _mask([len(states) for states in sentences]))
+
     def to(self, device: torch.device | str) -> "TextStates":
         return TextStates(self.states.to(device), self.mask.to(device))
 
@@ -84,8 +90,7 @@ class MiniLM:
         found = [known[sentence].float() for sentence in cleaned]
         if not found:
             return TextStates(torch.zeros(0, 0, self.width), torch.zeros(0, 0).bool())
-        together = torch.nn.utils.rnn.pad_sequence(found, batch_first=True)
-        return TextStates(together, _mask([len(states) for states in found]))
+        return TextStates.of(found)
 
     @cached_property
     def _folder(self) -> Path:

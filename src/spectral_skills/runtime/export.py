@@ -215,7 +215,8 @@ def _write_planner(
     graph = graphs.planner_onnx(planner, models.skill_encoder)
     atomic.write_file(folder / bundle.PLANNER, graph)
     # Language models give their states rounded to half precision.
-    arrays = {"states": text.states.half().numpy(), "mask": text.mask.numpy()}
+    states, tokens = text.states[text.mask].half(), text.mask.sum(1).int()
+    arrays = {"states": states.numpy(), "tokens": tokens.numpy()}
     atomic.write_file(folder / bundle.SENTENCES, save(arrays))
     return text
 
