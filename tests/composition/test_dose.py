@@ -37,11 +37,8 @@ def test_correlation_does_not_hang_on_the_signs_of_directions():
 
 def test_a_predicted_turn_is_of_the_steps_that_are_measured():
     directions = released()[2]
-    # Where a file knows no heading to come, the rate foretells it.
-    name, seconds = "facing", MIDDLE_S
-    if name not in directions.attributes:
-        name, seconds = "yaw_rate", 1.0
-    rate = directions.effect_mean[:, directions.attributes.index(name)] / seconds
+    facing = directions.effect_mean[:, directions.attributes.index("facing")]
+    rate = facing / MIDDLE_S
     found = predicted(directions, slice(65, 335))
     np.testing.assert_allclose(found["heading"], rate * 269 / 50 * 180 / np.pi, 1e-5)
     assert found["speed"][directions.index("speed")] > 0

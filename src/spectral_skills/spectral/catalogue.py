@@ -34,8 +34,6 @@ PREDICTED_BY = {
 }
 """Measures, and the attribute of the skill model that predicts each: a robot goes to
 where the motion is, so that place and heading foretell it, and rates do not."""
-_RATES = {"facing": "yaw_rate", "ahead": "forward_speed"}
-"""What predicts where a file of directions knows no places."""
 MIDDLE_S = 0.3
 """Time from a robot's pose to the middle of the future, where it should be by then."""
 LOOSELY_PREDICTED = _FEET
@@ -66,14 +64,10 @@ def predictors(directions: Directions, seconds: float) -> dict[str, tuple[int, f
     """The attribute that predicts each measure, by its place in a file of directions,
     and the factor to the measure's unit; headings are those after some seconds."""
     found = {}
+    factors = {"speed": 1 / MIDDLE_S, "heading": math.degrees(seconds) / MIDDLE_S}
     for measure, name in PREDICTED_BY.items():
-        factor = 1.0
-        if name in _RATES:
-            known = name in directions.attributes
-            name, factor = (name, 1 / MIDDLE_S) if known else (_RATES[name], 1.0)
-        if measure == "heading":
-            factor *= math.degrees(seconds)
         if name in directions.attributes:
+            factor = factors.get(measure, 1.0)
             found[measure] = directions.attributes.index(name), factor
     return found
 
