@@ -34,8 +34,10 @@ def join(device: str) -> torch.device:
 
 
 def leave() -> None:
-    """Leave the group of processes."""
+    """Leave the group of processes when all of them do: one that left earlier would
+    break off what others still say to it."""
     if dist.is_initialized():
+        of_first(0.0)  # waits for all
         dist.destroy_process_group()
 
 

@@ -8,6 +8,8 @@ import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
+from spectral_skills import distributed
+
 PRELOADED = ["torch", "spectral_skills.skill.pretrain", "spectral_skills.tracking.ppo"]
 
 
@@ -25,4 +27,4 @@ def _process(rank: int, function: Callable, out: Path, arguments: tuple) -> None
         "gloo", init_method=f"file://{out}/meet", rank=rank, world_size=2
     )
     torch.save(function(*arguments), out / f"rank{rank}.pt")
-    dist.destroy_process_group()
+    distributed.leave()

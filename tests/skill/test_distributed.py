@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,6 +150,20 @@ def test_the_log_is_of_the_whole_batch(one, two, out):
 def test_only_the_first_process_draws(two):
     """Who is told of a new log would draw it, and two would write one file."""
     assert [found["run"]["calls"] for found in two] == [2, 0]
+
+
+def _leave() -> dict:
+    if distributed.rank() == 0:
+        time.sleep(1.0)  # as long as the first process writes a model
+    begins = time.monotonic()
+    distributed.leave()
+    return {"begins": begins, "left": time.monotonic()}
+
+
+def test_processes_leave_together(tmp_path):
+    """One that left alone broke off what another still said, which aborted at exit."""
+    first, second = in_two(_leave, tmp_path)
+    assert second["left"] >= first["begins"] > second["begins"]
 
 
 def test_a_process_may_come_while_another_begins(shrink, tmp_path):
