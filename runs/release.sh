@@ -165,12 +165,17 @@ make_bundle() {
 }
 
 make_results() {
-    local place
+    local place name more
+    declare -A titles=([embedded]=embedded [cmu]=CMU [g1_moves]=g1-moves)
     mkdir -p "$OUT/results"
     for place in "${measured[@]}"; do
+        name=$(basename "$place") more=()
+        if [[ $name == cmu && -f ${CMU:-}/index.csv ]]; then
+            more=(--kinds "$CMU/index.csv")
+        fi
         heavy evaluate tracking "${tracker[@]}" --corpus "$place" --held-out "$held_out" \
-            --label "the release, $(basename "$place")" \
-            --out "$OUT/results/$(basename "$place").jsonl" --record "$record"
+            "${more[@]}" --label "the release, ${titles[$name]} held out" \
+            --out "$OUT/results/$name.jsonl" --record "$record"
     done
     run report skill --run "$OUT/skill" --label "the release's corpora" \
         --directions "$new/directions.safetensors" --record "$record"

@@ -4,7 +4,9 @@ Most tests give it a stand-in for `spectral` that writes the name of its command
 every file that it should make. One runs all of it, in small.
 """
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -154,6 +156,31 @@ def test_sources_must_be_named(release, tmp_path):
     assert release.calls[0].startswith(f"retarget {tmp_path}/motions --no-page")
 
 
+def test_results_have_the_names_that_are_in_the_docs(release, tmp_path):
+    """Another run replaces its rows, and adds no second table beside them."""
+    silent = tmp_path / "silent"  # it writes nothing to the docs
+    silent.write_text('#!/usr/bin/env bash\necho "$@" >>"$CALLS"\n')
+    silent.chmod(0o755)
+    (tmp_path / "cmu").mkdir()
+    (tmp_path / "cmu" / "index.csv").touch()
+    own = {"SMOKE": "", "SPECTRAL": str(silent), "CMU": str(tmp_path / "cmu")}
+    assert release("results", **own)[2] == 0
+    lines = (ROOT / "docs" / "results.jsonl").read_text().splitlines()
+    tables = {json.loads(line)["table"] for line in lines}
+    names = {
+        "evaluate tracking": "Tracking: {}",
+        "report skill": "Skill space of {}: prediction",
+        "report tracking": "Tracking: learning on {}",
+    }
+    found = []
+    for call in release.calls:
+        if label := re.search("--label (.*?) --", call):
+            verb = " ".join(call.split()[:2])
+            found.append(names[verb].format(label[1]))
+        assert ("--kinds" in call) == ("CMU held out" in call)
+    assert len(found) == 6 and set(found) <= tables
+
+
 def test_all_of_it_in_small(tmp_path):
     """Every stage with the real commands; models that fit each other, and a card."""
     from spectral_skills.models import Models
@@ -179,7 +206,7 @@ def test_all_of_it_in_small(tmp_path):
         assert f"| {name} | 8 | 1 |" in card
     for role in ("controller", "skill", "directions", "planner"):
         assert f"`{models.hashes[role][:8]}`" in card
-    assert "Tracking: the release, embedded, held out" in card
+    assert "Tracking: the release, embedded held out" in card
     assert (tmp_path / "bundle" / "bundle.json").is_file()
     assert (tmp_path / "pictures" / "steered.png").is_file()
     again = subprocess.run(

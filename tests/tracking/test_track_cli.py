@@ -249,7 +249,7 @@ def test_evaluate_writes_results(places, tmp_path, capsys):
 
 
 def test_evaluate_only_what_training_holds_out(places, tmp_path, capsys):
-    """One of three clips, with a kind from a table."""
+    """One of three clips, with a kind from a table; a label is a table's whole name."""
     corpus = Corpus.open(places["corpus"])
     ((index,),) = motion_sets.split(corpus, 1)[1:]
     name = corpus.names[index]
@@ -258,7 +258,11 @@ def test_evaluate_only_what_training_holds_out(places, tmp_path, capsys):
     words = ["evaluate", "tracking", "--corpus", places["corpus"], "--out", out]
     words += ["--controller", places["run"], "--skill", places["skill"]]
     words += ["--held-out", "1", "--kinds", table, "--clips", tmp_path / "clips.jsonl"]
+    record = tmp_path / "results.jsonl"
+    words += ["--record", record, "--label", "one walk"]
     assert _spectral(*words, "--device", "cpu") == 0
+    tables = {json.loads(row)["table"] for row in record.read_text().splitlines()}
+    assert tables == {"Tracking: one walk"}
     (line,) = (tmp_path / "clips.jsonl").read_text().splitlines()
     outcome = json.loads(line)
     assert (outcome["name"], outcome["kind"]) == (name, "ramble")

@@ -56,7 +56,8 @@ def evaluate_tracking(
         out: File of results to write (.jsonl), one a line.
         clips: File for the outcome of each clip or window (.jsonl); for LAFAN1 it is
             beside OUT by default.
-        label: Name of the corpus in tables; the folder's by default.
+        label: Name of the table; by default it is that of the folder, the set and
+            whether clips were held out.
     """
     from dataclasses import replace
 
@@ -85,9 +86,9 @@ def evaluate_tracking(
         _write_lines(clips, found.outcomes)
         print(f"clips     {clips}")
     if record is not None:
-        table = f"Tracking: {label or corpus.name}"
-        table += "" if set == "all" else f", {set}"
-        table += ", held out" if held_out else ""
+        told = corpus.name + ("" if set == "all" else f", {set}")
+        told += ", held out" if held_out else ""
+        table = f"Tracking: {label or told}"
         publish([replace(r, table=table) for r in found.results], record)
 
 
