@@ -34,7 +34,7 @@ class GraphedPlan:
     def __init__(
         self, planner: Planner, robots: int, sentences: int = 1, tokens: int = 32
     ):
-        device = planner.known.device
+        device = planner.chunk_mean.device
         if device.type != "cuda":
             raise ValueError(f"CUDA graphs run on cuda, and the planner is on {device}")
         head = planner.config.head
