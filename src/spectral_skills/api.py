@@ -455,13 +455,13 @@ def _tracking(
     held_out: float = 0.0,
     kinds: Path | None = None,
 ):
-    from spectral_skills.experiments import tracking
+    from spectral_skills.experiments import lafan1, tracking
     from spectral_skills.motion import motion_sets
 
     if set in ("lafan1", "lafan1-windows"):
         if held_out or kinds is not None:
             raise ValueError(f"{set} has clips and kinds of its own")
-        return tracking.evaluate_lafan1(models, clips, device, whole=set == "lafan1")
+        return lafan1.evaluate(models, clips, device, whole=set == "lafan1")
     notes = []
     if held_out:
         total, (clips,) = len(clips), motion_sets.hold_out([clips], held_out)[1]

@@ -12,7 +12,8 @@ from spectral_skills import rotation
 from spectral_skills.control import metrics
 from spectral_skills.control.metrics import Episodes
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.experiments import tracking
+from spectral_skills.experiments import lafan1
+from spectral_skills.experiments.tracking import Rows
 from spectral_skills.models import Models
 from spectral_skills.motion import motion_sets
 from spectral_skills.plots import lafan1 as lafan1_page
@@ -47,13 +48,13 @@ def whole_and_first() -> tuple[Episodes, Episodes]:
     return metrics.episodes(record), metrics.episodes(record.first(31))
 
 
-def values(rows: tracking.Rows) -> dict[str, dict[str, tuple[float, int]]]:
+def values(rows: Rows) -> dict[str, dict[str, tuple[float, int]]]:
     return {row: {m.name: (m.value, m.n) for m in found} for row, found in rows.items()}
 
 
 def test_known_failures_of_whole_clips_give_known_counts():
     clips, _ = whole_and_first()
-    found = values(tracking.whole_rows(clips, KINDS))
+    found = values(lafan1.whole_rows(clips, KINDS))
     ended = found["whole clips, terminating"]
     assert ended["success"] == (3, 6) and ended["get_ups"] == (1, 2)
     assert ended["failed_anchor_height"] == (1, 6)
@@ -100,7 +101,7 @@ def test_known_failures_of_whole_clips_give_known_counts():
 def test_known_failures_of_beginnings():
     """Clip 3 turns later; clip 4 is down with its reference, 5 was broken."""
     _, clips = whole_and_first()
-    found = values(tracking.first_rows(clips))
+    found = values(lafan1.first_rows(clips))
     ended = found["first 15 s, terminating"]
     assert ended["success"] == (4, 6)
     assert ended["mpjpe_global_mm"] == (pytest.approx(10 / 4, rel=1e-3), 4)
@@ -115,7 +116,7 @@ def test_known_failures_of_beginnings():
 
 def test_windows_by_kind_and_in_all():
     windows, _ = whole_and_first()
-    found = values(tracking.window_rows(windows, KINDS))
+    found = values(lafan1.window_rows(windows, KINDS))
     assert found["windows"]["complete"] == (3, 6)
     # A pelvis 0.3 m too low leaves the torso above 0.4 m.
     assert found["windows"]["fall_free"] == (5, 6)
@@ -143,16 +144,16 @@ def corpus(make_clip, make_corpus, tmp_path_factory):
 def evaluate(corpus, encoder, make_controller, monkeypatch):
     """Two windows of 20 frames a clip, and first frames of 30; by robots that follow,
     but for one that drops at frame 10 of a clip."""
-    monkeypatch.setattr(tracking, "STARTS", 2)
-    monkeypatch.setattr(tracking, "WINDOW_FRAMES", 20)
-    monkeypatch.setattr(tracking, "FIRST_FRAMES", 30)
+    monkeypatch.setattr(lafan1, "STARTS", 2)
+    monkeypatch.setattr(lafan1, "WINDOW_FRAMES", 20)
+    monkeypatch.setattr(lafan1, "FIRST_FRAMES", 30)
 
     def make(drop: str = "", whole: bool = True):
         def physics(count: int) -> Any:
             return Followers(count, corpus, drop=drop)
 
         models = Models(make_controller(), encoder)
-        return tracking.evaluate_lafan1(models, corpus, whole=whole, physics=physics)
+        return lafan1.evaluate(models, corpus, whole=whole, physics=physics)
 
     return make
 
@@ -160,7 +161,7 @@ def evaluate(corpus, encoder, make_controller, monkeypatch):
 def test_robots_on_their_references_complete_everything_without_error(evaluate):
     found = evaluate()
     cells = {(r.row, r.metric): r for r in found.results}
-    for line in tracking.LINES:
+    for line in lafan1.LINES:
         if not line.paper or line.row.endswith("fall and get up"):
             continue
         result = cells[line.row, line.metric]
@@ -213,7 +214,7 @@ def test_windows_alone(evaluate):
 
 def test_six_clips_fall_and_get_up():
     names = [
-        n for n in motion_sets.LAFAN1_CLIPS if motion_sets.kind(n) == tracking.GET_UP
+        n for n in motion_sets.LAFAN1_CLIPS if motion_sets.kind(n) == lafan1.GET_UP
     ]
     assert len(names) == 6 and all(name.startswith("fallAndGetUp") for name in names)
 

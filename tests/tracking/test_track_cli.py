@@ -13,7 +13,7 @@ from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.cli.main import _plain, main
 from spectral_skills.config import from_dict
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.experiments import tracking
+from spectral_skills.experiments import lafan1
 from spectral_skills.motion import motion_sets
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.motion_sets import LAFAN1_CLIPS
@@ -278,7 +278,7 @@ def test_evaluate_lafan1_writes_a_page(
     """One window of 10 frames of each clip, whole clips and their first 12 frames, in
     MuJoCo; everything lies beside the results."""
     for name, value in (("STARTS", 1), ("WINDOW_FRAMES", 10), ("FIRST_FRAMES", 12)):
-        monkeypatch.setattr(tracking, name, value)
+        monkeypatch.setattr(lafan1, name, value)
     clips = [make_clip(name, 16, seed=i) for i, name in enumerate(LAFAN1_CLIPS)]
     make_corpus(tmp_path / "corpus", clips)
     words = ["evaluate", "tracking", "--corpus", tmp_path / "corpus", "--set", "lafan1"]

@@ -10,15 +10,15 @@ from matplotlib.patches import Patch
 
 from spectral_skills.atomic import write_file
 from spectral_skills.config import read_table
-from spectral_skills.experiments.tracking import (
+from spectral_skills.experiments.lafan1 import (
     FIRST_FRAMES,
     LINES,
     SEED,
     STARTS,
     WHOLE,
     WINDOWS,
-    ClipOutcome,
 )
+from spectral_skills.experiments.tracking import ClipOutcome
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.motion_sets import LAFAN1_CLIPS
 from spectral_skills.plots import charts
