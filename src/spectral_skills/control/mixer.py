@@ -17,6 +17,7 @@ from spectral_skills.control.bundle import Bundle, PlayedBase
 from spectral_skills.control.steering import RAMP_STEPS, fade_weight
 from spectral_skills.control.streams import (
     FADE,
+    REST,
     BaseStream,
     BrakedStream,
     LivePlanner,
@@ -29,11 +30,8 @@ FADES = (2, 30)
 """Fewest and most steps of a live cross-fade."""
 RESCUE = 25
 """Number of steps to standing when a source has failed."""
-REST = "stand"
-"""Base that is played when nothing else is."""
-BRAKED, GENTLE = 60, 50
-"""Fewest steps from the end of a fast base to one that is not, between which the robot
-stands, and of a cross-fade to a fast one."""
+BRAKED = 60
+"""Fewest steps that a robot stands before a fast base, and between one and others."""
 _TILT_MARGIN = 0.2
 """By how much less than a robot that is stopped a motion may tilt, rad."""
 
@@ -126,8 +124,9 @@ class Mixer:
         self._other: LiveStream | None = None
         self._fade = (0, 1)
         """Step and number of steps of the running cross-fade."""
-        self._slow = BRAKED
-        """Number of steps since a fast base was heard."""
+        self._slow = self._stood = BRAKED
+        """Number of steps since a fast base was heard, and since anything was that is
+        not standing."""
         self._cue: Cue | None = None
         self._left: int | None = None
         """Number of steps until the queue goes on."""
@@ -209,7 +208,10 @@ class Mixer:
         """The next control step of a robot that has sensed a history (10, 93) and, if
         it can, a heading in rad, which bases keep to while all faders are down."""
         self._advance()
-        self._slow = 0 if self._deck.fast or self.stream.fast else self._slow + 1
+        heard = self._deck, self.stream
+        fast = any(one.fast and not one.stands for one in heard)
+        self._slow = 0 if fast else self._slow + 1
+        self._stood = self._stood + 1 if all(one.stands for one in heard) else 0
         amplitudes = np.array([c.fader.step() for c in self.channels.values()])
         if amplitudes.any():
             self._deck.release()
@@ -248,7 +250,7 @@ class Mixer:
     def _start(self, cue: Cue) -> None:
         if self._other is not None:
             self._deck = self._other  # A cross-fade under way is cut short.
-        rest, fade, brake = self.bundle.base(REST), cue.fade, 0
+        rest, brake = self.bundle.base(REST), 0
         if cue.planned:
             assert self._planner is not None
             every = self.bundle.manifest.plan_every
@@ -257,18 +259,19 @@ class Mixer:
             once = bool(self.queue) and cue.seconds is None
             base, loop = self.bundle.base(cue.name), self.loop and not once
             self._other = BaseStream(base, loop)
-            if self._other.fast:
-                fade = max(fade, GENTLE)
-            elif cue.name != REST and self._slow < BRAKED:
-                # A fast base is heard to the end of the cross-fade.
-                brake = BRAKED - self._slow + (fade if self._deck.fast else 0)
+            fast, was = self._other.fast, self._deck
+            waited = self._stood if fast else self._slow
+            if fast or (waited < BRAKED and cue.name != REST):
+                # What was played before is heard to the end of the cross-fade.
+                heard = not was.stands if fast else was.fast and not was.stands
+                brake = max(BRAKED - waited, 0) + (cue.fade if heard else 0)
                 self._other = BrakedStream(base, loop, rest, brake)
         # Release the knobs of the last cue, then turn up those of this one.
         for name, _ in self._knobs:
             self.channel(name).position = 0.0
         for name, amplitude in cue.knobs:
             self.channel(name).position = amplitude
-        self._cue, self._knobs, self._fade = cue, cue.knobs, (0, fade)
+        self._cue, self._knobs, self._fade = cue, cue.knobs, (0, cue.fade)
         self._left = None
         if cue.seconds is not None:
             self._left = brake + round(cue.seconds * g1.CONTROL_HZ)

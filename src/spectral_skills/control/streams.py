@@ -15,8 +15,10 @@ from spectral_skills.control.bundle import Bundle, OnnxPlanner, PlayedBase
 from spectral_skills.control.steering import fade_weight
 from spectral_skills.robot import g1
 
-FADE = 10
-"""Usual number of steps of a cross-fade."""
+REST = "stand"
+"""Base that is played when nothing else is."""
+FADE, GENTLE = 10, 50
+"""Usual number of steps of a cross-fade, and of one from standing to a fast base."""
 AHEAD = 2
 """Number of steps before the end of a plan at which the next one is requested."""
 LATE = 10
@@ -131,6 +133,8 @@ class LiveStream:
 
     fast = False
     """Whether the robot is too fast for what else it may do."""
+    stands = False
+    """Whether all that is asked for at present is to stand."""
 
     @property
     def over(self) -> bool:
@@ -162,7 +166,7 @@ class BaseStream(LiveStream):
 
     def __init__(self, base: PlayedBase, loop: bool = True):
         self.name, self.loop, self._base, self._at = base.name, loop, base, 0
-        self.fast = base.speed_m_s > FAST_M_S
+        self.fast, self.stands = base.speed_m_s > FAST_M_S, base.name == REST
         self._error, self._heading = 0.0, math.nan
         """Angle by which the robot is left of the motion, and its last heading."""
         self._usual = 0.0
@@ -202,20 +206,23 @@ class BaseStream(LiveStream):
 
 
 class BrakedStream(BaseStream):
-    """A base that begins after some steps of standing, for a robot that was fast."""
+    """A base that grows out of some steps of standing, slowly if it is fast."""
 
     def __init__(self, base: PlayedBase, loop: bool, rest: PlayedBase, steps: int):
         super().__init__(base, loop)
         self._rest, self._step = BaseStream(rest), -steps
+        self._fade = GENTLE if self.fast else FADE
+        self.stands = steps > 0
 
     def next(self, history: np.ndarray, heading: float | None = None) -> StreamStep:
         stands, self._step = self._rest.next(history), self._step + 1
+        self.stands = self._step < 0
         if self._step <= 0:
             return stands
         found = super().next(history, heading)
-        if self._step > FADE:
+        if self._step > self._fade:
             return found
-        weight = float(fade_weight(self._step - 1, FADE))
+        weight = float(fade_weight(self._step - 1, self._fade))
         skill = stands.skill + weight * (found.skill - stands.skill)
         return StreamStep(skill, found.row)
 
