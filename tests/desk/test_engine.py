@@ -33,14 +33,15 @@ def rows(frames) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def frames(bundle):
-    """A walk: an arm goes up at 2 s, a push at 4.5 s, a jog from 6 s on."""
+    """A walk: an arm goes up at 2 s, a push at 4.5 s, from 6 s on a robot that
+    stands for a moment and then jogs."""
     lines = [
         {"at": 0, "do": "cross", "deck": "a"},
         {"at": 2, "do": "move", "name": "right_arm", "position": 2.0},
         {"at": 4.5, "do": "push", "left": 0.5},
         {"at": 6, "do": "cross", "deck": "b"},
     ]
-    return run(Engine(bundle), lines, 9.0)
+    return run(Engine(bundle), lines, 10.5)
 
 
 def test_a_fader_raises_the_right_shoulder(frames):
@@ -58,7 +59,7 @@ def test_a_push_is_survived_and_felt(frames):
 
 
 def test_a_cross_fade_changes_the_motion_without_a_fall(frames):
-    """From a walk to a jog."""
+    """From a walk through standing to a jog."""
     assert frames[299].mixed.name == "walk" and frames[301].mixed.name == "jog"
     assert 0.4 < frames[220].measures.speed < 0.9 < frames[-1].measures.speed
 
