@@ -4,8 +4,9 @@ Every base is played for 8 s as the desk does, by the plain robot and by some wi
 random masses, friction and starts; once with nothing but its skills, and once with its
 heading kept. Recorded bases need the corpus that they were made from.
 
-Then every base is entered from standing, walking and running and left again, as a robot
-would be driven, with sensor noise and cross-fades of 5 to 30 steps.
+Then every base is entered from standing, walking and every fast base and left for rest,
+and left for every fast base, as a robot would be driven, with sensor noise and
+cross-fades of 5 to 30 steps.
 
     python benchmarks/bases.py --controller runs/mine --skill runs/skills \
         --corpus corpora/cmu
@@ -25,11 +26,11 @@ from spectral_skills.control import recorded
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.bundle import Bundle, PlayedBase
 from spectral_skills.control.looping import headings
-from spectral_skills.control.mixer import REST, Cue
+from spectral_skills.control.mixer import BRAKED, FADES, REST, Cue
 from spectral_skills.control.rollout import fell_at
 from spectral_skills.control.session import Session
 from spectral_skills.control.simulated import SimulatedRobot
-from spectral_skills.control.streams import BaseStream
+from spectral_skills.control.streams import FAST_M_S, GENTLE, BaseStream
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import Kinematics
@@ -37,7 +38,7 @@ from spectral_skills.quaternion import heading
 from spectral_skills.results import Result, model_hashes
 from spectral_skills.runtime.export import played_bases
 
-TABLE, CHANGES = "Bases: played for 8 s", "Bases: entered and left for rest"
+TABLE, CHANGES = "Bases: played for 8 s", "Bases: changed from one to another"
 STEPS = 8 * FPS
 TRAVELS_M_S, MOVES_RAD, MOVES_M = 0.2, 0.1, 0.03
 """Mean speed from which a motion goes somewhere, and deviations from which a joint and
@@ -173,12 +174,16 @@ def results(models: Models, corpus: Corpus | None, robots: int) -> list[Result]:
 
 
 def changes(bundle: Bundle, robots: int) -> list[Result]:
-    """A row for every base: how many robots fall when they come from another."""
+    """A row for every base: how many robots fall from another to it and from it to a
+    fast one."""
+    fast = [one.name for one in bundle.bases.values() if one.speed_m_s > FAST_M_S]
+    slow = [name for name in (REST, "walk") if name in bundle.bases]
     found = []
     for name in bundle.bases:
-        for before in (one for one in (REST, "walk", "run") if one in bundle.bases):
-            fell = sum(falls(bundle, before, name, seed) for seed in range(robots))
-            metric = f"falls, from {before}"
+        ways = {f"falls, from {one}": (one, name) for one in (*slow, *fast)}
+        ways |= {f"falls, to {one}": (name, one) for one in fast}
+        for metric, way in ways.items():
+            fell = sum(falls(bundle, *way, seed) for seed in range(robots))
             found.append(Result(CHANGES, name, metric, fell, "", robots, paper="0"))
     return found
 
@@ -187,13 +192,15 @@ def falls(bundle: Bundle, before: str, name: str, seed: int) -> bool:
     """Whether a robot falls from one base to another or from there to rest."""
     random = np.random.default_rng(seed)
     session = Session(bundle, robot=SimulatedRobot(noise=1.0, seed=seed))
-    # A base is left at some time before its end, but not before it has begun.
-    longest = max(len(bundle.base(name).skills), 200)
-    times = random.integers(100, 200), random.integers(100, longest), 150
+    # A base is left at some time before its end, but not before it has begun, which a
+    # fast one does late.
+    begun, end = FADES[1] + BRAKED + GENTLE, len(bundle.base(name).skills)
+    times = random.integers(100, 200), random.integers(begun, max(end, 2 * begun)), 150
+    lies_m = min(bundle.base(before).fall_m, bundle.base(name).fall_m)
     for played, steps in zip((before, name, REST), times, strict=True):
         session.play(Cue(played, fade=int(random.integers(5, 31))))
         rows = session.run(steps / FPS).robot[:, 0]
-        if fell_at(rows, bundle.base(name).fall_m) is not None:
+        if fell_at(rows, lies_m) is not None:
             return True
     return False
 

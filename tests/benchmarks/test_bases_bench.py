@@ -61,9 +61,18 @@ def test_shares_are_of_what_the_motion_does(played):
 
 
 def test_a_robot_that_falls_on_the_way_is_counted(bundle):
-    """One that is told to do something impossible, not one that stands."""
+    """One that is told to do something impossible, or comes from there, and not one
+    that stands; every base is left for the fast ones too."""
     base = bundle.base("stand")
-    wild = replace(base, name="wild", skills=-10 * base.skills)
+    wild = replace(base, name="wild", skills=-10 * base.skills, speed_m_s=2.0)
     both = replace(bundle, bases={"stand": base, "wild": wild})
     found = benchmark.changes(both, robots=1)
-    assert {(one.row, one.value) for one in found} == {("stand", 0), ("wild", 1)}
+    fell = {(one.row, one.metric): one.value for one in found}
+    assert fell == {
+        ("stand", "falls, from stand"): 0,
+        ("stand", "falls, from wild"): 1,
+        ("stand", "falls, to wild"): 1,
+        ("wild", "falls, from stand"): 1,
+        ("wild", "falls, from wild"): 1,
+        ("wild", "falls, to wild"): 1,
+    }

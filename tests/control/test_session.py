@@ -57,6 +57,17 @@ def test_a_walk_goes_where_it_began_to_go(bundle):
     assert np.linalg.norm(rows[-1, :2] - rows[0, :2]) > 2
 
 
+def test_a_robot_that_walks_backward_comes_to_a_run(bundle):
+    """Straight into the run it fell."""
+    session = Session(bundle)
+    session.play("backward")
+    assert fell_at(session.run(2.8).robot[:, 0]) is None
+    session.play("run")
+    rows = session.run(5.0).robot[:, 0]
+    assert fell_at(rows) is None
+    assert np.linalg.norm(rows[-1, :2] - rows[-51, :2]) > 1.2
+
+
 def test_a_motor_pushes_a_joint_at_its_limit_with_a_quarter_of_its_effort(bundle):
     """At most; on the robot as in a session and in training."""
     session, loop = Session(bundle), ControlLoop(bundle)
