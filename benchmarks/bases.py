@@ -154,7 +154,8 @@ def hands_m(rows: np.ndarray, kinematics: Kinematics) -> float:
 
 
 def results(models: Models, corpus: Corpus | None, robots: int) -> list[Result]:
-    """A row for every base: the largest angles, mean shares, number of falls."""
+    """A row for every base: of the robots that stay on their feet the largest angles
+    and mean shares, and the number of falls."""
     seeds = [None, *range(robots - 1)]
     played, kinematics = everything(models, corpus), Kinematics(HANDS)
     replayed, kept = (play(models, played, seeds, keep) for keep in (False, True))
@@ -162,14 +163,16 @@ def results(models: Models, corpus: Corpus | None, robots: int) -> list[Result]:
     for name, one in played.items():
         ways = {"heading, replayed": replayed[name], "heading, kept": kept[name]}
         for metric, runs in ways.items():
-            largest = max((off_deg(run, one.base) for run in runs), key=abs)
-            found.append(Result(TABLE, name, metric, largest, "deg", len(runs)))
-        each = [shares(run, one, kinematics) for run in kept[name]]
-        for metric in each[0]:
+            off = [off_deg(run, one.base) for run in runs if run.stands]
+            if off:
+                largest = max(off, key=abs)
+                found.append(Result(TABLE, name, metric, largest, "deg", len(off)))
+        each = [shares(run, one, kinematics) for run in kept[name] if run.stands]
+        for metric in each[0] if each else ():
             mean = float(np.mean([run[metric] for run in each]))
             found.append(Result(TABLE, name, metric, mean, "", len(each)))
-        fell = sum(not run.stands for run in kept[name])
-        found.append(Result(TABLE, name, "falls", fell, "", len(each)))
+        fell = robots - len(each)
+        found.append(Result(TABLE, name, "falls", fell, "", robots))
     return found
 
 
@@ -208,12 +211,13 @@ def falls(bundle: Bundle, before: str, name: str, seed: int) -> bool:
 def main() -> None:
     parser = models_parser()
     parser.add_argument("--corpus", type=Path, help="corpus of the recorded bases")
-    parser.add_argument("--robots", type=int, default=4, help="robots, one plain")
+    parser.add_argument("--robots", type=int, default=4, help="players, one plain")
+    parser.add_argument("--changes", type=int, default=4, help="robots per change")
     given = parsed(parser)
     models = Models.load(given.controller, given.skill)
     corpus = None if given.corpus is None else Corpus.open(given.corpus)
     found = results(models, corpus, given.robots)
-    found += changes(Bundle.open(api.bundle(models)), given.robots)
+    found += changes(Bundle.open(api.bundle(models)), given.changes)
     hashes = models.hashes | ({} if corpus is None else {"corpus": corpus.hash})
     about = {"models": model_hashes(**hashes)}
     named = [replace(r, table=f"{r.table}, {given.label}", **about) for r in found]

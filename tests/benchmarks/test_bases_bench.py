@@ -1,6 +1,7 @@
 """The benchmark of bases measures robots against the motion that they should play."""
 
 from dataclasses import replace
+from typing import Any
 
 import bases as benchmark
 import numpy as np
@@ -58,6 +59,22 @@ def test_shares_are_of_what_the_motion_does(played):
     assert found["hands' motion"] == pytest.approx(0.5, abs=0.02)
     standing = benchmark.Played(played.base, motion(200, 0.0, 0.0, 0.0))
     assert benchmark.shares(slower, standing, kinematics) == {}
+
+
+def test_where_a_fallen_robot_lies_says_nothing_about_its_base(played, monkeypatch):
+    fine = executed(played.base, speed=0.5, turning=0.1, swing=0.5)
+    lies = executed(played.base, speed=0.0, turning=0.0, swing=0.0)
+    lies.rows[200:, 2] = 0.1
+    ran = {"go": [fine, lies]}
+    monkeypatch.setattr(benchmark, "everything", lambda *_: {"go": played})
+    monkeypatch.setattr(benchmark, "play", lambda *_: ran)
+    models: Any = None
+    found = {r.metric: (r.value, r.n) for r in benchmark.results(models, None, 2)}
+    assert found["falls"] == (1, 2)
+    assert found["heading, kept"] == (pytest.approx(0, abs=0.01), 1)
+    assert found["path gone"] == (pytest.approx(0.5, abs=0.01), 1)
+    ran["go"] = [lies]
+    assert [r.metric for r in benchmark.results(models, None, 1)] == ["falls"]
 
 
 def test_a_robot_that_falls_on_the_way_is_counted(bundle):
