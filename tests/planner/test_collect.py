@@ -17,6 +17,7 @@ from spectral_skills.planner.collect import (
     Placement,
     TeachingSource,
     collect,
+    in_place,
     second_instructions,
     starts,
 )
@@ -40,27 +41,53 @@ def _roots(n: int, seed: int) -> torch.Tensor:
     return rows
 
 
-def test_a_reference_begins_where_its_robot_is_and_as_it_is_turned():
-    robot, first = _roots(4, 0), _roots(4, 1)
+def test_a_reference_begins_where_another_ends_and_as_it_is_turned():
+    last, first = _roots(4, 0), _roots(4, 1)
     place = Placement(4, torch.device("cpu"))
     which = torch.tensor([True, False, True, True])
-    place.put(which, robot, first)
+    place.put(which, last, first)
     laid = place.into(first)
-    torch.testing.assert_close(laid[which, :2], robot[which, :2])
-    turn = rotation.yaw(laid[:, 3:7]) - rotation.yaw(robot[:, 3:7])
+    torch.testing.assert_close(laid[which, :2], last[which, :2])
+    turn = rotation.yaw(laid[:, 3:7]) - rotation.yaw(last[:, 3:7])
     torch.testing.assert_close(turn[which].cos(), torch.ones(3))
     torch.testing.assert_close(laid[:, 2], first[:, 2])
     torch.testing.assert_close(laid[1], first[1])
 
 
-def test_robots_are_seen_as_their_references_lie():
-    robot, first, other = _roots(4, 0), _roots(4, 1), _roots(4, 2)
-    place = Placement(4, torch.device("cpu"))
-    place.put(torch.ones(4, dtype=torch.bool), robot, first)
-    there = place.back(place.into(other))
-    torch.testing.assert_close(there[:, :3], other[:, :3], atol=1e-5, rtol=1e-5)
-    same = (there[:, 3:7] * other[:, 3:7]).sum(-1).abs()
-    torch.testing.assert_close(same, torch.ones(4))
+def test_a_robot_in_its_place_keeps_its_height_and_its_tilt():
+    robot, reference = _roots(4, 0), _roots(4, 1)
+    found = in_place(robot, reference)
+    torch.testing.assert_close(found[:, :2], reference[:, :2])
+    torch.testing.assert_close(found[:, 2], robot[:, 2])
+    turn = rotation.yaw(found[:, 3:]) - rotation.yaw(reference[:, 3:7])
+    torch.testing.assert_close(turn.cos(), torch.ones(4))
+    up = torch.tensor([0.0, 0.0, 1.0]).expand(4, 3)
+    down = [rotation.rotate_inverse(q, up) for q in (found[:, 3:], robot[:, 3:7])]
+    torch.testing.assert_close(*down)
+
+
+def test_commands_do_not_ask_a_robot_back_to_its_place(
+    corpus, encoder, make_controller
+):
+    """A planner cannot know that its robot is 2 m away and turned."""
+    references = References.build(corpus.to("cpu"))
+    config = CollectConfig(astray=0.0, early=0.0)
+    loops, motion = torch.zeros(2, dtype=torch.long), torch.tensor([1])
+    kept = []
+    for away in (False, True):
+        tracker: Any = Silent(make_controller(), 1)
+        source = TeachingSource(references, loops, motion, tracker, encoder, config)
+        for step in range(20):
+            qpos = references.at(motion, torch.full_like(motion, step)).rows.clone()
+            if away:
+                qpos[:, :2] += 2.0
+                turn = rotation.from_yaw(torch.tensor([2.0]))
+                qpos[:, 3:7] = rotation.multiply(turn, qpos[:, 3:7])
+            source.source(step, qpos)
+        assert torch.stack(source.frames["valid"]).all()
+        kept.append({k: torch.stack(v).float() for k, v in source.frames.items()})
+    for name in ("skill", "root", "reference"):
+        torch.testing.assert_close(kept[0][name], kept[1][name], atol=2e-3, rtol=2e-3)
 
 
 class Silent:
@@ -87,7 +114,7 @@ def _taught(corpus, encoder, make_controller, config, steps=120, motion=(0, 1, 0
     return source, torch.stack(commanded)
 
 
-def test_motions_follow_one_another_from_where_robots_are(
+def test_motions_follow_one_another_from_where_they_end(
     corpus, encoder, make_controller
 ):
     config = CollectConfig(again=0.0, early=1.0, least_steps=20, astray=0.0)

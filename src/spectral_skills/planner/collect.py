@@ -2,10 +2,13 @@
 
 A robot begins on the first frame of its motion, as in the paper, or standing, as one
 does that is spoken to. At the end of a motion, and sometimes earlier, it continues or
-another one begins from where the robot is, so that a planner learns to pass from any
-motion into any other. Some robots are
-disturbed in their commands, at random or along directions as by a second instruction;
-the undisturbed commands, which lead them back, are kept.
+another one begins, so that a planner learns to pass from any motion into any other.
+Some robots are disturbed in their commands, at random or along directions as by a
+second instruction; the undisturbed commands are kept.
+
+A planner does not know where its robot is. So every command is the one that a robot in
+its place and heading would get: what would lead back a robot that has left them is
+nothing that a planner could learn.
 
 Before that, one robot tries each candidate for a motion, so that only motions are taken
 which this controller follows.
@@ -34,8 +37,8 @@ from spectral_skills.tracking.randomization import RandomizationConfig
 from spectral_skills.tracking.references import CommandSource, References
 
 LOST_M, LOST_RAD = 0.25, 1.0
-"""Distances of a robot's root from its reference, in height and in angle, from which it
-has failed, as in the paper."""
+"""Distances of a robot's root from its reference, in height and in tilt, from which it
+has failed; in the paper the second is an angle of any kind."""
 SECOND_AMPLITUDE = 2.0
 """Largest amplitude of a second instruction, that of the paper's tests."""
 REACHED_STEPS = 50
@@ -86,28 +89,27 @@ class Placement:
         self.turn = torch.zeros(count, device=device)
         self.here, self.there = torch.zeros((2, count, 2), device=device)
 
-    def put(self, which: Tensor, robot: Tensor, first: Tensor) -> None:
-        """Place the references of some robots (n,) so that they begin under them."""
-        turn = rotation.yaw(robot[:, 3:7]) - rotation.yaw(first[:, 3:7])
+    def put(self, which: Tensor, last: Tensor, first: Tensor) -> None:
+        """Place references of some robots (n,) so that they begin where others end."""
+        turn = rotation.yaw(last[:, 3:7]) - rotation.yaw(first[:, 3:7])
         self.turn = torch.where(which, turn, self.turn)
-        self.here = torch.where(which[:, None], robot[:, :2], self.here)
+        self.here = torch.where(which[:, None], last[:, :2], self.here)
         self.there = torch.where(which[:, None], first[:, :2], self.there)
 
     def into(self, rows: Tensor) -> Tensor:
         """Rows (n, 36) of references, placed on the floor."""
-        return _moved(rows, self.turn, self.there, self.here)
+        q = rotation.from_yaw(self.turn)
+        flat = torch.nn.functional.pad(rows[:, :2] - self.there, (0, 1))
+        place = rotation.rotate(q, flat)[:, :2] + self.here
+        turned = rotation.multiply(q, rows[:, 3:7])
+        return torch.cat((place, rows[:, 2:3], turned, rows[:, 7:]), dim=1)
 
-    def back(self, root: Tensor) -> Tensor:
-        """Roots (n, 7) of robots in the frame of their references."""
-        return _moved(root, -self.turn, self.here, self.there)
 
-
-def _moved(rows: Tensor, turn: Tensor, origin: Tensor, to: Tensor) -> Tensor:
-    q = rotation.from_yaw(turn)
-    flat = torch.nn.functional.pad(rows[:, :2] - origin, (0, 1))
-    place = rotation.rotate(q, flat)[:, :2] + to
-    turned = rotation.multiply(q, rows[:, 3:7])
-    return torch.cat((place, rows[:, 2:3], turned, rows[:, 7:]), dim=1)
+def in_place(robot: Tensor, reference: Tensor) -> Tensor:
+    """Roots (n, 7) of robots, brought to their references' places and headings."""
+    turn = rotation.yaw(reference[:, 3:7]) - rotation.yaw(robot[:, 3:7])
+    turned = rotation.multiply(rotation.from_yaw(turn), robot[:, 3:7])
+    return torch.cat((reference[:, :2], robot[:, 2:3], turned), dim=1)
 
 
 class TeachingSource:
@@ -160,11 +162,11 @@ class TeachingSource:
         """Commands for this step, disturbed for some robots."""
         if step:
             self._frame += 1
-            self._begin(qpos)
-        rows = self._places.into(self.references.at(self.motion, self._frame).rows)
-        seen = self._places.back(qpos[:, :7])
+            self._begin()
+        own = self.references.at(self.motion, self._frame).rows
+        seen = in_place(qpos, own)
         command = self._commands(self.motion, self._frame, seen[:, :3], seen[:, 3:])
-        self._keep(qpos, rows, command)
+        self._keep(qpos, self._places.into(own), command)
         if step % self.config.least_steps == 0:
             noise = torch.empty_like(command).normal_(generator=self._random)
             scale = self.config.astray_std * command.std(dim=0, correction=0)
@@ -175,7 +177,7 @@ class TeachingSource:
             self._along = share * self._moves[which] * self._moved[:, None]
         return command + self._off + self._along
 
-    def _begin(self, qpos: Tensor) -> None:
+    def _begin(self) -> None:
         """Let robots at the end of their motion continue, or begin another one."""
         over, motions = self._frame > self._ends, self.references.count
         other = (self._draw() * motions).long().clamp_max(motions - 1)
@@ -186,12 +188,13 @@ class TeachingSource:
         self._frame = torch.where(over, frame, self._frame)
         self._ends = torch.where(over, self._last_frames(), self._ends)
         first = self.references.at(self.motion, self._frame).rows
-        self._places.put(over, qpos, first)
+        self._places.put(over, self.frames["reference"][-1], first)
         self._begun = over
 
     def _keep(self, qpos: Tensor, rows: Tensor, command: Tensor) -> None:
-        high = (qpos[:, 2] - rows[:, 2]).abs()
-        angle = rotation.angle_between(qpos[:, 3:7], rows[:, 3:7])
+        root = in_place(qpos, rows)
+        high = (root[:, 2] - rows[:, 2]).abs()
+        angle = rotation.angle_between(root[:, 3:], rows[:, 3:7])
         near = (high < LOST_M) & (angle < LOST_RAD)
         late = self._begun & ~near
         self._away = torch.where(late, REACHED_STEPS, self._away - 1)
@@ -203,7 +206,7 @@ class TeachingSource:
         now = {
             "proprio": self._tracker.history[:, -1].half(),
             "skill": command.half(),
-            "root": qpos[:, :7].clone(),
+            "root": root,
             "reference": rows,
             "motion": self.motion.to(torch.int16),
             "valid": self._upright.clone(),

@@ -3,7 +3,7 @@
 A folder holds `rows.json`, the origin of the rows, and `frames.safetensors`, one frame
 for every robot and step. A row is a position in it. Its history is the ten frames up to
 there; its chunk is the next thirty commands, or the thirty reference poses relative to
-where the robot was.
+the robot, which is taken to be in its place and heading.
 """
 
 import hashlib

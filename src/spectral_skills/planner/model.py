@@ -53,6 +53,8 @@ class HeadConfig:
     dropout: float = 0.2
     positions: int = 1024
     """Rows of the table of positions; only those of the chunk are used."""
+    normal_queries: bool = False
+    """Whether queries and keys are normalised; the paper's are not."""
     chunk: int = 30
     action: int = 64
     state: int = 930
@@ -92,24 +94,32 @@ def wave(bucket: Tensor, width: int) -> Tensor:
 class Attention(nn.Module):
     """Attention from the tokens to themselves or to a sentence."""
 
-    def __init__(self, width: int, heads: int, source: int, dropout: float):
+    def __init__(self, config: HeadConfig, source: int):
         super().__init__()
-        self.heads = heads
+        self.heads, width = config.heads, config.width
         self.query = nn.Linear(width, width)
         self.key = nn.Linear(source, width)
         self.value = nn.Linear(source, width)
         self.out = nn.Linear(width, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(config.dropout)
+        self.query_norm = self.key_norm = nn.Identity()
+        if config.normal_queries:
+            size = width // config.heads
+            self.query_norm, self.key_norm = (
+                nn.LayerNorm(size, bias=False) for _ in range(2)
+            )
 
     def _split(self, tokens: Tensor) -> Tensor:
         """(n, k, width) to (n, heads, k, head width)."""
         return tokens.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def keys_and_values(self, source: Tensor) -> Pair:
-        return self._split(self.key(source)), self._split(self.value(source))
+        key = self.key_norm(self._split(self.key(source)))
+        return key, self._split(self.value(source))
 
     def forward(self, tokens: Tensor, source: Pair, mask: Tensor | None) -> Tensor:
-        query, (key, value) = self._split(self.query(tokens)), source
+        query = self.query_norm(self._split(self.query(tokens)))
+        key, value = source
         size = (tokens.shape[0], -1, -1, -1)  # one sentence may serve all robots
         mixed = functional.scaled_dot_product_attention(
             query, key.expand(size), value.expand(size), attn_mask=mask
@@ -131,7 +141,7 @@ class Block(nn.Module):
         width, dropout = config.width, config.dropout
         self.modulation = nn.Linear(width, 2 * width)
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
-        self.attention = Attention(width, config.heads, source, dropout)
+        self.attention = Attention(config, source)
         self.network = nn.Sequential(
             nn.LayerNorm(width, elementwise_affine=False),
             nn.Linear(width, config.mlp * width),
