@@ -21,6 +21,7 @@ HEAD = HeadConfig(
     positions=30,
     action=SKILL,
     text=TEXT,
+    normal_queries=True,
 )
 ABOUT = About(
     controller="the controller",

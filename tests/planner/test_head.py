@@ -44,6 +44,18 @@ def test_blocks_listen_in_turn():
     assert len(head.context(*[_inputs()[name] for name in INPUTS[2:]]).text) == 2
 
 
+@pytest.mark.parametrize("normal", [True, False])
+def test_normal_queries_attend_alike_however_large_they_are(normal):
+    """Otherwise attention hardens as weights grow, until training breaks down."""
+    head, given = _head(normal_queries=normal), _inputs()
+    want = head(**given)
+    with torch.no_grad():
+        for block in head.blocks:
+            block.attention.query.weight *= 100  # type: ignore
+            block.attention.query.bias *= 100  # type: ignore
+    assert torch.allclose(head(**given), want, atol=1e-4) == normal
+
+
 def test_padding_is_never_heard():
     """Whatever it holds, wherever it is, and however much there is of it."""
     head, given = _head(), _inputs()
