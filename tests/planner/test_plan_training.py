@@ -142,6 +142,18 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
     assert state["update"] == 4
 
 
+def test_a_run_that_breaks_down_stops_with_its_last_good_model(tmp_path, monkeypatch):
+    """Planners did so suddenly, after thousands of updates."""
+    losses = iter((0.5, 0.45, 0.6))
+    monkeypatch.setattr(
+        PlanTrainer, "evaluate", lambda self: {"held_out": next(losses)}
+    )
+    with pytest.raises(ValueError, match=r"from 0\.450 to 0\.600 by update 6"):
+        train(CONFIG, make_rows(), Letters(), tmp_path / "run", "cpu")
+    state = json.loads((tmp_path / "run" / "checkpoint" / "state.json").read_text())
+    assert state["update"] == 4 and state["best"] == 0.45
+
+
 def test_draws_follow_the_head_s_schedule():
     """Times nearer to noise, all rows, and a tenth of the states left out."""
     trainer = PlanTrainer(CONFIG, make_rows(), Letters())

@@ -35,6 +35,8 @@ _TYPICAL = 1 << 14
 """Number of rows that statistics are taken from."""
 _AT_ONCE = 256
 """Number of rows that are evaluated together."""
+_BROKEN = 1.25
+"""Factor by which the loss on held-out robots rises where training breaks down."""
 _OURS = "planner."
 """Prefix of the planner's weights in a checkpoint."""
 
@@ -298,6 +300,15 @@ class PlanTrainer(runs.Job):
             return None
         self.means.check(self.run.path, self._explain)
         row = {"update": update} | self.means.take() | self.evaluate()
+        held, best = row["held_out"], self.state.get("best", math.inf)
+        if held > _BROKEN * best:
+            raise ValueError(
+                f"{self.run.path}: the loss on held-out robots rose from {best:.3f} to "
+                f"{held:.3f} by update {update:,}, so training has broken down; try a "
+                "lower learning rate or --head.normal-queries, in another folder. The "
+                "last checkpoint and model are as they were"
+            )
+        self.state["best"] = min(held, best)
         names = {"loss": "loss", "held_out": "held-out", "paraphrased": "other words"}
         parts = [f"{name} {row[key]:.4f}" for key, name in names.items() if key in row]
         line = "  ".join((f"{update:>7,}", *parts))
