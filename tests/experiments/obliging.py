@@ -52,8 +52,7 @@ class Obliging(Planner):
 
     def __init__(self, motions: Sequence[Motion] = MOTIONS, broken_from: int = 10_000):
         head = HeadConfig(
-            *(2, 2, 16, 2),
-            **{"state_hidden": 8, "output": 8, "positions": 30, "text": WIDTH},
+            *(2, 2, 16, 2), state_hidden=8, output=8, positions=30, text=WIDTH
         )
         about = About("controller", "", "skill", 1, "corpus", tuple(motions))
         super().__init__(PlannerConfig(head, "skill", Letters.name, about))
