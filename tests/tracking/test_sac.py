@@ -260,6 +260,18 @@ def test_the_rate_grows_after_every_start():
     assert rates((0.0, 0.0, 0.0)) == pytest.approx([1 / 3, 2 / 3, 1])
 
 
+def test_the_rate_grows_again_where_the_actor_begins():
+    """Its optimizer is new when the critics' is not."""
+    learner, env = (
+        _learner(rate_warmup=1, critic_warmup=3, learning_rate_end=1e-3),
+        Reach(8),
+    )
+    found = [
+        float(learner.update(learner.collect(env), 0.0)["actor_lr"]) for _ in range(5)
+    ]
+    assert found == pytest.approx([5e-4, 1e-3, 1e-3, 5e-4, 1e-3])
+
+
 def test_it_goes_on_as_it_was():
     learner, env = _learner(keep_rate=0.5), Reach(16)
     for _ in range(3):

@@ -74,8 +74,8 @@ class SACConfig:
     learning_rate_end: float = 1.5e-4
     """Learning rate at the end, reached along a cosine."""
     rate_warmup: int = 32
-    """Iterations over which the rate rises, at the start and after a restart: an
-    optimizer that has seen no gradients takes too large steps."""
+    """Iterations over which the rate rises, at the start, after a restart and where the
+    actor begins: an optimizer that has seen no gradients takes too large steps."""
     weight_decay: float = 1e-3
     clip_norm: float = 10.0
     """Largest norm of a gradient; longer ones are scaled down."""
@@ -148,7 +148,7 @@ class SACLearner(ActorCritic):
         self._acting = deepcopy(self.kept) if overlaps else controller
         """The controller that robots act by."""
         self._lately = 0
-        """Iterations of learning since the start or restart."""
+        """Iterations of learning since the rate last began to rise."""
         self._actor_learns = True
         self._act, self._sample = self._fast(self._choose), self._fast(self._draw)
         self._critic_loss = self._fast(self.critic_loss)
@@ -192,14 +192,15 @@ class SACLearner(ActorCritic):
         updates run beside the next steps, the losses are those of earlier updates."""
         config = self.config
         assert self.replay is not None
+        learns = self.iterations >= config.critic_warmup
+        if learns != self._actor_learns:
+            self._actor_learns = learns
+            self._lately = 0  # the actor's optimizer has seen nothing yet
+            self.launcher.forget()
         self.rate.fill_(self._rate(progress))
         found: dict[str, Tensor] = {}
         if self.replay.count >= config.warmup:
             self.replay.show()
-            learns = self.iterations >= config.critic_warmup
-            if learns != self._actor_learns:
-                self._actor_learns = learns
-                self.launcher.forget()
             if self.launcher.overlaps:
                 self.launcher.due = steps
             else:
