@@ -29,7 +29,6 @@ from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate
 from spectral_skills.physics.settings import FAST
 from spectral_skills.results import Result
-from spectral_skills.runs import precision
 from spectral_skills.skill.model import SkillModel
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.learner import Environment, ReplayBatch, captured
@@ -39,6 +38,7 @@ from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.sac import SACConfig, SACLearner
 from spectral_skills.tracking.start import TrackConfig, commanded, critic_of
+from spectral_skills.updates import precision
 
 
 class Stopwatch:

@@ -17,7 +17,7 @@ RANKS = {
         ("config", "atomic", "distributed", "quaternion", "results", "workers"), 0
     ),
     **dict.fromkeys(("artifact", "rotation", "robot"), 1),
-    "runs": 2,
+    **dict.fromkeys(("runs", "updates"), 2),
     "motion": 2,
     "skill": 3,
     "spectral": 4,

@@ -13,7 +13,7 @@ from spectral_skills import api, recipes
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion import motion_sets
 from spectral_skills.motion.windows import WindowConfig
-from spectral_skills.runs import part, read_log
+from spectral_skills.runs import read_log
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.pretrain import split
 from spectral_skills.tracking import start
@@ -25,6 +25,7 @@ from spectral_skills.tracking.rewards import weighted
 from spectral_skills.tracking.sac import SACLearner
 from spectral_skills.tracking.terminations import CAUSES
 from spectral_skills.tracking.train import TrackTraining, train
+from spectral_skills.updates import part
 
 BATCH = 4 * 4
 

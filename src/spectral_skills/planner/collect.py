@@ -97,7 +97,7 @@ class Placement:
         self.there = torch.where(which[:, None], first[:, :2], self.there)
 
     def into(self, rows: Tensor) -> Tensor:
-        """Rows (n, 36) of references, placed on the floor."""
+        """Rows (n, 36) or roots (n, 7) of references, placed on the floor."""
         q = rotation.from_yaw(self.turn)
         flat = torch.nn.functional.pad(rows[:, :2] - self.there, (0, 1))
         place = rotation.rotate(q, flat)[:, :2] + self.here
@@ -166,7 +166,7 @@ class TeachingSource:
         own = self.references.at(self.motion, self._frame).rows
         seen = in_place(qpos, own)
         command = self._commands(self.motion, self._frame, seen[:, :3], seen[:, 3:])
-        self._keep(qpos, self._places.into(own), command)
+        self._keep(qpos.isfinite().all(dim=1), seen, own, command)
         if step % self.config.least_steps == 0:
             noise = torch.empty_like(command).normal_(generator=self._random)
             scale = self.config.astray_std * command.std(dim=0, correction=0)
@@ -191,23 +191,22 @@ class TeachingSource:
         self._places.put(over, self.frames["reference"][-1], first)
         self._begun = over
 
-    def _keep(self, qpos: Tensor, rows: Tensor, command: Tensor) -> None:
-        root = in_place(qpos, rows)
-        high = (root[:, 2] - rows[:, 2]).abs()
-        angle = rotation.angle_between(root[:, 3:], rows[:, 3:7])
+    def _keep(self, sound: Tensor, seen: Tensor, own: Tensor, command: Tensor) -> None:
+        high = (seen[:, 2] - own[:, 2]).abs()
+        angle = rotation.angle_between(seen[:, 3:], own[:, 3:7])
         near = (high < LOST_M) & (angle < LOST_RAD)
         late = self._begun & ~near
         self._away = torch.where(late, REACHED_STEPS, self._away - 1)
         # A broken simulation, whose numbers are not finite, counts as failed.
-        self._upright &= near | ((self._away > 0) & qpos.isfinite().all(dim=1))
+        self._upright &= near | ((self._away > 0) & sound)
         # A held command is that of the step at which it began.
         if len(kept := self.frames.get("skill", [])) % self._tracker.command.hold:
             command = kept[-1]
         now = {
             "proprio": self._tracker.history[:, -1].half(),
             "skill": command.half(),
-            "root": root,
-            "reference": rows,
+            "root": self._places.into(seen),
+            "reference": self._places.into(own),
             "motion": self.motion.to(torch.int16),
             "valid": self._upright.clone(),
         }

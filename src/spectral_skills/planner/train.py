@@ -27,7 +27,15 @@ from spectral_skills.planner.model import (
     PlannerConfig,
 )
 from spectral_skills.planner.text import TextEncoder, TextStates
-from spectral_skills.runs import RunFolder, load_optimizer, optimizer_tensors, part
+from spectral_skills.runs import RunFolder
+from spectral_skills.updates import (
+    Means,
+    captured,
+    load_optimizer,
+    optimizer_tensors,
+    part,
+    precision,
+)
 
 _LATEST = 0.999
 """Largest time of the flow at which the velocity is learned; 1 is the data."""
@@ -158,7 +166,7 @@ class PlanTrainer(runs.Job):
             capturable=cuda,
         )
         self.generator = torch.Generator(self.device)
-        self.means = runs.Means(("loss", "gradient_norm"), self.device)
+        self.means = Means(("loss", "gradient_norm"), self.device)
         self.state: dict[str, Any] = {"update": 0, "seconds": 0.0}
         self.loss = torch.compile(self._loss, dynamic=False) if cuda else self._loss
         self.draws: Draws | None = None
@@ -225,7 +233,7 @@ class PlanTrainer(runs.Job):
         torch.manual_seed((config.seed << 32) + (1 << 31) + number)
         if self._learn is None:
             cuda = self.device.type == "cuda"
-            self._learn = runs.captured(self._step) if cuda else self._step
+            self._learn = captured(self._step) if cuda else self._step
         loss, norm = self._learn().clone()
         return loss, norm
 
@@ -235,7 +243,7 @@ class PlanTrainer(runs.Job):
         batch = self.rows.batch(self.draws.rows, self.config.output)
         text = self.phrases["held_out"].pick(batch.motion, self.draws.phrase)
         text = self._blurred(text)
-        with runs.precision(self.device):
+        with precision(self.device):
             loss = self.loss(batch, self.draws, text)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
@@ -271,7 +279,7 @@ class PlanTrainer(runs.Job):
             batch = self.rows.batch(some.rows, self.config.output)
             for name, phrases in self.phrases.items():
                 text = phrases.pick(batch.motion, some.phrase)
-                with runs.precision(self.device):
+                with precision(self.device):
                     losses[name].append(self._loss(batch, some, text) * len(some.rows))
         self.planner.train()
         return {k: float(torch.stack(v).sum()) / count for k, v in losses.items()}

@@ -13,7 +13,7 @@ from spectral_skills.artifact import Provenance
 from spectral_skills.motion import motion_sets
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors, WindowSampler
-from spectral_skills.runs import RunFolder, part
+from spectral_skills.runs import RunFolder
 from spectral_skills.skill import contracted
 from spectral_skills.skill.model import KIND, SkillModel
 from spectral_skills.skill.trainer import (
@@ -22,6 +22,7 @@ from spectral_skills.skill.trainer import (
     draw_slices,
     sigreg,
 )
+from spectral_skills.updates import Means, part, precision
 
 _AT_ONCE = 1024
 """Number of windows evaluated at once."""
@@ -106,7 +107,7 @@ class Pretraining(runs.Job):
         self.model = self.trainer.model
         samplers = WindowSampler(unseen, config.model.windows), self.trainer.sampler
         self.evaluate = Evaluator(*samplers, config.evaluation_windows, config.seed)
-        self.means = runs.Means(TRAINED, device)
+        self.means = Means(TRAINED, device)
         self.state: dict[str, Any] = {"update": 0, "seconds": 0.0}
         self.state |= {"best": float("inf"), "since_best": 0}
         self.kept: dict[str, Tensor] | None = None
@@ -239,7 +240,7 @@ class Evaluator:
     @torch.no_grad()
     def __call__(self, trainer: "Trainer") -> dict[str, Any]:
         encoder = trainer.model.encoder
-        with runs.precision(trainer.device):
+        with precision(trainer.device):
             skill = encoder.encode_at(self.held_out.motions, *self.windows)
             known = encoder.encode_at(self.trained_on.motions, *self.other_windows)
             errors = self._errors(trainer, skill)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from spectral_skills import config as configs
-from spectral_skills import distributed, runs
+from spectral_skills import distributed
 from spectral_skills.distributed import mean_over_ranks
 from spectral_skills.motion.windows import (
     POSE_SIZE,
@@ -21,9 +21,9 @@ from spectral_skills.motion.windows import (
     Windows,
     WindowSampler,
 )
-from spectral_skills.runs import load_optimizer, optimizer_tensors
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.model import SkillConfig, SkillModel
+from spectral_skills.updates import load_optimizer, optimizer_tensors, precision
 
 _TYPICAL = 1 << 16
 """Number of windows from which means and deviations are taken."""
@@ -210,7 +210,7 @@ class Trainer:
             # Outside the compiled part, which may not wait for other processes.
             self.model.fit_batch(self._windows(clips, times, offset).future)
         later = None
-        with runs.precision(self.device):
+        with precision(self.device):
             if self.slow_encoder is not None:
                 later = self.slow_encoder.encode_next(self.motions, clips, times)
             random = level, distributed.share(noise), draws

@@ -20,12 +20,12 @@ from spectral_skills import config as configs
 from spectral_skills.artifact import Provenance
 from spectral_skills.distributed import all_reduce_sum
 from spectral_skills.robot import g1
-from spectral_skills.runs import part
 from spectral_skills.skill import bottleneck as bottlenecks
 from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.encoder import mlp
 from spectral_skills.tracking.observations import CRITIC, HISTORY, PROPRIO
 from spectral_skills.tracking.references import CommandConfig
+from spectral_skills.updates import part
 
 KIND = "controller"
 PHASE = 2

@@ -21,10 +21,10 @@ from torch import Tensor
 
 from spectral_skills import config as configs
 from spectral_skills.distributed import mean_over_ranks
-from spectral_skills.runs import precision
 from spectral_skills.tracking.learner import ActorCritic, Environment
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Critic
+from spectral_skills.updates import precision
 
 Figures = dict[str, Tensor]
 _SAMPLE = 65_536

@@ -27,7 +27,6 @@ from torch.nn import functional
 
 from spectral_skills import config as configs
 from spectral_skills import distributed
-from spectral_skills.runs import precision
 from spectral_skills.tracking.learner import (
     ActorCritic,
     Environment,
@@ -37,6 +36,7 @@ from spectral_skills.tracking.learner import (
 )
 from spectral_skills.tracking.observations import Observation
 from spectral_skills.tracking.policy import Controller, TwinCritic, project
+from spectral_skills.updates import precision
 
 FIGURES = (
     *("value_loss", "value", "end_atoms", "critic_gradient_norm"),

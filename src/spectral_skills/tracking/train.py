@@ -14,7 +14,7 @@ from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.windows import MotionTensors
 from spectral_skills.physics.base import simulate
-from spectral_skills.runs import RunFolder, part
+from spectral_skills.runs import RunFolder
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
@@ -24,6 +24,7 @@ from spectral_skills.tracking.ppo import PPOLearner
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.sac import SACLearner
 from spectral_skills.tracking.start import MAY_CHANGE, TrackConfig
+from spectral_skills.updates import part
 
 _MANY_BEYOND = 0.01
 """Share of the critics' belief on their outermost atoms that is worth a warning: values
