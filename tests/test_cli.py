@@ -123,6 +123,17 @@ def test_help_is_readable(capsys):
     assert "desk, so only this machine can by default" in shown
 
 
+@pytest.mark.parametrize(("processes", "ends"), [("1", []), ("2", [1])])
+def test_one_of_several_processes_ends_at_once(processes, ends, tmp_path, monkeypatch):
+    """Else a thread of torch's communication may abort it while Python ends."""
+    found = []
+    monkeypatch.setenv("WORLD_SIZE", processes)
+    monkeypatch.setattr(os, "_exit", found.append)
+    with pytest.raises(SystemExit) as ended:
+        main(["corpus", "info", str(tmp_path)])
+    assert found == ends and ended.value.code == 1
+
+
 def test_unknown_verbs_are_named(capsys):
     """A typo gets the closest verb and exit code 1; half a verb gets its other half."""
     for typed, said in (

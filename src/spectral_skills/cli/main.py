@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
         verb = " ".join(arguments[:words])
         if verb in VERBS:
             set_command(["spectral", *arguments])
-            sys.exit(_run(verb, arguments[words:]))
+            _end(_run(verb, arguments[words:]))
     first = arguments[0]
     inner = [verb.split()[1] for verb in VERBS if verb.startswith(f"{first} ")]
     if inner and {"-h", "--help"} & set(arguments):
@@ -114,6 +114,17 @@ def main(arguments: list[str] | None = None) -> None:
         message += "\n`spectral --help` lists all verbs"
     print(f"error: {message}", file=sys.stderr)
     sys.exit(1)
+
+
+def _end(code: int) -> None:
+    """Exit; at once where torchrun has started several processes. Their threads of
+    communication outlive the group, and now and then one aborts a process whose
+    interpreter is being taken down."""
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _command(verb: str, arguments: list[str]) -> tuple[Callable, list[str]]:
