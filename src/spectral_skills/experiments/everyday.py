@@ -1,4 +1,4 @@
-"""Sixty everyday requests, and whether an executed motion does what was asked.
+"""Two lists of sixty everyday requests, and whether a robot does what was asked.
 
 `everyday.toml` says for each request which measures must lie in which ranges. Measures
 are read from the robot's own motion, never from what it was commanded, so it does not
@@ -7,7 +7,7 @@ should be refused, and doing anything else in its place is wrong.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
@@ -54,12 +54,16 @@ class EverydayRequest(NamedTuple):
     """Least and largest value of each measure; empty for what cannot be done."""
 
 
-REQUESTS: tuple[EverydayRequest, ...] = tuple(
-    EverydayRequest(
-        one["text"], {k: (v[0], v[1]) for k, v in one.get("must", {}).items()}
+def _listed(name: str) -> tuple[EverydayRequest, ...]:
+    return tuple(
+        EverydayRequest(
+            one["text"], {k: (v[0], v[1]) for k, v in one.get("must", {}).items()}
+        )
+        for one in read_table(__file__)[name]
     )
-    for one in read_table(__file__)["requests"]
-)
+
+
+REQUESTS, SECOND = _listed("requests"), _listed("second")
 
 
 @dataclass(frozen=True)
@@ -115,24 +119,29 @@ def ask(
 
 def everyday(models: Models, bundle: Bundle, seed: int = 0) -> Findings:
     """Table of the requests: what can be done is done, and the rest is refused."""
-    found = ask(bundle, MiniLM(), seed=seed)
     measured = MeasuredWith.of(models, "cpu", "planner")
     corpus = models.skill_planner.config.about.corpus
     draft = Draft("everyday", measured, corpus, "Planning: everyday", seed)
+    for requests, about in ((REQUESTS, ""), (SECOND, "second list: ")):
+        _add(draft, ask(bundle, MiniLM(), requests, seed), about)
+    return draft.findings()
+
+
+def _add(draft: Draft, found: Sequence[RequestVerdict], about: str) -> None:
+    """Add the rows of one list."""
     can = [one for one in found if one.request.must]
     cannot = [one for one in found if not one.request.must]
     for row, some in (("can be done", can), ("cannot be done", cannot)):
         counts = Counter(one.answer for one in some)
         values = {answer: counts[answer] for answer in ("done", "not done", "refused")}
         values["falls"] = sum(one.fell for one in some)
-        draft.add(row, values, len(some))
+        draft.add(about + row, values, len(some))
     right = 100 * float(np.mean([one.right for one in found]))
-    draft.add("all requests", {"right": right}, len(found))
+    draft.add(f"{about}all requests", {"right": right}, len(found))
     for one in found:
         refused = one.answer == "refused"
         values = {"success": one.right, "refused": refused, **one.missed}
         draft.add(one.request.text, values)
-    return draft.findings()
 
 
 def measure(rows: np.ndarray) -> dict[str, float]:
