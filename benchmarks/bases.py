@@ -24,9 +24,10 @@ from torch import Tensor
 from spectral_skills import api
 from spectral_skills.control import recorded
 from spectral_skills.control.batch import Executed, Run, Runner
-from spectral_skills.control.bundle import Bundle, PlayedBase
+from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.looping import headings
 from spectral_skills.control.mixer import BRAKED, FADES, REST, Cue
+from spectral_skills.control.played import PlayedBase
 from spectral_skills.control.rollout import fell_at
 from spectral_skills.control.session import Session
 from spectral_skills.control.simulated import SimulatedRobot

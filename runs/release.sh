@@ -30,7 +30,7 @@ read -ra given <<<"${GIVEN:-}"
 read -ra spectral <<<"${SPECTRAL:-.venv/bin/spectral}"
 chosen=("$@")
 stages=(embedded cmu g1_moves skill controller directions catalogue bases rows planner
-    bundle results pictures card install)
+    motions bundle results pictures card install)
 for name in "${chosen[@]}" "${given[@]}"; do
     [[ " ${stages[*]} " == *" $name "* ]] || {
         echo "no stage '$name'; there are ${stages[*]}" >&2
@@ -59,6 +59,7 @@ if [[ $SMOKE ]]; then
     chosen_bases=(--chosen "$OUT/bases.toml")
     collected=(--robots 10 --steps 40 --candidates 1 --no-follow)
     planner=(plan smoke --updates 20)
+    trials=(--robots 0)
     bases=(--bases walk rest)
     measured=("${corpora[0]}")
     record=$OUT/results.jsonl
@@ -77,6 +78,7 @@ else
     chosen_bases=()
     collected=(--held-out "$held_out" --along 0.5 --robots 24)
     planner=(plan release)
+    trials=()
     bases=()
     measured=("${corpora[@]}")
     record=docs/results.jsonl
@@ -160,7 +162,8 @@ make_bases() {
 }
 
 make_bundle() {
-    run export "${models[@]}" "${bases[@]}" --recorded "$new/bases.safetensors" --corpus "${corpora[@]}" --out "$OUT/bundle"
+    run export "${models[@]}" "${bases[@]}" --recorded "$new/bases.safetensors" \
+        --motions "$new/motions.safetensors" --corpus "${corpora[@]}" --out "$OUT/bundle"
     cp "$OUT/bundle/support.safetensors" "$new/support.safetensors"
 }
 
@@ -241,15 +244,20 @@ stage rows "${corpora[*]} $new/skill $new/controller $OUT/directions.safetensors
 stage planner "$OUT/rows" "$OUT/planner $new/planner" \
     heavy "${planner[@]}" --rows "$OUT/rows" --out "$OUT/planner" \
     --release "$new/planner"
+stage motions "${corpora[*]} $new/skill $new/controller $new/planner" \
+    "$new/motions.safetensors" \
+    heavy skills motions "${tracker[@]}" --planner "$new/planner" "${trials[@]}" \
+    --corpus "${corpora[@]}" --out "$new/motions.safetensors"
 stage bundle "${corpora[*]} $new/skill $new/controller $new/planner
-    $new/directions.safetensors $new/bases.safetensors" \
+    $new/directions.safetensors $new/bases.safetensors $new/motions.safetensors" \
     "$OUT/bundle $new/support.safetensors" make_bundle
 stage results "${corpora[*]} $new/skill $new/controller $new/directions.safetensors" \
     "$OUT/results $record" make_results
 stage pictures "${corpora[*]:0:2} $new/skill $new/controller $new/planner
-    $new/directions.safetensors $new/bases.safetensors" \
+    $new/directions.safetensors $new/bases.safetensors $new/motions.safetensors" \
     "$OUT/steered $pictures/steered.png" make_pictures
 stage card "${corpora[*]} $new/skill $new/controller $new/planner
-    $new/directions.safetensors $new/bases.safetensors $new/support.safetensors $record" \
+    $new/directions.safetensors $new/bases.safetensors $new/motions.safetensors
+    $new/support.safetensors $record" \
     "$new/CARD.md" make_card
 stage install "$new" "$PACKAGE/CARD.md" make_install

@@ -107,7 +107,8 @@ def synth(
     seed: int | None = None,
     workers: int | None = None,
 ) -> "Corpus":
-    """Generate a corpus of G1 motion with text; the same seed gives the same bytes."""
+    """Generate a corpus of G1 motion with text; the same seed gives the same bytes on
+    one machine, and elsewhere what differs by rounding."""
     from spectral_skills import recipes
     from spectral_skills.motion.synthetic.generate import synthesise
 

@@ -10,7 +10,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.control.batch import Executed, Run
-from spectral_skills.control.bundle import PlayedBase
+from spectral_skills.control.played import PlayedBase
 from spectral_skills.control.recorded import as_base
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1

@@ -5,14 +5,13 @@ from pathlib import Path
 import numpy as np
 
 from spectral_skills.control.bundle import (
-    BaseFacts,
     Bundle,
     Layout,
     Manifest,
-    PlayedBase,
     SkillSupport,
     robot_facts,
 )
+from spectral_skills.control.played import BaseFacts, PlayedBase
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "runs" / "release.sh"
 STAGES = (
     "embedded cmu g1_moves skill controller directions catalogue bases rows planner "
-    "bundle results pictures card install"
+    "motions bundle results pictures card install"
 ).split()
 STAND_IN = """#!/usr/bin/env bash
 set -euo pipefail
@@ -73,7 +73,10 @@ def test_everything_is_made_once(release):
     found = {path.name for path in package.iterdir()}
     assert found == {
         *("skill", "controller", "planner", "CARD.md"),
-        *(f"{name}.safetensors" for name in ("directions", "bases", "support")),
+        *(
+            f"{name}.safetensors"
+            for name in ("directions", "bases", "motions", "support")
+        ),
     }
     assert release() == ([], STAGES, 0) and not release.calls
 
@@ -84,7 +87,7 @@ def test_a_changed_parent_makes_what_follows_again(release):
     (release.out / "rows" / "model.txt").write_text("other rows")
     assert release(DRY="1", SALT="new")[0] == ["planner"]
     made, _, code = release(SALT="new")
-    again = ["planner", "bundle", "pictures", "card", "install"]
+    again = ["planner", "motions", "bundle", "pictures", "card", "install"]
     assert (made, code) == (again, 0)
     (release.out / "corpora" / "cmu" / "model.txt").write_text("other motions")
     made, skipped, _ = release(SALT="newer")

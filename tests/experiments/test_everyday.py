@@ -1,5 +1,6 @@
 """Everyday requests, and what must be seen for them."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from spectral_skills import rotation
 from spectral_skills.config import read_table
+from spectral_skills.control.bundle import Bundle
 from spectral_skills.experiments import everyday
 from spectral_skills.experiments.everyday import REQUESTS, SECOND, judge, measure
 from spectral_skills.planner import motions
@@ -136,17 +138,24 @@ def test_the_table_counts_what_was_done_and_refused(monkeypatch):
         ("fly to the moon", spoken(standing(), understood=False)),
     ]
     judged = [judge(request(text), run) for text, run in runs]
-    monkeypatch.setattr(everyday, "ask", lambda *_, **__: judged)
+    asked = []
+    monkeypatch.setattr(everyday, "ask", lambda *a: asked.append(a) or judged)
     about = SimpleNamespace(corpus="c0ffee")
     planner = SimpleNamespace(config=SimpleNamespace(about=about))
     models: Any = SimpleNamespace(skill_planner=planner, hashes={"planner": "abc"})
-    nothing: Any = None
-    found = everyday.everyday(models, nothing).results
+    bundle = Bundle(Path(), *[None] * 4, {"bow": None})  # type: ignore[arg-type]
+    found = everyday.everyday(models, bundle).results
     values = {(one.row, one.metric): one.value for one in found}
     assert values["can be done", "done"] == values["can be done", "not done"] == 1
     assert values["cannot be done", "refused"] == 1
     assert values["all requests", "right"] == pytest.approx(200 / 3)
     assert values["run", "speed_mps"] == pytest.approx(0.5, abs=0.05)
+    assert values["second list: all requests", "right"] == pytest.approx(200 / 3)
+    assert [one[2] for one in asked] == [REQUESTS, SECOND]
+    assert asked[0][0].motions
+    found = everyday.everyday(models, bundle, planned=True).results
+    assert {one.table for one in found} == {"Planning: everyday, planned"}
+    assert not asked[-1][0].motions
 
 
 def test_requests_are_not_what_recorded_motions_are_called():

@@ -94,6 +94,29 @@ def test_a_motion_that_a_base_shows_is_played(obliged):
     assert [cue.planned for cue in cues] == [False, False, True]
 
 
+def test_a_motion_whose_skills_are_known_is_played_unless_a_base_shows_it(obliged):
+    """It is called by its first sentence; what lasts longer than 6 s is cut."""
+    stand = replace(obliged.base("stand"), text="", loop=(450, 500))
+    motions = {
+        "turn left": replace(
+            stand, origin="somewhere.org turn_1, frames 0 to 9 (free)"
+        ),
+        "walk ahead": replace(
+            stand, origin="somewhere.org walk_1, frames 0 to 9 (free)"
+        ),
+    }
+    walk = replace(obliged.base("walk"), text="walk straight ahead")
+    some = replace(obliged, bases=obliged.bases | {"walk": walk}, motions=motions)
+    cues, _ = Listener(some, Letters()).hear("turn left, then walk forward")
+    assert [(cue.name, cue.planned) for cue in cues] == [
+        *(("turn left", False), ("walk", False))
+    ]
+    assert cues[0].seconds == 6.0
+    assert some.base("turn left") is motions["turn left"]
+    cues, _ = Listener(replace(some, motions={}), Letters()).hear("turn left")
+    assert cues[0].planned
+
+
 @pytest.fixture
 def stander(obliged):
     """`stander(broken_from)`: a planner for the bundle."""

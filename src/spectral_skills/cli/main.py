@@ -18,8 +18,8 @@ _VERBS = {
     learn: "pretrain, directions, track, adapt, collect, plan",
     run: "demo, rollout, steer, chain, say, desk",
     measure: "evaluate tracking, evaluate composition, evaluate chaining, "
-    "evaluate planning, evaluate readout, skills encode, skills bases, skills map, "
-    "report, report skill, report tracking, report card",
+    "evaluate planning, evaluate readout, skills encode, skills bases, "
+    "skills motions, skills map, report, report skill, report tracking, report card",
     robot: "export, drive, robot-sim, doctor",
 }
 GROUPS: dict[str, dict[str, Callable]] = {

@@ -197,6 +197,7 @@ def evaluate_planning(
     episodes: int = 20,
     steps: int = 2000,
     most: int | None = None,
+    planned: bool = False,
     seed: int = 0,
     device: str | None = None,
     out: Path,
@@ -207,7 +208,7 @@ def evaluate_planning(
     Table `interfaces` compares planned skills with planned poses, `fsq` does so for an
     FSQ tracker, `language` tries words that were not learned and words that change,
     `pairs` adds what a second sentence asks for to what the first one plans, `everyday`
-    says sixty requests to a robot as `spectral say` does.
+    says two lists of sixty requests to a robot as `spectral say` does.
 
     Args:
         experiment: Which of the tables.
@@ -218,6 +219,7 @@ def evaluate_planning(
         episodes: Number of episodes of each motion.
         steps: Length of an episode, if the robot does not fall.
         most: Largest number of motions, at regular distances of all.
+        planned: For everyday: plan all motions but those that a base shows.
         seed: Seed of the noise in sensors and plans.
         out: Folder for findings (.json).
     """
@@ -231,7 +233,7 @@ def evaluate_planning(
     knobs = models.directions if experiment in ("pairs", "everyday") else None
     loaded = Models.load(*paths, knobs, models.planner, where, plans="skill")
     if experiment == "everyday":
-        found = api.evaluate(experiment, loaded, seed=seed)
+        found = api.evaluate(experiment, loaded, seed=seed, planned=planned)
         return finish(found, models.controller, out, record)
     options: dict = {"episodes": episodes, "steps": steps, "seed": seed, "most": most}
     if poses is not None and experiment in ("interfaces", "fsq"):
@@ -329,6 +331,48 @@ def skills_bases(
         seconds = f"{end / 50:.1f} s, repeated from {begin / 50:.1f} s"
         print(f"{base.name:16}{seconds:32}{base.origin.split(' (')[0]}")
     print(f"bases     {out}")
+
+
+def skills_motions(
+    *,
+    models: TrackerPaths = RELEASED_TRACKER,
+    planner: Path = BASE,
+    corpus: list[Path],
+    robots: int = 4,
+    device: str | None = None,
+    out: Path,
+) -> None:
+    """Encode the motions that a planner knows into skills that are played instead.
+
+    `spectral say`, the desk and a robot then play them as they were recorded. Robots
+    try each of them, standing before and after; it is left out if one of them falls.
+
+    Args:
+        planner: Folder of the planner; `base` comes with the package.
+        corpus: Folders of the corpora whose motions it has learned.
+        robots: Number of robots that try a motion, the first as it is, the others with
+            other masses, friction and starts; 0 tries none.
+        out: File to write (.safetensors).
+    """
+    from spectral_skills.control import played
+    from spectral_skills.planner import library
+
+    check_file(out, ".safetensors")
+    loaded = Models.load(models.controller, models.skill, None, planner, plans="skill")
+    corpora = [api.open_corpus(folder) for folder in corpus]
+    known = loaded.skill_planner.config.about.motions
+    made = list(library.played(loaded.skill_encoder, corpora, known))
+    kept = made
+    if robots:
+        kept = library.on_their_feet(api.runner(loaded, device), made, robots)
+    if not kept:
+        raise ValueError(f"robots fall on all {len(made)} motions; try --robots 0")
+    played.write(out, kept, loaded.skill_encoder.fingerprint())
+    stood = {one.name for one in kept}
+    for one in made:
+        if one.name not in stood:
+            print(f"left out, a robot falls: {one.name}")
+    print(f"{len(kept)} of {len(made)} motions    {out}")
 
 
 def skills_map(

@@ -181,8 +181,9 @@ def synth(
 ) -> int:
     """Generate a corpus of G1 motion with text; nothing is downloaded.
 
-    The same recipe, size and seed give the same bytes. A killed run continues
-    where it stopped. A corpus already at OUT is replaced.
+    On one machine the same recipe, size and seed give the same bytes; on another
+    they may differ by rounding. A killed run continues where it stopped. A corpus
+    already at OUT is replaced.
 
     Args:
         recipe: base is the embedded corpus, about an hour; smoke takes seconds.

@@ -18,6 +18,7 @@ def export(
     bases: tuple[str, ...] = (),
     corpus: tuple[Path, ...] = (),
     recorded: Path | None = None,
+    motions: Path | None = None,
     isaaclab: bool = False,
     sonic: bool = False,
     out: Path,
@@ -35,6 +36,7 @@ def export(
         corpus: Folders of corpora that clips are taken from and distances are measured
             to; by default the embedded one, and what comes with the released models.
         recorded: File of `skills bases`: bases of recorded motions in this skill space.
+        motions: File of `skills motions`: what the planner knows and is played instead.
         isaaclab: Put the joints of the controller's graph in IsaacLab's order.
         sonic: Write what SONIC's C++ runtime reads instead of a bundle: the policy,
             and bases as references and as tokens.
@@ -62,7 +64,7 @@ def export(
         if recorded is not None:
             given = streams.read(recorded, loaded.skill_encoder.fingerprint())
         differences = bundles.export(
-            loaded, out, names or None, clips, order, streams=given
+            loaded, out, names or None, clips, order, streams=given, motions=motions
         )
     for path in sorted(out.iterdir()):
         note = ""

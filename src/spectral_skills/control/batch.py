@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from spectral_skills import rotation
 from spectral_skills.control import recorded
-from spectral_skills.control.bundle import PlayedBase
+from spectral_skills.control.played import PlayedBase
 from spectral_skills.control.rollout import Rollout, fell_at
 from spectral_skills.control.run import (
     ReferenceSource,

@@ -7,7 +7,7 @@
 """
 
 import hashlib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -18,6 +18,8 @@ from safetensors.numpy import save
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
+from spectral_skills.control.played import BaseFacts, PlayedBase
+from spectral_skills.control.played import read as read_motions
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions, read_arrays
 
@@ -25,7 +27,7 @@ VERSION = 2
 MANIFEST, CONTROLLER, ENCODER = "bundle.json", "controller.onnx", "encoder.onnx"
 PLANNER, SENTENCES = "planner.onnx", "sentences.safetensors"
 DIRECTIONS, BASES = "directions.safetensors", "bases.safetensors"
-SUPPORT = "support.safetensors"
+SUPPORT, MOTIONS = "support.safetensors", "motions.safetensors"
 JointOrder = Literal["mujoco", "isaaclab"]
 
 
@@ -64,67 +66,6 @@ class Layout:
     """First and last frame that the encoder sees, counted from now."""
     joint_order: JointOrder
     """Order of the joints in the controller's graph."""
-
-
-@dataclass(frozen=True)
-class BaseFacts:
-    """A base without its arrays."""
-
-    name: str
-    text: str
-    loop: tuple[int, int]
-    """Steps [begin, end) that may be repeated without a jump."""
-    fall_m: float
-    """Height of the root below which the robot has fallen."""
-    tilt_rad: float = field(default=0.0, kw_only=True)
-    """Largest tilt of the pelvis from upright in the motion."""
-    speed_m_s: float = field(default=0.0, kw_only=True)
-    """Largest speed over the ground in the motion, mean of half a second."""
-    origin: str = field(default="", kw_only=True)
-    """Clip that it was made from, and its licence; empty for a generated base."""
-
-
-@dataclass(frozen=True)
-class PlayedBase(BaseFacts):
-    """A motion as a stream of skills."""
-
-    skills: np.ndarray
-    """(T, d) float32"""
-    rows: np.ndarray
-    """(T, 36) float32 reference at the same steps. Of a recorded motion only the first
-    two are kept, where a robot starts."""
-    turn: np.ndarray | None = None
-    """(d,) change of the skill for each radian that the robot is turned to the left of
-    the motion; None: its heading is not kept."""
-    headings: np.ndarray | None = None
-    """(T,) heading of the motion itself, rad."""
-
-    @property
-    def has_motion(self) -> bool:
-        """Whether all of its rows are known."""
-        return len(self.rows) == len(self.skills)
-
-    @property
-    def facts(self) -> BaseFacts:
-        """What a manifest holds."""
-        return BaseFacts(**{f.name: getattr(self, f.name) for f in fields(BaseFacts)})
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Its arrays, by the names that they have in a file of bases."""
-        found = {part: getattr(self, part) for part in _PARTS}
-        return {f"{self.name}.{p}": a for p, a in found.items() if a is not None}
-
-    @classmethod
-    def of(cls, facts: BaseFacts, arrays: dict[str, np.ndarray]) -> "PlayedBase":
-        """A base of a file's arrays."""
-        found = {part: arrays.get(f"{facts.name}.{part}") for part in _PARTS}
-        if found["skills"] is None or found["rows"] is None:
-            raise ValueError(f"the base {facts.name!r} has no skills or no start")
-        return cls(**vars(facts), **found)  # type: ignore[arg-type]
-
-
-_PARTS = ("skills", "rows", "turn", "headings")
 
 
 @dataclass(frozen=True)
@@ -276,6 +217,8 @@ class Bundle:
     directions: Directions | None
     bases: dict[str, PlayedBase]
     support: SkillSupport
+    motions: dict[str, PlayedBase] = field(default_factory=dict)
+    """Motions that the planner knows by words and that are played, as bases are."""
 
     @classmethod
     def open(cls, folder: Path | str) -> "Bundle":
@@ -294,14 +237,18 @@ class Bundle:
             directions.check(manifest.encoder)
         arrays, _ = read_arrays(folder / BASES)
         bases = {facts.name: PlayedBase.of(facts, arrays) for facts in manifest.bases}
-        support = SkillSupport.load(folder / SUPPORT)
-        return cls(folder, manifest, directions, bases, support)
+        support, motions = SkillSupport.load(folder / SUPPORT), {}
+        if MOTIONS in manifest.files:
+            motions = read_motions(folder / MOTIONS, manifest.encoder)
+        return cls(folder, manifest, directions, bases, support, motions)
 
     def base(self, name: str) -> PlayedBase:
-        if name not in self.bases:
+        """A base, or a motion by its first sentence."""
+        found = self.bases.get(name) or self.motions.get(name)
+        if found is None:
             known = ", ".join(self.bases)
             raise ValueError(f"{self.folder}: no base {name!r}; there are {known}")
-        return self.bases[name]
+        return found
 
     def controller(self) -> OnnxController:
         order = self.manifest.layout.joint_order

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spectral_skills.control.bundle import Bundle, PlayedBase
+from spectral_skills.control.bundle import Bundle
+from spectral_skills.control.played import PlayedBase
 from spectral_skills.control.steering import RAMP_STEPS, fade_weight
 from spectral_skills.control.streams import (
     FADE,

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
-from spectral_skills.control.bundle import BaseFacts, PlayedBase
 from spectral_skills.control.looping import (
     REST,
     headings,
@@ -27,10 +26,11 @@ from spectral_skills.control.looping import (
     tilt_rad,
     turn_direction,
 )
+from spectral_skills.control.played import BaseFacts, PlayedBase
 from spectral_skills.control.run import encode_clip
 from spectral_skills.control.steering import RAMP_STEPS, chain
 from spectral_skills.motion import motion_sets
-from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.corpus import Corpus, Entry
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.skill.encoder import SkillEncoder
@@ -103,8 +103,7 @@ def cut(
         )
     clip = torch.tensor(np.asarray(corpus.qpos(index)[first:last], np.float32))
     if one.once:
-        skills = _ending(encoder, encode_clip(encoder, clip))
-        return clip, skills, (len(skills) - REST, len(skills))
+        return _once(encoder, clip)
     rows, skills, loop = looped(encoder, clip, _CUT)
     if loop == (0, len(clip)):
         raise ValueError(
@@ -117,15 +116,53 @@ def cut(
 def _encoded(
     encoder: SkillEncoder, corpus: Corpus, name: str, one: Chosen
 ) -> PlayedBase:
-    rows, skills, loop = cut(encoder, corpus, name, one)
-    entry, (first, last) = corpus.entry(corpus.index(one.clip)), one.frames
+    place = origin(corpus.entry(corpus.index(one.clip)), one.clip, one.frames)
+    parts = cut(encoder, corpus, name, one)
+    return _played(encoder, name, one.text, *parts, place, one.straight)
+
+
+def of_motion(
+    encoder: SkillEncoder, name: str, clip: Tensor, origin: str
+) -> PlayedBase:
+    """A clip (T, 36) that is repeated if it returns to a pose or ends at rest, and else
+    ends in standing."""
+    parts = looped(encoder, clip, _CUT)
+    if parts[2] == (0, len(clip)):
+        parts = _once(encoder, clip)
+    return _played(encoder, name, name, *parts, origin)
+
+
+def origin(entry: Entry, clip: str, frames: tuple[int, int]) -> str:
+    """Where frames of a clip are from, for people to read."""
+    first, last = frames
+    return f"{entry.source} {clip}, frames {first} to {last} ({entry.licence})"
+
+
+def _once(
+    encoder: SkillEncoder, clip: Tensor
+) -> tuple[Tensor, Tensor, tuple[int, int]]:
+    """A clip, its skills that fade into those of standing, and the steps of these."""
+    skills = _ending(encoder, encode_clip(encoder, clip))
+    return clip, skills, (len(skills) - REST, len(skills))
+
+
+def _played(
+    encoder: SkillEncoder,
+    name: str,
+    text: str,
+    rows: Tensor,
+    skills: Tensor,
+    loop: tuple[int, int],
+    origin: str,
+    straight: bool = False,
+) -> PlayedBase:
     own, (begin, end) = headings(rows), loop
-    if one.straight:
+    if straight:
         share = np.arange(1, end - begin + 1) / (end - begin)
         own[begin:end] -= share * (own[end - 1] - own[begin - 1])
     return PlayedBase(
         name,
-        one.text,
+        text,
         loop,
         bases.fall_m(rows.numpy()),
         skills.numpy(),
@@ -134,7 +171,7 @@ def _encoded(
         np.pad(own, (0, len(skills) - len(own)), mode="edge"),
         tilt_rad=tilt_rad(rows),
         speed_m_s=speed_m_s(rows),
-        origin=f"{entry.source} {one.clip}, frames {first} to {last} ({entry.licence})",
+        origin=origin,
     )
 
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectral_skills.control.bundle import Bundle, OnnxPlanner, PlayedBase
+from spectral_skills.control.bundle import Bundle, OnnxPlanner
+from spectral_skills.control.played import PlayedBase
 from spectral_skills.control.steering import fade_weight
 from spectral_skills.robot import g1
 

@@ -8,7 +8,7 @@ should be refused, and doing anything else in its place is wrong.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -117,11 +117,19 @@ def ask(
     return found
 
 
-def everyday(models: Models, bundle: Bundle, seed: int = 0) -> Findings:
-    """Table of the requests: what can be done is done, and the rest is refused."""
+def everyday(
+    models: Models, bundle: Bundle, seed: int = 0, planned: bool = False
+) -> Findings:
+    """Table of the requests: what can be done is done, and the rest is refused.
+
+    With `planned`, all is planned but what a base shows.
+    """
+    title = "Planning: everyday"
+    if planned:
+        bundle, title = replace(bundle, motions={}), f"{title}, planned"
     measured = MeasuredWith.of(models, "cpu", "planner")
     corpus = models.skill_planner.config.about.corpus
-    draft = Draft("everyday", measured, corpus, "Planning: everyday", seed)
+    draft = Draft("everyday", measured, corpus, title, seed)
     for requests, about in ((REQUESTS, ""), (SECOND, "second list: ")):
         _add(draft, ask(bundle, MiniLM(), requests, seed), about)
     return draft.findings()

@@ -41,7 +41,8 @@ _NICE = 5
 class Listener:
     """Understands texts by the planner of a bundle or, without one, by its bases.
 
-    A motion that a base shows is played; all others are planned.
+    A motion that a base shows, or whose own skills are in the bundle, is played; all
+    others are planned.
     """
 
     def __init__(self, bundle: Bundle, encoder: TextEncoder):
@@ -63,13 +64,14 @@ class Listener:
 
     @cached_property
     def _bases(self) -> dict[str, str]:
-        """Bases by their own names and by the motions of the planner that they show:
-        those of their clips, or those that are called the same."""
+        """What is played, by its own name and by the motions of the planner that it
+        shows: those of its clip or, of a base, those that are called the same."""
         known, bases = self._known, self._bundle.bases
-        found = {name: name for name in bases}
+        found = {m: n for n, one in self._bundle.motions.items() for m in one.clips}
+        found |= {name: name for name in bases}
         planned = torch.tensor([motion not in bases for motion in known.motions])
         for name, base in bases.items() if planned.any() else ():
-            motions = set(base.origin.split(",")[0].split()) & set(known.motions)
+            motions = base.clips & set(known.motions)
             match = known.nearest(base.text, planned) if base.text else None
             if match and not motions and match.cosine >= _SAME:
                 motions = {match.motion}
@@ -97,7 +99,7 @@ class Listener:
             takes_s = self._bundle.manifest.takes_s.get(one.motion, LONGEST_S)
             base = self._bases.get(one.motion)
             if base:
-                until = self._bundle.bases[base].loop[0]  # it ends or repeats itself
+                until = self._bundle.base(base).loop[0]  # it ends or repeats itself
                 takes_s = max(takes_s, until / g1.CONTROL_HZ)
             seconds = seconds or min(max(takes_s, SHORTEST_S), LONGEST_S)
             knobs = tuple((knob.direction, knob.amplitude) for knob in one.knobs)

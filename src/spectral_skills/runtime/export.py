@@ -15,14 +15,8 @@ from tqdm import tqdm
 
 from spectral_skills import atomic
 from spectral_skills import config as configs
-from spectral_skills.control import bundle, recorded
-from spectral_skills.control.bundle import (
-    JointOrder,
-    Layout,
-    Manifest,
-    PlayedBase,
-    SkillSupport,
-)
+from spectral_skills.control import bundle, played, recorded
+from spectral_skills.control.bundle import JointOrder, Layout, Manifest, SkillSupport
 from spectral_skills.control.looping import (
     headings,
     looped,
@@ -31,6 +25,7 @@ from spectral_skills.control.looping import (
     turn_direction,
 )
 from spectral_skills.control.mixer import REST
+from spectral_skills.control.played import PlayedBase
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases as generated
@@ -83,6 +78,7 @@ def export(
     joint_order: JointOrder = "mujoco",
     words: TextEncoder | None = None,
     streams: Mapping[str, PlayedBase] | None = None,
+    motions: Path | None = None,
 ) -> dict[str, float]:
     """Write a bundle to a folder, replacing a bundle that is there; return how far each
     graph is from its model.
@@ -92,31 +88,36 @@ def export(
     neither, and the skills that distances are measured to; by default these are the
     embedded one, and what comes with the released models. `words` encodes the planner's
     sentences; by default it is the language model that planners are trained with.
+    `motions` is a file of `spectral skills motions`: what is played instead of planned;
+    by default it is the one that comes with the package.
     """
     refuse_foreign(out)
     encoder = models.skill_encoder
     if streams is None:
         streams = recorded.released(encoder.fingerprint())
+    motions = motions or played.released(encoder.fingerprint())
     names = (*NAMES, *streams) if bases is None else bases
     wanted = played_bases(encoder, names, corpora, streams)
     with atomic.replacing_folder(out) as folder:
-        played = list(wanted)
+        shown = list(wanted)
         support = _support(models.skill_encoder, corpora)
         graph = graphs.controller_onnx(models.controller, joint_order)
         atomic.write_file(folder / bundle.CONTROLLER, graph)
         graph = graphs.encoder_onnx(models.skill_encoder)
         atomic.write_file(folder / bundle.ENCODER, graph)
         text = _write_planner(models, words, folder)
-        differences = _differences(models, folder, joint_order, played, text)
+        differences = _differences(models, folder, joint_order, shown, text)
         graphs.check(differences)
         arrays = {}
-        for base in played:
+        for base in shown:
             arrays |= base.arrays
         atomic.write_file(folder / bundle.BASES, save(arrays))
         support.save(folder / bundle.SUPPORT)
+        if models.planner is not None and motions is not None:
+            atomic.write_file(folder / bundle.MOTIONS, motions.read_bytes())
         if models.directions is not None:
             models.directions.save(folder / bundle.DIRECTIONS)
-        manifest = _manifest(models, folder, played, support, joint_order)
+        manifest = _manifest(models, folder, shown, support, joint_order)
         atomic.write_file(folder / bundle.MANIFEST, configs.dumps(manifest))
         bundle.Bundle.open(folder)  # a bundle that cannot be read is not put in place
     return differences

@@ -35,7 +35,7 @@ def kept_bundle(models: Models | None = None) -> Path:
         export(models or Models.load(directions="base", planner=planner), folder)
 
     about = "-".join(hashes[role] for role in sorted(hashes))
-    files = ("support.safetensors", "bases.safetensors")
+    files = ("support.safetensors", "bases.safetensors", "motions.safetensors")
     data = [path for name in files if (path := _PRETRAINED / name).is_file()]
     name = f"bundle-{cache.code_hash('runtime/export.py', data, about)}"
     whose = "the released models" if models is None else "these models"

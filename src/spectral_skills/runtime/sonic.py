@@ -21,7 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from spectral_skills.atomic import replacing_folder, write_file
-from spectral_skills.control.bundle import Graph, PlayedBase
+from spectral_skills.control.bundle import Graph
+from spectral_skills.control.played import PlayedBase
 from spectral_skills.models import Models
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.kinematics import (

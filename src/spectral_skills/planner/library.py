@@ -1,0 +1,67 @@
+"""`spectral skills motions`: what a planner knows, as skills that are played.
+
+A motion that returns to a pose is repeated, all others end in standing. Robots try each
+of them from standing and back, and only those are kept on which none falls.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from spectral_skills.control import recorded
+from spectral_skills.control.batch import Run, Runner
+from spectral_skills.control.played import PlayedBase
+from spectral_skills.control.steering import chain
+from spectral_skills.control.streams import FADE, FAST_M_S, GENTLE, REST
+from spectral_skills.motion.corpus import Corpus
+from spectral_skills.motion.synthetic import bases
+from spectral_skills.motion.synthetic.bases import Base
+from spectral_skills.planner.data import Motion
+from spectral_skills.planner.motions import learned
+from spectral_skills.skill.encoder import SkillEncoder
+
+ROBOTS = 4
+"""Number of robots that try a motion: one as it is, the others randomised."""
+_BEFORE, _AFTER = 100, 150
+"""Number of steps that a robot stands before and after a motion."""
+
+
+def played(
+    encoder: SkillEncoder, corpora: Sequence[Corpus], motions: Sequence[Motion]
+) -> Iterator[PlayedBase]:
+    """Yield the motions of a planner, each called by its first sentence."""
+    clips = learned(corpora, motions)
+    both = [corpus.with_mirror() for corpus in corpora]
+    entries = {
+        name: (corpus, i) for corpus in both for i, name in enumerate(corpus.names)
+    }
+    shown = zip(clips.names, clips.rows, clips.firsts, motions, strict=True)
+    for name, rows, first, motion in tqdm(list(shown), "encode", disable=None):
+        corpus, i = entries[name]
+        clip = torch.tensor(np.asarray(rows, np.float32))
+        place = recorded.origin(corpus.entry(i), name, (first, first + len(rows)))
+        yield recorded.of_motion(encoder, motion.sentences[0], clip, place)
+
+
+def on_their_feet(
+    runner: Runner, motions: Sequence[PlayedBase], robots: int = ROBOTS
+) -> list[PlayedBase]:
+    """The motions on which no robot falls."""
+    seeds = [None, *range(robots - 1)][:robots]
+    runs = [_trial(runner, one, seed) for seed in seeds for one in motions]
+    falls = {
+        one.run.name for one in runner.execute(runs, "motions tried") if not one.stands
+    }
+    return [one for one in motions if one.name not in falls]
+
+
+def _trial(runner: Runner, motion: PlayedBase, seed: int | None) -> Run:
+    """A robot that stands, plays a motion to its end and stands again."""
+    fade = GENTLE if motion.speed_m_s > FAST_M_S else FADE
+    rest = bases.generate(REST, _BEFORE + _AFTER)
+    stand = runner.skills(rest)
+    skills = chain([stand[:_BEFORE], motion.skills, stand[_BEFORE:]], fade)[0]
+    base = Base(motion.name, rest.rows, min(rest.fall_m, motion.fall_m))
+    return Run(motion.name, base, skills.astype(np.float32), seed)
