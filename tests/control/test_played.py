@@ -43,6 +43,7 @@ def test_skills_come_back_to_a_hundredth_of_their_largest(tmp_path):
         np.testing.assert_array_equal(other.rows, one.rows)
         assert not other.has_motion
         assert other.headings is not None and other.turn is not None
+        assert one.headings is not None and one.turn is not None
         np.testing.assert_allclose(other.headings[:-1], one.headings[:-1], atol=1e-6)
         np.testing.assert_allclose(other.turn, one.turn, rtol=1e-3)
     assert path.stat().st_size < 3000
