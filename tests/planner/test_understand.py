@@ -65,6 +65,7 @@ def steps(text: str) -> list[Instruction]:
         ("walk forward, waving your right hand", ["walk, wave right"]),
         ("squat down and come back up", ["squat"]),
         ("stop", ["stand"]),
+        ("walk forward, then stop and bow", ["walk", "stand", "bow"]),
         ("walk forward, then don't move", ["walk", "stand"]),
     ],
 )
@@ -79,6 +80,11 @@ def test_sides_are_never_confused(motion):
     side = motion.split()[1]
     for text in (f"wave your {side} hand", f"please wave with the {side} hand"):
         assert steps(text)[0].motion == motion
+
+
+def test_an_arm_is_never_moved_for_a_leg():
+    assert not interpret("lift your left knee up high")[0].understood
+    assert "wave" not in interpret("wave with your left leg")[0].motion
 
 
 def test_without_a_side_any_will_do():
@@ -192,6 +198,8 @@ def test_most_held_out_sentences_are_understood():
         ("walk without any hurry", "walk slowly", False),
         ("squat and come back up", "squat down and stand up", False),
         ("get right down", "turn left", False),
+        ("raise the left arm", "lift the left knee", True),
+        ("stretch the arms and legs", "lift the left knee", False),
     ],
 )
 def test_opposites(some, other, is_opposed):

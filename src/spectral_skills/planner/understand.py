@@ -107,7 +107,9 @@ class Interpreter:
             return [_refused(clause, refusal)]
 
     def _understood(self, clause: str, before: Instruction | None) -> list[Instruction]:
-        known = self.known
+        known, several = self.known, parts(clause)
+        if len(several) > 1 and PATTERNS.stop.match(several[0]):
+            return [one for part in several for one in self._clause(part, None)]
         match = known.nearest(clause)
         # `wait` is to stand still, `wait for the bus` may be a motion of its own.
         waits = clause.startswith("wait ") and known.is_near(clause, match)
@@ -120,7 +122,7 @@ class Interpreter:
         ):
             why = "it says what not to do: say what to do instead"
             raise _Refusal(match, why)
-        if len(several := parts(clause)) > 1:
+        if len(several) > 1:
             return self._at_once(clause, several)
         if known.is_near(clause, match):
             return [_accepted(clause, match)]
