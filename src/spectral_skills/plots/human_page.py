@@ -52,14 +52,10 @@ class Shown(NamedTuple):
 def write_page(
     corpus: Corpus | Path,
     out: Path,
-    names: Sequence[str] | None = None,
     refusals: Sequence[Refusal] = (),
     workers: int | None = None,
 ) -> Path:
-    """Write one file about a retargeted corpus, which needs no other; gives its path.
-
-    Films show clips of all kinds, or those of the given names.
-    """
+    """Write one file, complete in itself, about a retargeted corpus; gives its path."""
     label = "" if isinstance(corpus, Corpus) else corpus.name
     corpus = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
     if corpus.human(0) is None:
@@ -68,18 +64,13 @@ def write_page(
             "one that has"
         )
     table, kinds = Measured(corpus), groups(corpus)
-    if names is None:
-        title, words = "All kinds", TEXTS["kinds"]
-        chosen = spread(kinds, table.rank, FILMS)
-    else:
-        title, words = "Chosen clips", "In real time."
-        chosen = [corpus.index(name) for name in names]
+    chosen = spread(kinds, table.rank, FILMS)
     best = [_window(corpus, i, int(corpus.lengths[i]) // 2) for i in chosen]
     bad = list(table.worst(WORST))
     films = Films(corpus, [*best, *bad], workers)
     sections = {
         "How good it is": [text(TEXTS["quality"]), *table.parts()],
-        title: [text(words), films.cards(best, kinds)],
+        "All kinds": [text(TEXTS["kinds"]), films.cards(best, kinds)],
         "Worst clips": [text(TEXTS["worst"]), films.cards(bad, kinds)],
         "Refused": _refused(refusals),
         "All clips": [text(TEXTS["clips"]), table.all_clips(kinds)],
