@@ -87,17 +87,19 @@ class Models:
         planner: Path | str | None = None,
         device: str = "cpu",
         plans: str | None = None,
+        smoothing: float | None = None,
     ) -> "Models":
         """Read models and refuse those that do not match.
 
         `plans` is what the planner must plan, "skill" or "pose", where that matters.
+        `smoothing` is the share of the last action that stays in the next one.
         """
         from spectral_skills.artifact import load_provenance
         from spectral_skills.control.run import check_match
         from spectral_skills.skill.model import SkillModel
         from spectral_skills.tracking.policy import KIND, Controller
 
-        actor = Controller.load(controller, device)
+        actor = Controller.load(controller, device, smoothing)
         acts = load_provenance(controller, KIND)
         hashes = {"controller": acts.weights_hash}
         encoder, fingerprint = None, ""
@@ -125,6 +127,8 @@ class Models:
         return cls(actor, encoder, known, speaker, hashes)
 
     @classmethod
-    def at(cls, paths: TrackerPaths, device: str = "cpu") -> "Models":
+    def at(
+        cls, paths: TrackerPaths, device: str = "cpu", smoothing: float | None = None
+    ) -> "Models":
         """Read the models that a group of command-line options names."""
-        return cls.load(**vars(paths), device=device)
+        return cls.load(**vars(paths), device=device, smoothing=smoothing)

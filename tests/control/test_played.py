@@ -53,12 +53,14 @@ def test_what_is_not_such_a_file_is_refused(tmp_path):
     path = tmp_path / "motions.safetensors"
     with pytest.raises(ValueError, match="x: a motion without a heading"):
         played.write(path, [replace(motion("x", 60), turn=None)], "e")
+    with pytest.raises(ValueError, match="several motions are called 'x'"):
+        played.write(path, [motion("x", 60), motion("y", 60), motion("x", 50)], "e")
     played.write(path, [motion("walk", 60)], "e")
     with pytest.raises(ValueError, match="spectral skills motions"):
         played.read(path, "another")
     longer = replace(motion("walk", 60), loop=(0, 90))
     played.write(path, [longer], "e")
-    with pytest.raises(ValueError, match="30 skills for 45"):
+    with pytest.raises(ValueError, match="20 skills for 30"):
         played.read(path, "e")
     path.write_bytes(b"nothing")
     with pytest.raises(ValueError, match="motions.safetensors"):

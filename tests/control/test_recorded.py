@@ -73,6 +73,24 @@ def test_a_base_that_is_played_once_ends_in_standing(encoder, corpus):
     np.testing.assert_allclose(made.skills[:50], own[:50], atol=1e-6)
 
 
+def test_a_motion_is_repeated_or_played_from_a_slow_moment_to_another(encoder, corpus):
+    """A robot that goes fastest after 3 s and is slow after 1 and 5 s, bending a knee
+    further and further; and a swing, which returns to its poses."""
+    t = np.arange(300) / 50
+    rows = np.tile(g1.DEFAULT_QPOS, (300, 1))
+    rows[:, 0] = np.cumsum(0.02 * (1 - np.cos(np.pi * (t - 1) / 2)))
+    rows[:, 7 + g1.joint_index("left_knee")] += t
+    entry = corpus.entry(0)
+    once = recorded.of_motion(encoder, "go", entry, rows, slice(100, 200))
+    assert once.origin == "a studio swing, frames 49 to 250 (CC BY)"
+    np.testing.assert_allclose(once.rows[0], rows[49], atol=1e-6)
+    assert once.loop[1] - once.loop[0] == REST
+    swing = corpus.qpos(0)
+    again = recorded.of_motion(encoder, "swing", entry, swing, slice(20, 190))
+    assert again.origin == "a studio swing, frames 20 to 190 (CC BY)"
+    assert 0 < again.loop[0] < again.loop[1] < 170
+
+
 def test_a_base_of_any_length_repeats_its_loop(encoder, corpus):
     wanted = {"sway": Chosen("swing", "sway about", (0, 200))}
     made = recorded.make(encoder, corpus, wanted, held_out=0)["sway"]

@@ -122,6 +122,20 @@ def test_a_bounded_controller_of_one_frame_is_its_graph(
     assert np.array_equal(runtime(older.numpy(), command[0].numpy()), found)
 
 
+def test_a_smoothed_controller_is_its_graph(make_controller, tmp_path):
+    """The last action that it keeps a share of is in the order of its joints."""
+    controller = make_controller({"smoothing": 0.4})
+    path = tmp_path / "controller.onnx"
+    path.write_bytes(graphs.controller_onnx(controller, "isaaclab"))
+    runtime = files.OnnxController(path, "isaaclab")
+    torch.manual_seed(0)
+    width = controller.config.command.width
+    history, command = torch.randn(20, 10, 93), torch.randn(20, width + 2)
+    right = controller.act(history, command[:, :width], command[:, width:]).numpy()
+    given = zip(history.numpy(), command.numpy(), strict=True)
+    assert graphs.largest_difference(runtime, given, right) <= graphs.TOLERANCE
+
+
 def test_its_planner_plans_learned_sentences(bundle):
     planner, runtime = Planner.load("base"), bundle.planner()
     assert runtime is not None

@@ -123,6 +123,18 @@ def test_a_short_history_is_its_newest_frames():
     assert torch.equal(inputs[:, :93], controller.proprio(history[:, -1]))
 
 
+def test_smoothing_keeps_a_share_of_the_last_action(tmp_path):
+    """Of the newest frame; the network, and so training, is as it was."""
+    plain = _controller()
+    plain.save(tmp_path, Provenance("controller"), {})
+    smooth = Controller.load(tmp_path, smoothing=0.4)
+    history, skill, phase = _observed(plain.config)
+    inputs = smooth.inputs(history, skill, phase)
+    torch.testing.assert_close(smooth(inputs), plain(inputs))
+    wanted = 0.6 * plain.act(history, skill, phase) + 0.4 * history[:, -1, 64:]
+    torch.testing.assert_close(smooth.act(history, skill, phase), wanted)
+
+
 def test_columns_of_zeros_change_nothing():
     """Neither outputs nor gradients: memory is aligned, that is all."""
     torch.manual_seed(0)
@@ -198,6 +210,8 @@ def test_senseless_settings_are_refused():
         _config(init_std=0.0, min_std=None)
     with pytest.raises(ValueError, match="history is 11"):
         _config(history=11)
+    with pytest.raises(ValueError, match="smoothing is 1.0, must be at least 0"):
+        _config(smoothing=1.0)
     with pytest.raises(ValueError, match="hold is 0"):
         CommandConfig(hold=0)
 

@@ -19,6 +19,7 @@ def export(
     corpus: tuple[Path, ...] = (),
     recorded: Path | None = None,
     motions: Path | None = None,
+    smoothing: float | None = None,
     isaaclab: bool = False,
     sonic: bool = False,
     out: Path,
@@ -37,6 +38,9 @@ def export(
             to; by default the embedded one, and what comes with the released models.
         recorded: File of `skills bases`: bases of recorded motions in this skill space.
         motions: File of `skills motions`: what the planner knows and is played instead.
+        smoothing: Share of the last action that stays in the next one, 0 to below 1;
+            by default that of the controller. Joints move more smoothly and a little
+            later (docs/tutorials/robot.md).
         isaaclab: Put the joints of the controller's graph in IsaacLab's order.
         sonic: Write what SONIC's C++ runtime reads instead of a bundle: the policy,
             and bases as references and as tokens.
@@ -54,11 +58,11 @@ def export(
     if sonic:
         if isaaclab:
             raise ValueError("--sonic is in IsaacLab's order; give only one")
-        loaded = Models.load(models.controller, models.skill)
+        loaded = Models.load(models.controller, models.skill, smoothing=smoothing)
         differences = runtime.export(loaded, out, names or bundles.NAMES, clips)
     else:
         bundles.refuse_foreign(out)
-        loaded = Models.at(models)
+        loaded = Models.at(models, smoothing=smoothing)
         order = "isaaclab" if isaaclab else "mujoco"
         given = None
         if recorded is not None:

@@ -1,11 +1,12 @@
 """Motions as streams of skills, and a small file of many of them, read without torch.
 
-Of each motion in such a file every second skill is kept, in numbers of 8 bits that are
+Of each motion in such a file every third skill is kept, in numbers of 8 bits that are
 scaled motion by motion; those between are interpolated. Of the motion itself it holds
 no more than the pose where a robot begins.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -19,7 +20,7 @@ from spectral_skills.spectral.direction_file import read_arrays
 
 RELEASED = Path(__file__).parents[1] / "pretrained" / "motions.safetensors"
 """Motions that the released planner knows, in the released skill space."""
-_EVERY = 2
+_EVERY = 3
 """Number of control steps between two kept skills."""
 _LARGEST = 127
 
@@ -93,6 +94,9 @@ _PARTS = ("skills", "rows", "turn", "headings")
 def write(path: Path, motions: Sequence[PlayedBase], encoder: str) -> None:
     """Write motions; `encoder` is the fingerprint of that of their skills."""
     arrays = {name: [] for name in ("skills", "scale", "turn", "headings", "rows")}
+    counts = Counter(one.name for one in motions)
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise ValueError(f"several motions are called {twice[0]!r}")
     for one in motions:
         if one.turn is None or one.headings is None:
             raise ValueError(f"{one.name}: a motion without a heading")
@@ -150,7 +154,7 @@ def released(encoder: str) -> Path | None:
 
 
 def _between(kept: np.ndarray, steps: int) -> np.ndarray:
-    """Values (steps, ...) of which every second is kept; the last is held."""
+    """Values (steps, ...) of which every third is kept; the last is held."""
     at = np.arange(steps) / _EVERY
     low = at.astype(int)
     high = np.minimum(low + 1, len(kept) - 1)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+from scipy.ndimage import uniform_filter1d
 from torch import Tensor
 
 from spectral_skills import config as configs
@@ -40,6 +41,9 @@ RELEASED = Path(__file__).parents[1] / "pretrained" / "bases.safetensors"
 """Recorded bases in the released skill space."""
 _CUT = 60
 """Number of steps that may be cut off the end of a clip for a longer loop."""
+_NEARBY, _SMOOTH = 100, 13
+"""Number of steps in which a slow moment is looked for, and over which a speed is
+averaged."""
 
 
 @dataclass(frozen=True)
@@ -122,14 +126,31 @@ def _encoded(
 
 
 def of_motion(
-    encoder: SkillEncoder, name: str, clip: Tensor, origin: str
+    encoder: SkillEncoder, name: str, entry: Entry, rows: np.ndarray, part: slice
 ) -> PlayedBase:
-    """A clip (T, 36) that is repeated if it returns to a pose or ends at rest, and else
-    ends in standing."""
-    parts = looped(encoder, clip, _CUT)
-    if parts[2] == (0, len(clip)):
-        parts = _once(encoder, clip)
-    return _played(encoder, name, name, *parts, origin)
+    """A part of a clip (T, 36), which is repeated if it returns to a pose or ends at
+    rest; else it begins and ends where the clip is slowest nearby, and then stands."""
+    parts = looped(encoder, _clip(rows, part), _CUT)
+    if parts[2] == (0, part.stop - part.start):
+        part = _from_rest_to_rest(rows, part)
+        parts = _once(encoder, _clip(rows, part))
+    place = origin(entry, entry.name, (part.start, part.stop))
+    return _played(encoder, name, name, *parts, place)
+
+
+def _clip(rows: np.ndarray, part: slice) -> Tensor:
+    return torch.tensor(np.asarray(rows[part], np.float32))
+
+
+def _from_rest_to_rest(rows: np.ndarray, part: slice) -> slice:
+    """A part of a clip and what comes before and after it, up to where the pelvis is
+    slowest within two seconds."""
+    speed = np.linalg.norm(np.gradient(rows[:, :3], axis=0), axis=1)
+    smooth = uniform_filter1d(speed, _SMOOTH)
+    before = max(0, part.start - _NEARBY)
+    first = before + int(smooth[before : part.start + 1].argmin())
+    after = smooth[part.stop - 1 : part.stop + _NEARBY]
+    return slice(first, part.stop + int(after.argmin()))
 
 
 def origin(entry: Entry, clip: str, frames: tuple[int, int]) -> str:

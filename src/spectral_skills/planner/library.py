@@ -1,15 +1,18 @@
 """`spectral skills motions`: what a planner knows, as skills that are played.
 
-A motion that returns to a pose is repeated, all others end in standing. Robots try each
-of them from standing and back, and only those are kept on which none falls.
+A motion that returns to a pose is repeated. All others are played once, from a slow
+moment of their clip to another, and end in standing. Robots try each of them as it is
+written, from standing and back, and only those are kept on which none falls.
 """
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
+from spectral_skills.control import played as files
 from spectral_skills.control import recorded
 from spectral_skills.control.batch import Run, Runner
 from spectral_skills.control.played import PlayedBase
@@ -40,17 +43,21 @@ def played(
     shown = zip(clips.names, clips.rows, clips.firsts, motions, strict=True)
     for name, rows, first, motion in tqdm(list(shown), "encode", disable=None):
         corpus, i = entries[name]
-        clip = torch.tensor(np.asarray(rows, np.float32))
-        place = recorded.origin(corpus.entry(i), name, (first, first + len(rows)))
-        yield recorded.of_motion(encoder, motion.sentences[0], clip, place)
+        part = slice(first, first + len(rows))
+        text, whole = motion.sentences[0], corpus.qpos(i)
+        yield recorded.of_motion(encoder, text, corpus.entry(i), whole, part)
 
 
 def on_their_feet(
     runner: Runner, motions: Sequence[PlayedBase], robots: int = ROBOTS
 ) -> list[PlayedBase]:
-    """The motions on which no robot falls."""
+    """The motions on which no robot falls, as a file of them is read."""
     seeds = [None, *range(robots - 1)][:robots]
-    runs = [_trial(runner, one, seed) for seed in seeds for one in motions]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "motions.safetensors"
+        files.write(path, motions, "")
+        written = files.read(path, "").values()
+    runs = [_trial(runner, one, seed) for seed in seeds for one in written]
     falls = {
         one.run.name for one in runner.execute(runs, "motions tried") if not one.stands
     }

@@ -27,7 +27,8 @@ from spectral_skills.planner.understand import Instruction, Interpreter
 from spectral_skills.robot import g1
 
 SHORTEST_S, LONGEST_S = 2.0, 6.0
-"""Shortest and longest duration of an instruction that does not say how long."""
+"""Shortest and longest duration of an instruction that does not say how long; what is
+played once is played to its end."""
 MOST_S = 120.0
 """Longest run."""
 FALLEN_M = 0.35
@@ -97,11 +98,12 @@ class Listener:
         seconds = one.seconds or seconds
         if one.understood:
             takes_s = self._bundle.manifest.takes_s.get(one.motion, LONGEST_S)
+            takes_s = min(max(takes_s, SHORTEST_S), LONGEST_S)
             base = self._bases.get(one.motion)
             if base:
                 until = self._bundle.base(base).loop[0]  # it ends or repeats itself
                 takes_s = max(takes_s, until / g1.CONTROL_HZ)
-            seconds = seconds or min(max(takes_s, SHORTEST_S), LONGEST_S)
+            seconds = seconds or takes_s
             knobs = tuple((knob.direction, knob.amplitude) for knob in one.knobs)
             name = base or one.nearest
             added = "".join(f", {knob.label}" for knob in one.knobs)

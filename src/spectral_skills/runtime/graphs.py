@@ -57,6 +57,7 @@ class ControllerGraph(nn.Module):
         skill, phase = command[:, : self.skill], command[:, self.skill :]
         controller = self.controller
         action = controller(controller.inputs(history, skill, phase))
+        action = controller.smoothed(action, history)
         return action.index_select(-1, self.action) if self.reordered else action
 
 

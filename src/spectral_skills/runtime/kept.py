@@ -34,6 +34,8 @@ def kept_bundle(models: Models | None = None) -> Path:
             print(f"{missing} (docs/getting_started.md)", file=sys.stderr)
         export(models or Models.load(directions="base", planner=planner), folder)
 
+    if models is not None and models.controller.config.smoothing:
+        hashes["smoothing"] = str(models.controller.config.smoothing)
     about = "-".join(hashes[role] for role in sorted(hashes))
     files = ("support.safetensors", "bases.safetensors", "motions.safetensors")
     data = [path for name in files if (path := _PRETRAINED / name).is_file()]

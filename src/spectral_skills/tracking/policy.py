@@ -54,8 +54,13 @@ class ControllerConfig:
     actions: int = g1.NUM_JOINTS
     released: bool = False
     """Whether the parts that only training needs were omitted."""
+    smoothing: float = 0.0
+    """Share of the last action that stays in the next one at run time: actions are
+    smoother and a little late. Training ignores it."""
 
     def __post_init__(self):
+        smooth = 0 <= self.smoothing < 1
+        configs.require(self, "smoothing", smooth, "at least 0 and below 1")
         low, high = self.std_limits
         if not 0 < low <= self.init_std <= high:
             raise ValueError(
@@ -272,7 +277,13 @@ class Controller(nn.Module):
     @torch.no_grad()
     def act(self, history: Tensor, source: Tensor, phase: Tensor) -> Tensor:
         """Mean actions (n, 29), as at run time."""
-        return self(self.inputs(history, source, phase))
+        return self.smoothed(self(self.inputs(history, source, phase)), history)
+
+    def smoothed(self, action: Tensor, history: Tensor) -> Tensor:
+        """Actions (n, 29) moved towards the last ones, which a history ends with."""
+        share = self.config.smoothing
+        last = history[:, -1, -self.config.actions :]
+        return torch.lerp(action, last, share) if share else action
 
     def weights(self, critic: dict[str, Tensor]) -> dict[str, Tensor]:
         return self.state_dict() | {f"critic.{k}": v for k, v in critic.items()}
@@ -291,10 +302,15 @@ class Controller(nn.Module):
 
     @classmethod
     def load(
-        cls, folder: Path | str, device: torch.device | str = "cpu"
+        cls,
+        folder: Path | str,
+        device: torch.device | str = "cpu",
+        smoothing: float | None = None,
     ) -> "Controller":
         """Read a controller: `base`, its folder, or the folder of its run."""
         config, weights = _read(folder)
+        if smoothing is not None:
+            config = replace(config, smoothing=smoothing)
         controller = cls(config)
         ours = {k: v for k, v in weights.items() if not k.startswith("critic.")}
         artifact.fill(controller, ours, folder)
