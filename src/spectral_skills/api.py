@@ -407,7 +407,7 @@ def evaluate(
     """
     from importlib import import_module
 
-    from spectral_skills.experiments.findings import EXPERIMENTS
+    from spectral_skills.experiments.findings import EXPERIMENTS, RECORDS
 
     known = "tracking", "readout", "chaining", *get_args(Planning)
     known += get_args(Composition)
@@ -433,7 +433,7 @@ def evaluate(
 
         corpora = [open_corpus(one) for one in options.pop("corpora", [corpus])]
         return plan(table, models, corpora, where, **options)
-    records = None if out is None else Path(out) / "records"
+    records = None if out is None else Path(out) / RECORDS
 
     def as_runner(value: Any) -> Any:
         if isinstance(value, Mapping):

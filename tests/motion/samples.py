@@ -30,6 +30,12 @@ XYZW = [1, 2, 3, 0]
 JOINT_NAMES = [f"{name}_joint" for name in g1.JOINTS]
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a corpus folder, except the lock."""
+    files = [p for p in folder.rglob("*") if p.is_file() and p.name != ".lock"]
+    return {str(p.relative_to(folder)): p.read_bytes() for p in files}
+
+
 def motion(frames: int = FRAMES) -> np.ndarray:
     """(T, 36) rows: a robot that stands, turned by 40 degrees, and waves."""
     phase = np.linspace(0.0, 2.0, frames)[:, None]

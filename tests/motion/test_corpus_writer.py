@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from samples import contents
 
 from spectral_skills.motion import corpus_writer as corpora
 from spectral_skills.motion.clip import Clip
@@ -61,15 +62,6 @@ def interrupt(folder: Path, count: int, keys: list[str] = KEYS) -> None:
         add(writer, key)
     del writer
     gc.collect()
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a corpus folder, except the lock."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != ".lock"
-    }
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from samples import contents
 
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.corpus import Corpus
@@ -45,11 +46,6 @@ def build(folder: Path) -> list[str]:
         add(writer, key)
     writer.finish()
     return todo
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    files = [p for p in folder.rglob("*") if p.is_file() and p.name != ".lock"]
-    return {str(p.relative_to(folder)): p.read_bytes() for p in files}
 
 
 @pytest.mark.parametrize("away", [0.0, 900.0])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from samples import contents
 
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.corpus import Corpus
@@ -50,12 +51,6 @@ def kinds(summary: Summary) -> Counter[str]:
     return Counter(refusal.kind for refusal in summary.refusals)
 
 
-def corpus_bytes(folder: Path) -> dict[str, bytes]:
-    """Everything a corpus consists of."""
-    files = [p for p in folder.rglob("*") if p.is_file() and p.name != ".lock"]
-    return {str(p.relative_to(folder)): p.read_bytes() for p in files}
-
-
 def test_the_rest_loads(library, tmp_path, capsys):
     """Good files are taken, bad ones named with frame and reason, one line each."""
     summary = ingest([library], tmp_path / "corpus", workers=1)
@@ -87,7 +82,7 @@ def test_workers_give_the_same_bytes(library, tmp_path):
     """The number of processes changes nothing."""
     ingest([library], tmp_path / "one", workers=1)
     ingest([library], tmp_path / "two", workers=2)
-    assert corpus_bytes(tmp_path / "one") == corpus_bytes(tmp_path / "two")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
 def test_strict_stops_and_keeps_the_old_corpus(library, tmp_path, rows):
@@ -135,7 +130,7 @@ def test_killed_at_any_moment(tmp_path, rows):
         assert len(Corpus.open(out)) in (1, 150)
     ingest([tmp_path / "new"], out, workers=1)
     ingest([tmp_path / "new"], tmp_path / "fresh", workers=1)
-    assert corpus_bytes(out) == corpus_bytes(tmp_path / "fresh")
+    assert contents(out) == contents(tmp_path / "fresh")
 
 
 def test_a_resumed_run_skips_what_is_done(library, tmp_path, monkeypatch):
@@ -199,23 +194,23 @@ def test_a_damaged_corpus_is_repaired(library, tmp_path):
     """The same ingest again makes it whole; until then the error names the folder."""
     out = tmp_path / "corpus"
     ingest([library], out, workers=1)
-    whole = corpus_bytes(out)
+    whole = contents(out)
     frames = next(out.glob("*/frames.f32"))
     frames.write_bytes(b"")
     with pytest.raises(ValueError, match="corpus: damaged, ingest again"):
         Corpus.open(out)
     ingest([library], out, workers=1)
-    assert corpus_bytes(out) == whole
+    assert contents(out) == whole
     shutil.rmtree(frames.parent)
     with pytest.raises(FileNotFoundError, match="corpus: damaged, ingest again"):
         Corpus.open(out)
     ingest([library], out, workers=1)
-    assert corpus_bytes(out) == whole
+    assert contents(out) == whole
     (out / "corpus.json").write_text("{")
     with pytest.raises(ValueError, match="corpus.json: damaged"):
         Corpus.open(out)
     ingest([library], out, workers=1)
-    assert corpus_bytes(out) == whole
+    assert contents(out) == whole
 
 
 def test_a_resumed_run_sees_new_words(library, tmp_path, monkeypatch):

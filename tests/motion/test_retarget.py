@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import persons
 import pytest
+from samples import contents
 
 import spectral_skills as ss
 from spectral_skills.cli.main import main
@@ -59,11 +60,6 @@ def library(tmp_path) -> Path:
     np.save(folder / "other.npy", np.zeros((9, 7)))
     (folder / "squat.txt").write_text("somebody squats\n")
     return folder
-
-
-def corpus_bytes(folder: Path) -> dict[str, bytes]:
-    files = [p for p in folder.rglob("*") if p.is_file() and p.name != ".lock"]
-    return {str(p.relative_to(folder)): p.read_bytes() for p in files}
 
 
 def test_the_rest_is_retargeted(library, tmp_path, quick, capsys):
@@ -218,7 +214,7 @@ def test_a_resumed_run_skips_what_is_done(library, tmp_path, quick, monkeypatch)
     assert "          5 of the motions were done before" in "\n".join(
         summary.lines("motions")
     )
-    assert corpus_bytes(tmp_path / "corpus") == corpus_bytes(tmp_path / "undisturbed")
+    assert contents(tmp_path / "corpus") == contents(tmp_path / "undisturbed")
 
 
 def test_other_code_starts_over(library, tmp_path, quick, monkeypatch):
@@ -310,7 +306,7 @@ def test_workers_give_the_same_bytes(tmp_path):
     retarget([library], tmp_path / "one", workers=1)
     retarget([library], tmp_path / "two", workers=2)
     assert len(Corpus.open(tmp_path / "one")) == 3
-    assert corpus_bytes(tmp_path / "one") == corpus_bytes(tmp_path / "two")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
 def test_a_pack_is_many_motions(tmp_path):

@@ -49,8 +49,8 @@ State = Callable[["World", Sensed], np.ndarray | None]
 class World:
     """A robot and a control loop around a guard, with a clock that is told."""
 
-    def __init__(self, by_hand: bool = False):
-        self.guard, self.now = Guard(by_hand), BEGIN
+    def __init__(self):
+        self.guard, self.now = Guard(), BEGIN
         self.keys = int(Key.R1)
         self.alive = True
         self.state: State = well
@@ -266,10 +266,9 @@ def test_the_operator_stops():
     assert world.guard.fault == Fault.OPERATOR
 
 
-@pytest.mark.parametrize("by_hand", (True, False))
-def test_the_dead_mans_key(by_hand):
+def test_the_dead_mans_key():
     """Once started by hand, letting it go stops; before, it need not be held."""
-    world = World(by_hand)
+    world = World()
     world.keys = 0
     world.run(0.1)
     assert world.guard.fault is None
@@ -280,11 +279,8 @@ def test_the_dead_mans_key(by_hand):
     assert world.guard.fault is None
     world.keys = 0
     took = world.braked_after()
-    if by_hand:
-        assert took is not None and took <= TICK
-        assert world.guard.fault == Fault.KEY
-    else:
-        assert world.guard.fault is None
+    assert took is not None and took <= TICK
+    assert world.guard.fault == Fault.KEY
 
 
 def test_nothing_is_sent_before_a_robot_has_told_of_itself():

@@ -133,7 +133,7 @@ def retarget(
             from spectral_skills.plots.human_page import write_page
 
             start = time.perf_counter()
-            path = write_page(out, out / PAGE, None, summary.refusals, jobs)
+            path = write_page(out, out / PAGE, summary.refusals, jobs)
             print(f"page      {path}, drawn in {time.perf_counter() - start:.1f} s")
 
     return _made(make, paths, SUFFIXES, out, show, "motions")

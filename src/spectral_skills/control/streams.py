@@ -69,11 +69,9 @@ class LivePlanner:
             atexit.register(self._settle)
 
     @classmethod
-    def of(
-        cls, bundle: Bundle, seed: int = 0, inline: bool = False
-    ) -> "LivePlanner | None":
+    def of(cls, bundle: Bundle, inline: bool = False) -> "LivePlanner | None":
         planner = bundle.planner()
-        return None if planner is None else cls(planner, seed, inline)
+        return None if planner is None else cls(planner, inline=inline)
 
     def ask(self, step: int, history: np.ndarray, sentence: str) -> None:
         """Begin a plan; an earlier request without an answer is dropped."""

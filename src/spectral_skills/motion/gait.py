@@ -53,9 +53,6 @@ class Stride(Pace):
     shoulder_pitch_range: float
     pelvis_height: float
     pelvis_bob: float  # range of the pelvis' height
-    pelvis_sway: float  # range of the pelvis across the path
-    pelvis_yaw_range: float
-    pelvis_roll_range: float
     clearance: float  # highest that the sole's lowest point gets in the swing
 
 
@@ -67,8 +64,6 @@ def strides(qpos: np.ndarray, fps: float = FPS) -> list[Stride]:
     """
     qpos = np.asarray(qpos, dtype=np.float64)
     pelvis = torch.from_numpy(qpos[:, 3:7])
-    up = rotation.rotate_inverse(pelvis, torch.tensor([0.0, 0.0, 1.0]).to(pelvis))
-    roll = np.arctan2(up[:, 1].numpy(), up[:, 2].numpy())
     yaw = np.unwrap(rotation.yaw(pelvis).numpy())
     poses = _feet()(torch.from_numpy(qpos))
     points = torch.as_tensor(g1.SOLE_POINTS)
@@ -78,9 +73,7 @@ def strides(qpos: np.ndarray, fps: float = FPS) -> list[Stride]:
     walk = Walk(qpos[:, :2], yaw, poses.position.numpy(), soles, fps)
 
     def stride(foot: int, start: int, middle: int, end: int) -> Stride:
-        frames = slice(start, end)
-        _, aside = walk.axes(foot, start, end)
-        rows = qpos[frames]
+        rows = qpos[start:end]
 
         def joint(name: str) -> float:
             side = ("left", "right")[foot]
@@ -94,10 +87,7 @@ def strides(qpos: np.ndarray, fps: float = FPS) -> list[Stride]:
             shoulder_pitch_range=joint("shoulder_pitch"),
             pelvis_height=float(rows[:, 2].mean()),
             pelvis_bob=_spread(rows[:, 2]),
-            pelvis_sway=_spread(rows[:, :2] @ aside),
-            pelvis_yaw_range=_spread(yaw[frames]),
-            pelvis_roll_range=_spread(roll[frames]),
-            clearance=float(walk.heights[frames, foot].max()),
+            clearance=float(walk.heights[start:end, foot].max()),
         )
 
     return [stride(*found) for found in walk.steady()]
@@ -151,16 +141,12 @@ class Walk:
         even = speed.std() < _STEADY_SHARE * speed.mean()
         return bool(self.straight[start:end].all() and even)
 
-    def axes(self, foot: int, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where a stride goes, and from its foot to the other one."""
-        ahead = self.velocity[start:end].mean(axis=0)
-        ahead = ahead / np.linalg.norm(ahead)
-        return ahead, np.array((-ahead[1], ahead[0])) * (1 if foot else -1)
-
     def pace(self, foot: int, start: int, middle: int, end: int) -> Pace:
         """The stride of a foot whose other foot touches down at `middle`."""
         duration = (end - start) / self.fps
-        ahead, aside = self.axes(foot, start, end)
+        ahead = self.velocity[start:end].mean(axis=0)
+        ahead = ahead / np.linalg.norm(ahead)
+        aside = np.array((-ahead[1], ahead[0])) * (1 if foot else -1)
         settled = round(0.06 * self.fps)  # a foot has come to rest a little later
         places = [
             self.feet[min(at + settled, len(self.feet) - 1), which, :2]

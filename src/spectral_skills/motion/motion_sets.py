@@ -248,7 +248,6 @@ class MotionSet:
     """A chosen set of clips, in the order of their names."""
 
     indices: np.ndarray
-    requested: int
     note: str  # how the set came about, and whether it is smaller than requested
 
 
@@ -261,7 +260,7 @@ def evaluation_set(corpus: Corpus, size: int = 4096, seed: int = 0) -> MotionSet
     note = f"{filtered}; {taken:,} drawn with seed {seed}"
     if taken < size:
         note = f"{filtered}; all taken, fewer than the {size:,} requested"
-    return MotionSet(pool[np.sort(drawn)], size, note)
+    return MotionSet(pool[np.sort(drawn)], note)
 
 
 def capability_set(
@@ -290,7 +289,7 @@ def capability_set(
     for number in range(1, _MAX_DRAWS + 1):
         chosen = np.sort(rng.choice(len(pool), size, replace=False))
         if (np.bincount(numbers[chosen], minlength=len(need)) >= need).all():
-            return MotionSet(pool[chosen], size, f"draw {number:,}, seed {seed}")
+            return MotionSet(pool[chosen], f"draw {number:,}, seed {seed}")
     raise ValueError(f"none of {_MAX_DRAWS:,} random subsets meets the quotas")
 
 

@@ -77,9 +77,9 @@ def section(rows: np.ndarray, most: int = STEPS) -> ClipSection:
     return ClipSection(first, end, loop, round(float(worths), 1))
 
 
-def beginning(rows: np.ndarray, most: int = STEPS) -> ClipSection:
+def beginning(rows: np.ndarray) -> ClipSection:
     """A whole clip, or its first frames if it is longer, as the paper plans it."""
-    end = min(len(rows), most)
+    end = min(len(rows), STEPS)
     return ClipSection(0, end, _continued(*_states(rows[:end])), float(end))
 
 

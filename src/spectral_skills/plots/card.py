@@ -136,7 +136,7 @@ def _megabytes(*paths: Path) -> str:
 def _numbers(release: Path, results: Sequence[Result]) -> list[str]:
     """Tables of the results that name this release's controller, rounded or not."""
     made = artifact.load_provenance(release / "controller")
-    controller = made.weights_hash[:8]
+    controller, unrounded = made.weights_hash[:8], f"controller {made.unrounded[:8]}"
     known = {one[:8] for one in (made.weights_hash, made.unrounded) if one}
     ours = [
         r
@@ -157,6 +157,8 @@ def _numbers(release: Path, results: Sequence[Result]) -> list[str]:
             if chosen:
                 commands = dict.fromkeys(r.command for r in chosen)
                 words = "; ".join(f"`{command}`" for command in commands if command)
+                if made.unrounded and all(unrounded in r.models for r in chosen):
+                    words += "; before the weights were rounded"
                 found += [f"{table} ({words}):\n", markdown(Table.of(chosen).strings())]
                 found.append("")
     return found or [f"Nothing was measured with the controller `{controller}` yet.\n"]

@@ -44,7 +44,7 @@ _SHOWN_M = 2.3
 _HEEL_TOE_M = np.array([-0.04, 0.11])
 
 
-def measures(qpos: np.ndarray, fps: float = FPS) -> dict[str, np.ndarray]:
+def measures(qpos: np.ndarray) -> dict[str, np.ndarray]:
     """What (T, 36) rows do, by the names of the histograms in corpus.toml.
 
     Curves are in m, rad and s; hands are (T, 2) left and right. `cadence` has a value
@@ -54,7 +54,7 @@ def measures(qpos: np.ndarray, fps: float = FPS) -> dict[str, np.ndarray]:
     qpos = np.asarray(qpos, dtype=np.float64)
     poses = _links()(torch.from_numpy(qpos))
     place, turn = poses.position.numpy(), poses.quaternion
-    yaw, velocity = headings(qpos), rate(qpos[:, :2], fps)
+    yaw, velocity = headings(qpos), rate(qpos[:, :2], FPS)
     cosine, sine = np.cos(yaw), np.sin(yaw)
     upright = torch.tensor([0.0, 0.0, 1.0], dtype=turn.dtype)
     up = rotation.rotate_inverse(turn[:, -1], upright).numpy()
@@ -63,16 +63,16 @@ def measures(qpos: np.ndarray, fps: float = FPS) -> dict[str, np.ndarray]:
         (foot, start, end)
         for foot in (0, 1)
         for start, end in runs(heights[:, foot] > _LIFTED_M)
-        if 0 < start and end < len(qpos) and end - start >= _SWING_S * fps
+        if 0 < start and end < len(qpos) and end - start >= _SWING_S * FPS
     ]
     landings = np.sort([end for *_, end in swings])
-    pairs = (landings[2:] - landings[:-2]) / fps
-    window = round(_STRIDE_S * fps)
+    pairs = (landings[2:] - landings[:-2]) / FPS
+    window = round(_STRIDE_S * FPS)
     foot_yaw = rotation.yaw(turn[:, :2]).numpy()[..., None]
     return {
         "forward": average(velocity[:, 0] * cosine + velocity[:, 1] * sine, window),
         "sideways": average(velocity[:, 1] * cosine - velocity[:, 0] * sine, window),
-        "turning": average(rate(yaw, fps), window),
+        "turning": average(rate(yaw, FPS), window),
         "pelvis_height": qpos[:, 2],
         "torso_pitch": np.arctan2(-up[:, 0], up[:, 2]),
         "hand_height": place[:, 2:4, 2] - place[:, 4:6, 2],

@@ -297,10 +297,7 @@ def row(
     azimuth_deg: float | None = None,
 ) -> None:
     """Draw stills side by side up to the right end of a figure, with their times."""
-    step_px = (figure.get_size_inches()[0] * figure.dpi - 24 - left_px) / len(
-        motion.frames
-    )
-    size = round(step_px - 5), tall_px
+    size = panel(figure, len(motion.frames), left_px, tall_px)
     drawn = shots(
         motion.rows, motion.frames, size, motion.ghost, azimuth_deg=azimuth_deg
     )

@@ -41,7 +41,6 @@ _LIMBS = {
 }
 """Radii of both ends, in lengths of the leg."""
 _BESIDE_M = 0.9
-_MOST_LAG = 2 * FPS
 _PLACES = [point(name) for name in LINK_OF_POINT]
 
 
@@ -71,7 +70,7 @@ class Pair:
 
         Points go with `ours`; `theirs` may begin elsewhere and earlier or later.
         """
-        found = align(ours, theirs, _MOST_LAG)
+        found = align(ours, theirs)
         first, second = found.common(ours, theirs)
         pair = cls.of(points[found.first :][: found.frames], first)
         return replace(pair, robots=(*pair.robots, film.unbroken(second)))
@@ -104,9 +103,9 @@ def _kinematics() -> Kinematics:
     return Kinematics(tuple(LINK_OF_POINT.values()))
 
 
-def figure(points: np.ndarray, leg_m: float = LEG_M) -> Capsules:
-    """A body around the points (20, 3) of a person with such legs."""
-    at = dict(zip(POINTS, points / leg_m, strict=True))
+def figure(points: np.ndarray) -> Capsules:
+    """A body around the points (20, 3) of a person with legs of `LEG_M`."""
+    at = dict(zip(POINTS, points / LEG_M, strict=True))
     across = unit(at["left_hip"] - at["right_hip"])
     up = unit(at["neck"] - at["pelvis"])
     back = unit(np.cross(up, across))
@@ -134,7 +133,7 @@ def figure(points: np.ndarray, leg_m: float = LEG_M) -> Capsules:
     rods.append((at["neck"], head, (0.06, 0.055), BODY_RGB))
     rods.append((head + 0.06 * skull, head + 0.13 * skull, (0.09, 0.112), BODY_RGB))
     start, end, radii, rgb = map(np.array, zip(*rods, strict=True))
-    return Capsules(leg_m * np.stack([start, end], axis=1), leg_m * radii, rgb)
+    return Capsules(LEG_M * np.stack([start, end], axis=1), LEG_M * radii, rgb)
 
 
 def shots(

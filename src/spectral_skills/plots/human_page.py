@@ -1,7 +1,5 @@
 """The page of a retargeted corpus: how good it is, films of it, and every clip."""
 
-import base64
-import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +9,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
-from PIL import Image
 from tqdm import tqdm
 
 from spectral_skills.experiments.corpus_check import groups
@@ -26,7 +23,7 @@ from spectral_skills.plots.human_sheet import (
     quality_line,
     read_quality,
 )
-from spectral_skills.plots.page import Part, Section, cells, text, write
+from spectral_skills.plots.page import Part, Section, cells, embedded, text, write
 from spectral_skills.workers import in_order
 
 FILM_SIZE = (288, 176)
@@ -52,14 +49,10 @@ class Shown(NamedTuple):
 def write_page(
     corpus: Corpus | Path,
     out: Path,
-    names: Sequence[str] | None = None,
     refusals: Sequence[Refusal] = (),
     workers: int | None = None,
 ) -> Path:
-    """Write one file about a retargeted corpus, which needs no other; gives its path.
-
-    Films show clips of all kinds, or those of the given names.
-    """
+    """Write one file, complete in itself, about a retargeted corpus; gives its path."""
     label = "" if isinstance(corpus, Corpus) else corpus.name
     corpus = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
     if corpus.human(0) is None:
@@ -68,18 +61,13 @@ def write_page(
             "one that has"
         )
     table, kinds = Measured(corpus), groups(corpus)
-    if names is None:
-        title, words = "All kinds", TEXTS["kinds"]
-        chosen = spread(kinds, table.rank, FILMS)
-    else:
-        title, words = "Chosen clips", "In real time."
-        chosen = [corpus.index(name) for name in names]
+    chosen = spread(kinds, table.rank, FILMS)
     best = [_window(corpus, i, int(corpus.lengths[i]) // 2) for i in chosen]
     bad = list(table.worst(WORST))
     films = Films(corpus, [*best, *bad], workers)
     sections = {
         "How good it is": [text(TEXTS["quality"]), *table.parts()],
-        title: [text(words), films.cards(best, kinds)],
+        "All kinds": [text(TEXTS["kinds"]), films.cards(best, kinds)],
         "Worst clips": [text(TEXTS["worst"]), films.cards(bad, kinds)],
         "Refused": _refused(refusals),
         "All clips": [text(TEXTS["clips"]), table.all_clips(kinds)],
@@ -256,31 +244,22 @@ class Films:
         if one.end - one.start < entry.length:
             seconds += f" of {entry.length / FPS:.1f} s"
         found = one.why or quality_line(entry.quality, short=True)
-        images = [
-            {
-                "look": look,
-                "alt": f"{entry.name}: the person and the robot beside it",
-                "src": f"data:image/webp;base64,{base64.b64encode(data).decode()}",
-            }
-            for look, data in self.drawn[one.index, one.start, one.end].items()
-        ]
+        alt = f"{entry.name}: the person and the robot beside it"
         return {
             "kind": "figure",
             "title": entry.name,
-            "images": images,
+            "images": embedded(alt, *self.drawn[one.index, one.start, one.end]),
             "caption": f"{_first(entry.text)}\n{kind}, {seconds}\n{found}",
         }
 
 
-def draw_film(pair: human.Pair) -> dict[str, bytes]:
-    """A film of a pair, and a few pictures of it for paper."""
+def draw_film(pair: human.Pair) -> tuple[bytes, np.ndarray]:
+    """A film of a pair, and a few pictures of it side by side."""
     frames = np.arange(0, pair.frames, _STEP)
     drawn = human.shots(pair, frames, FILM_SIZE, film_step=_STEP)
-    still, few = io.BytesIO(), drawn[:: max(1, len(drawn) // 3)][:3]
-    strip = Image.fromarray(np.concatenate(few, axis=1)).reduce(2)
-    strip.save(still, format="WEBP", quality=60)
+    few = drawn[:: max(1, len(drawn) // 3)][:3]
     clip = film.webp_bytes(drawn, _STEP / FPS, _LARGEST_FILM)
-    return {"clip": clip, "strip": still.getvalue()}
+    return clip, np.concatenate(few, axis=1)
 
 
 def draw_kinds(corpus: Corpus | Path, path: Path) -> None:

@@ -57,6 +57,21 @@ def picture(source: str, caption: str) -> Part:
     return {"kind": "figure", "images": [image], "caption": caption}
 
 
+def embedded(alt: str, clip: bytes, stills: np.ndarray) -> list[Part]:
+    """A film (WebP) and the stills (h, w, 3) that stand for it on paper, as images
+    that are part of the page."""
+    strip = io.BytesIO()
+    Image.fromarray(stills).reduce(2).save(strip, format="WEBP", quality=60)
+    return [
+        {
+            "look": look,
+            "alt": alt,
+            "src": f"data:image/webp;base64,{base64.b64encode(data).decode()}",
+        }
+        for look, data in (("clip", clip), ("strip", strip.getvalue()))
+    ]
+
+
 def cells(lines: Sequence[Sequence[str]], look: str = "") -> Part:
     """A table of plain text; with the look `numbers`, all but its first column are."""
     return {"kind": "cells", "cells": lines, "look": look}
@@ -191,17 +206,9 @@ class _Studio:
         clip = film.webp_bytes(shown, _PICTURE_S, self.largest)
         chosen = np.linspace(0, count - 1, min(STILLS, count)).round().astype(int)
         rows = [np.concatenate([images[i] for i in chosen], axis=1) for images in pair]
-        strip, stills = Image.fromarray(np.concatenate(rows)).reduce(2), io.BytesIO()
-        strip.save(stills, format="WEBP", quality=60)
         played = f", played {faster:.1f} times as fast" if faster > 1.05 else ""
         alt = f"{one.title}: the unsteered base and the steered run"
-        images = [
-            {"look": look, "alt": alt, "src": f"data:image/webp;base64,{data.decode()}"}
-            for look, data in (
-                ("clip", base64.b64encode(clip)),
-                ("strip", base64.b64encode(stills.getvalue())),
-            )
-        ]
+        images = embedded(alt, clip, np.concatenate(rows))
         return {"kind": "figure", "images": images, "caption": f"{one.title}{played}."}
 
 

@@ -55,12 +55,12 @@ _BLOCKS = (
 
 
 @charts.styled
-def draw_map(corpus: Corpus, bank: SkillBank, path: str | Path, seed: int = 0) -> None:
+def draw_map(corpus: Corpus, bank: SkillBank, path: str | Path) -> None:
     """Draw t-SNE and PCA of the mean skills of clips, or of a random part of them."""
     clips, means = (x.cpu() for x in bank.clip_means())
     counted = f"{len(clips):,} clips"
     if len(clips) > MOST_POINTS:
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(0)
         order = torch.randperm(len(clips), generator=generator)[:MOST_POINTS]
         clips, means = clips[order], means[order]
         counted = f"{MOST_POINTS:,} of {counted}"

@@ -144,14 +144,13 @@ class Event(NamedTuple):
 class Guard:
     """Passes states and orders on, or stops the robot."""
 
-    def __init__(self, by_hand: bool = True, limits: Limits = LIMITS):
-        """With `by_hand` the dead man's key must be held once the operator started."""
+    def __init__(self, limits: Limits = LIMITS):
         self.fault: Fault | None = None
         """Reason why the robot was stopped."""
         self.mode_machine = 0
         self.events: list[Event] = []
         """Events of the last tick."""
-        self._by_hand, self._limits = by_hand, limits
+        self._limits = limits
         self._gate = safety.Gate(limits)
         self._now: float | None = None
         self._started = False
@@ -212,10 +211,11 @@ class Guard:
         return sensed
 
     def _danger(self, now: float, sensed: Sensed) -> Fault | None:
+        """Why the robot must stop; the dead man's key counts once it was started."""
         if not self._started and sensed.starts:
             self._started = True
             self.events.append(Event(now, "started by hand"))
-        return safety.danger(sensed, self._limits, self._by_hand and self._started)
+        return safety.danger(sensed, self._limits, self._started)
 
     def _take(self, now: float, order: StampedOrder) -> bool:
         """Accept a new order, unless it was made without a recent state."""

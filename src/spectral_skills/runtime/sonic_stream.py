@@ -17,7 +17,7 @@ VERSION = 4
 TOPIC = "pose"
 
 
-def token_message(token: np.ndarray, step: int, topic: str = TOPIC) -> bytes:
+def token_message(token: np.ndarray, step: int) -> bytes:
     """Return the message of one control step; `token` (d + 2,) is skill and phase."""
     token = np.asarray(token, np.dtype("<f4"))
     if token.ndim != 1 or not np.isfinite(token).all():
@@ -32,4 +32,4 @@ def token_message(token: np.ndarray, step: int, topic: str = TOPIC) -> bytes:
     header = json.dumps(about).encode().ljust(HEADER_BYTES, b"\0")
     assert len(header) == HEADER_BYTES
     data = b"".join(array.tobytes() for array in arrays.values())
-    return topic.encode() + header + data
+    return TOPIC.encode() + header + data

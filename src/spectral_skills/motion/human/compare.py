@@ -14,6 +14,8 @@ from spectral_skills import rotation
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
 
+_MOST_LAG = 100
+"""Largest number of frames by which one motion may begin later than the other."""
 _PLACED = ("pelvis", *g1.FEET)
 _LINKS = (*_PLACED, *g1.WRISTS)
 _PARTS = {
@@ -63,15 +65,11 @@ class Difference:
 
 
 def compare(
-    one: np.ndarray, other: np.ndarray, most_lag: int = 100
+    one: np.ndarray, other: np.ndarray
 ) -> tuple[Difference, np.ndarray, np.ndarray]:
-    """Difference of (T, 36) rows of one rate, and the rows of the common frames.
-
-    The lag is the one of at most so many frames at which joints differ least. Turn and
-    shift are those that bring pelvis and ankles closest along the floor.
-    """
+    """Difference of (T, 36) rows of one rate, and the rows of the common frames."""
     one, other = (np.asarray(rows, dtype=np.float64) for rows in (one, other))
-    alignment = align(one, other, most_lag)
+    alignment = align(one, other)
     one, other = alignment.common(one, other)
     joints = np.degrees(np.abs(one[:, 7:] - other[:, 7:]))
     kinematics = Kinematics(_LINKS, dtype=torch.float64)
@@ -106,8 +104,12 @@ def compare(
     return difference, one, other
 
 
-def align(one: np.ndarray, other: np.ndarray, most_lag: int) -> Alignment:
-    """Lay the second motion onto the first."""
+def align(one: np.ndarray, other: np.ndarray) -> Alignment:
+    """Lay the second motion onto the first.
+
+    The lag is the one at which joints differ least. Turn and shift are those that bring
+    pelvis and ankles closest along the floor.
+    """
 
     def common(lag: int) -> tuple[int, int]:
         """First of their frames, and number of frames, that both have."""
@@ -120,7 +122,8 @@ def align(one: np.ndarray, other: np.ndarray, most_lag: int) -> Alignment:
         return float(np.abs(one[first:][:frames, 7:] - later).mean())
 
     least = min(len(one), len(other)) // 2
-    lags = [lag for lag in range(-most_lag, most_lag + 1) if common(lag)[1] >= least]
+    every = range(-_MOST_LAG, _MOST_LAG + 1)
+    lags = [lag for lag in every if common(lag)[1] >= least]
     lag = min(lags, key=lambda lag: (error(lag), abs(lag)))
     first, frames = common(lag)
     kinematics = Kinematics(_PLACED, dtype=torch.float64)

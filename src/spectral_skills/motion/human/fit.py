@@ -101,16 +101,16 @@ def fit(person: Recording, balance: bool = False) -> Fit:
     return Fit(rows, person.points, soles.standing, scale)
 
 
-def resampled(person: Recording, fps: float = FPS) -> Recording:
-    """The same motion, free of tremor, at another rate: cubic splines."""
+def resampled(person: Recording) -> Recording:
+    """The same motion, free of tremor, at the rate of a corpus: cubic splines."""
     times = np.arange(person.frames) / person.fps
-    count = int(np.floor(times[-1] * fps + 1e-6)) + 1
+    count = int(np.floor(times[-1] * FPS + 1e-6)) + 1
     if count < 4:
         raise ClipError("empty", f"{person.name} lasts {times[-1]:.3f} s")
-    at = np.arange(count) / fps
+    at = np.arange(count) / FPS
 
     def curves(values: np.ndarray) -> np.ndarray:
-        sigma = _TREMOR_FRAMES * person.fps / fps
+        sigma = _TREMOR_FRAMES * person.fps / FPS
         values = gaussian_filter1d(values, sigma, axis=0, mode="nearest")
         return make_interp_spline(times, values, min(3, len(values) - 1))(at)
 
@@ -118,7 +118,7 @@ def resampled(person: Recording, fps: float = FPS) -> Recording:
     if bone is not None:
         bone = _quaternion(curves(_matrix(bone)))
     points = curves(person.points)
-    return replace(person, fps=float(fps), points=points, pelvis_turn=bone)
+    return replace(person, fps=float(FPS), points=points, pelvis_turn=bone)
 
 
 def unit(vector: np.ndarray) -> np.ndarray:

@@ -36,11 +36,11 @@ class Base:
         return len(self.rows) - 1
 
 
-def generate(name: str, steps: int = STEPS, seed: int = 0) -> Base:
+def generate(name: str, steps: int = STEPS) -> Base:
     """A base by its name, under way from the first frame on."""
     if name not in NAMES:
         raise ValueError(f"no base {name!r}; there are {', '.join(NAMES)}")
-    sketch, seconds = Sketch(np.random.default_rng(seed)), steps / FPS + 1.0
+    sketch, seconds = Sketch(np.random.default_rng(0)), steps / FPS + 1.0
     first_s = 0.5
     if name in _WALKS:
         sketch.now_s, first_s = 0.2, 0.2 + _WALKS[name]["ramp_s"]
