@@ -95,7 +95,7 @@ def test_a_motion_that_a_base_shows_is_played(obliged):
 
 
 def test_a_motion_whose_skills_are_known_is_played_unless_a_base_shows_it(obliged):
-    """It is called by its first sentence; what lasts longer than 6 s is cut."""
+    """It is called by its first sentence, and played to its end."""
     stand = replace(obliged.base("stand"), text="", loop=(450, 500))
     motions = {
         "turn left": replace(
@@ -111,7 +111,7 @@ def test_a_motion_whose_skills_are_known_is_played_unless_a_base_shows_it(oblige
     assert [(cue.name, cue.planned) for cue in cues] == [
         *(("turn left", False), ("walk", False))
     ]
-    assert cues[0].seconds == 6.0
+    assert cues[0].seconds == stand.loop[0] / 50 == 9.0  # to its end
     assert some.base("turn left") is motions["turn left"]
     cues, _ = Listener(replace(some, motions={}), Letters()).hear("turn left")
     assert cues[0].planned
@@ -281,7 +281,7 @@ def test_say_prints_what_was_understood(say, capsys):
     assert [line[:12].strip() for line in lines] == [
         *("run", "understood", "", "falls", "travel", "plans", "")
     ]
-    assert "0.0 to  1.0 s  walk forward    as walk_1 (1.00)" in lines[1]
+    assert "0.0 to  1.0 s  walk forward    planned as 'walk forward' (1.00)" in lines[1]
     assert "fix my bicycle  not understood" in lines[2]
     assert "--out" in lines[-1]
 

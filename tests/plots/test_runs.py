@@ -54,7 +54,8 @@ def test_lines_are_aligned(spoken, capsys):
     runs.show_spoken(spoken)
     assert capsys.readouterr().out.splitlines() == [
         "run         walk, then sing",
-        "understood   0.0 to  0.6 s  walk  as walk_1 (0.90), higher steps (s08 -2)",
+        "understood   0.0 to  0.6 s  walk  played as 'walk' (0.90), "
+        "higher steps (s08 -2)",
         "             0.6 to  1.2 s  sing  not understood: the nearest is 'walk'; "
         "keeps standing",
         "falls       no",

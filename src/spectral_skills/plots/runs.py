@@ -123,7 +123,8 @@ def show_spoken(spoken: Spoken) -> None:
         meaning = f"not understood: {step.why}; keeps standing"
         if step.understood:
             knobs = "".join(f", {knob.label}" for knob in step.knobs)
-            meaning = f"as {step.motion} ({step.cosine:.2f}){knobs}"
+            how = "planned" if step.cue.planned else "played"
+            meaning = f"{how} as {step.nearest!r} ({step.cosine:.2f}){knobs}"
         print(f"{label:12s}{span}  {step.sentence:{wide}s}  {meaning}")
     travel_m, turn_deg = moved(spoken)
     print(f"falls       {_fall(spoken.fell_at_s)}")
