@@ -130,17 +130,21 @@ def test_words_find_sentences_of_the_planner_too(bundle):
 
 @needs_weights
 def test_texts_become_cues(bundle):
-    """Bases and the planner's own sentences, one after the other, with knobs."""
+    """What is planned, what is played and bases, one after the other, with knobs."""
     from spectral_skills.planner.listener import Listener, answer
     from spectral_skills.planner.text import MiniLM
 
     listener = Listener(bundle, MiniLM())
-    text = "sidestep left for 3 seconds, then walk while raising the right arm"
+    text = (
+        "fight like a boxer for 3 seconds, then sidestep left, "
+        "then walk while raising the right arm"
+    )
     cues, message = listener.hear(text)
-    assert [cue.planned for cue in cues] == [True, False] and len(message) == 2
-    assert cues[0].seconds == 3.0 and cues[1].seconds is None
-    assert cues[1].name == "walk"
-    assert cues[1].knobs[0][0].startswith("right_arm") and cues[1].knobs[0][1] > 0
+    assert [cue.planned for cue in cues] == [True, False, False]
+    assert len(message) == 3 and "sideways" in cues[1].name
+    assert cues[0].seconds == 3.0 and cues[2].seconds is None
+    assert cues[2].name == "walk"
+    assert cues[2].knobs[0][0].startswith("right_arm") and cues[2].knobs[0][1] > 0
     engine = Engine(bundle, LivePlanner.of(bundle, inline=True))
     engine.play(*cues)  # what is made of a text can be played
     far, message = listener.hear("do a backflip")
