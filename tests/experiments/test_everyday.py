@@ -12,7 +12,7 @@ from spectral_skills import rotation
 from spectral_skills.config import read_table
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.experiments import everyday
-from spectral_skills.experiments.everyday import REQUESTS, SECOND, judge, measure
+from spectral_skills.experiments.everyday import REQUESTS, SECOND, THIRD, judge, measure
 from spectral_skills.planner import motions
 from spectral_skills.robot import g1
 
@@ -24,7 +24,7 @@ def standing() -> np.ndarray:
 
 
 def request(text: str) -> everyday.EverydayRequest:
-    return next(one for one in (*REQUESTS, *SECOND) if one.text == text)
+    return next(one for one in (*REQUESTS, *SECOND, *THIRD) if one.text == text)
 
 
 def missed(text: str, rows: np.ndarray) -> set[str]:
@@ -50,7 +50,7 @@ def turning(degrees: float) -> np.ndarray:
     return rows
 
 
-@pytest.mark.parametrize("requests", [REQUESTS, SECOND])
+@pytest.mark.parametrize("requests", [REQUESTS, SECOND, THIRD])
 def test_there_are_sixty_and_all_measures_exist(requests):
     known = measure(standing())
     assert len({one.text for one in requests}) == 60
@@ -61,7 +61,7 @@ def test_there_are_sixty_and_all_measures_exist(requests):
 
 
 def test_standing_does_nothing_but_stand_still():
-    possible = [one.text for one in (*REQUESTS, *SECOND) if one.must]
+    possible = [one.text for one in (*REQUESTS, *SECOND, *THIRD) if one.must]
     done = [text for text in possible if not missed(text, standing())]
     assert done == ["stand still"]
 
@@ -151,7 +151,7 @@ def test_the_table_counts_what_was_done_and_refused(monkeypatch):
     assert values["all requests", "right"] == pytest.approx(200 / 3)
     assert values["run", "speed_mps"] == pytest.approx(0.5, abs=0.05)
     assert values["second list: all requests", "right"] == pytest.approx(200 / 3)
-    assert [one[2] for one in asked] == [REQUESTS, SECOND]
+    assert [one[2] for one in asked] == [REQUESTS, SECOND, THIRD]
     assert asked[0][0].motions
     found = everyday.everyday(models, bundle, planned=True).results
     assert {one.table for one in found} == {"Planning: everyday, planned"}

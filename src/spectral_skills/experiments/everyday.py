@@ -1,4 +1,4 @@
-"""Two lists of sixty everyday requests, and whether a robot does what was asked.
+"""Three lists of sixty everyday requests, and whether a robot does what was asked.
 
 `everyday.toml` says for each request which measures must lie in which ranges. Measures
 are read from the robot's own motion, never from what it was commanded, so it does not
@@ -63,7 +63,7 @@ def _listed(name: str) -> tuple[EverydayRequest, ...]:
     )
 
 
-REQUESTS, SECOND = _listed("requests"), _listed("second")
+REQUESTS, SECOND, THIRD = map(_listed, ("requests", "second", "third"))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ def everyday(
     measured = MeasuredWith.of(models, "cpu", "planner")
     corpus = models.skill_planner.config.about.corpus
     draft = Draft("everyday", measured, corpus, title, seed)
-    for requests, about in ((REQUESTS, ""), (SECOND, "second list: ")):
+    lists = {"": REQUESTS, "second list: ": SECOND, "third list: ": THIRD}
+    for about, requests in lists.items():
         _add(draft, ask(bundle, MiniLM(), requests, seed), about)
     return draft.findings()
 
