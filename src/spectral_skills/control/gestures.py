@@ -39,7 +39,7 @@ _MOVED = np.sort(np.concatenate((_WAIST, *_ARMS.values())))
 
 
 @dataclass(frozen=True)
-class Key:
+class KeyPose:
     """A pose of a gesture; what it does not name stays as it was."""
 
     s: float
@@ -58,8 +58,8 @@ class Gesture:
 
     say: tuple[str, ...]
     """Sentences that ask for it."""
-    first: tuple[Key, ...]
-    again: tuple[Key, ...] = ()
+    first: tuple[KeyPose, ...]
+    again: tuple[KeyPose, ...] = ()
     """Poses that follow, and are repeated."""
     times: int = 1
     """Number of repetitions."""
@@ -113,7 +113,7 @@ def _read() -> tuple[dict[str, np.ndarray], dict[str, Gesture]]:
 
 def _joints(gesture: Gesture) -> np.ndarray:
     """(T, 29) angles of the arms and the waist; the legs are zero."""
-    pose = _posed(np.zeros(g1.NUM_JOINTS), Key(0.0, both="rest"))
+    pose = _posed(np.zeros(g1.NUM_JOINTS), KeyPose(0.0, both="rest"))
     poses, seconds = [pose], [0.0]
     for key in (*gesture.first, *gesture.again * gesture.times):
         pose = _posed(pose, key)
@@ -129,7 +129,7 @@ def _joints(gesture: Gesture) -> np.ndarray:
     return joints
 
 
-def _posed(pose: np.ndarray, key: Key) -> np.ndarray:
+def _posed(pose: np.ndarray, key: KeyPose) -> np.ndarray:
     """A pose (29,) with what a key changes of it."""
     arms, pose = _read()[0], pose.copy()
     for side, name in (
