@@ -1,12 +1,15 @@
 """A file of many motions: small, and near to what was written."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from spectral_skills.control import played
 from spectral_skills.control.played import PlayedBase
+from spectral_skills.spectral.direction_file import read_arrays
 
 
 def motion(name: str, steps: int) -> PlayedBase:
@@ -65,3 +68,22 @@ def test_what_is_not_such_a_file_is_refused(tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(ValueError, match="motions.safetensors"):
         played.read(path, "e")
+
+
+def test_a_motion_may_have_sentences_of_its_own(tmp_path):
+    path = tmp_path / "motions.safetensors"
+    said = ("clap", "clap the hands")
+    played.write(path, [replace(motion("clap", 60), sentences=said)], "e")
+    assert played.read(path, "e")["clap"].sentences == said
+
+
+def test_files_from_before_there_were_sentences_are_read(tmp_path):
+    path = tmp_path / "motions.safetensors"
+    played.write(path, [motion("walk", 60)], "e")
+    arrays, about = read_arrays(path)
+    facts = [
+        {key: value for key, value in one.items() if key != "sentences"}
+        for one in json.loads(about["motions"])
+    ]
+    path.write_bytes(save(arrays, about | {"motions": json.dumps(facts)}))
+    assert played.read(path, "e")["walk"].sentences == ()

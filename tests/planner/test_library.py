@@ -1,6 +1,7 @@
 """What a planner knows, as skills that are played if no robot falls."""
 
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from spectral_skills import api
 from spectral_skills.cli import measure
-from spectral_skills.control import played
+from spectral_skills.control import gestures, played
 from spectral_skills.models import Models
 from spectral_skills.motion.synthetic.generate import clip
 from spectral_skills.planner import library
@@ -40,7 +41,7 @@ def made(models, corpus):
             f"{raise_}_mirror", ("raise the left arm",), frames=120, first=5, loop=60
         ),
     )
-    return list(library.played(models.skill_encoder, [corpus], known))
+    return list(islice(library.played(models.skill_encoder, [corpus], known), 2))
 
 
 def test_a_motion_is_called_by_its_first_sentence_and_knows_its_clip(made, corpus):
@@ -53,6 +54,18 @@ def test_a_motion_is_called_by_its_first_sentence_and_knows_its_clip(made, corpu
     np.testing.assert_allclose(arm.rows[0], rows[5], atol=1e-6)
     for one in made:
         assert one.loop[1] == len(one.skills) and one.turn is not None
+
+
+def test_gestures_follow_unless_a_motion_is_called_the_same(
+    models, corpus, monkeypatch
+):
+    few = [one for one in gestures.gestures() if one.name in ("clap", "pray")]
+    monkeypatch.setattr(gestures, "gestures", lambda: few)
+    stand = Motion(corpus.names[0], ("clap the hands",), frames=150, first=0, loop=50)
+    found = list(library.played(models.skill_encoder, [corpus], (stand,)))
+    assert [one.name for one in found] == ["clap the hands", few[1].sentences[0]]
+    assert not found[0].sentences and found[1].sentences == few[1].sentences
+    assert "gesture_pray" in found[1].clips and "(Apache-2.0)" in found[1].origin
 
 
 def test_a_motion_is_left_out_if_a_robot_falls(models, made):
@@ -68,12 +81,16 @@ def test_the_verb_writes_what_a_bundle_reads(
 ):
     stand = Motion(corpus.names[0], ("stand there",), frames=150, first=0, loop=50)
     monkeypatch.setattr(measure.Models, "load", lambda *_, **__: _with(models, stand))
+    clap = [one for one in gestures.gestures() if one.name == "clap"]
+    monkeypatch.setattr(gestures, "gestures", lambda: clap)
     out = tmp_path / "motions.safetensors"
     measure.skills_motions(corpus=[folder], robots=0, out=out)
     found = played.read(out, models.skill_encoder.fingerprint())
-    assert list(found) == ["stand there"]
+    assert list(found) == ["stand there", "clap the hands"]
+    assert not found["stand there"].sentences
+    assert "clap" in found["clap the hands"].sentences
     monkeypatch.setattr(library, "on_their_feet", lambda *_: [])
-    with pytest.raises(ValueError, match="robots fall on all 1 motions"):
+    with pytest.raises(ValueError, match="robots fall on all 2 motions"):
         measure.skills_motions(corpus=[folder], robots=1, out=out)
 
 

@@ -41,6 +41,8 @@ class BaseFacts:
     """Largest speed over the ground in the motion, mean of half a second."""
     origin: str = field(default="", kw_only=True)
     """Clip that it was made from, and its licence; empty for a generated base."""
+    sentences: tuple[str, ...] = field(default=(), kw_only=True)
+    """What people say for it; empty if a planner knows that."""
 
     @property
     def clips(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""`spectral skills motions`: what a planner knows, as skills that are played.
+"""`spectral skills motions`: what a planner knows, and gestures, as skills to play.
 
 A motion that returns to a pose is repeated. All others are played once, from a slow
 moment of their clip to another, and end in standing. Robots try each of them as it is
@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from tqdm import tqdm
 
+from spectral_skills.control import gestures, recorded
 from spectral_skills.control import played as files
-from spectral_skills.control import recorded
 from spectral_skills.control.batch import Run, Runner
 from spectral_skills.control.played import PlayedBase
 from spectral_skills.control.steering import chain
@@ -34,7 +34,8 @@ _BEFORE, _AFTER = 100, 150
 def played(
     encoder: SkillEncoder, corpora: Sequence[Corpus], motions: Sequence[Motion]
 ) -> Iterator[PlayedBase]:
-    """Yield the motions of a planner, each called by its first sentence."""
+    """Yield the motions of a planner, each called by its first sentence, and then the
+    gestures that are not called like one of them."""
     clips = learned(corpora, motions)
     both = [corpus.with_mirror() for corpus in corpora]
     entries = {
@@ -46,6 +47,10 @@ def played(
         part = slice(first, first + len(rows))
         text, whole = motion.sentences[0], corpus.qpos(i)
         yield recorded.of_motion(encoder, text, corpus.entry(i), whole, part)
+    taken = {motion.sentences[0] for motion in motions}
+    for gesture in gestures.played(encoder):
+        if gesture.name not in taken:
+            yield gesture
 
 
 def on_their_feet(

@@ -43,7 +43,7 @@ class Listener:
     """Understands texts by the planner of a bundle or, without one, by its bases.
 
     A motion that a base shows, or whose own skills are in the bundle, is played; all
-    others are planned.
+    others are planned. Played motions may have sentences of their own.
     """
 
     def __init__(self, bundle: Bundle, encoder: TextEncoder):
@@ -55,6 +55,8 @@ class Listener:
         """Made for the first text; its answer says if the language model is missing."""
         bundle, encoder = self._bundle, self._encoder
         texts = [(base.name, base.text) for base in bundle.bases.values() if base.text]
+        motions = bundle.motions.items()
+        texts += [(name, said) for name, one in motions for said in one.sentences]
         if not self.plans:
             return KnownSentences(texts, encoder)
         learned = map(torch.from_numpy, token_states(bundle.folder))
@@ -69,8 +71,10 @@ class Listener:
         shows: those of its clip or, of a base, those that are called the same."""
         known, bases = self._known, self._bundle.bases
         found = {m: n for n, one in self._bundle.motions.items() for m in one.clips}
-        found |= {name: name for name in bases}
-        planned = torch.tensor([motion not in bases for motion in known.motions])
+        own = {name for name, one in self._bundle.motions.items() if one.sentences}
+        found |= {name: name for name in (*own, *bases)}
+        shown = own | set(bases)
+        planned = torch.tensor([motion not in shown for motion in known.motions])
         for name, base in bases.items() if planned.any() else ():
             motions = base.clips & set(known.motions)
             match = known.nearest(base.text, planned) if base.text else None
