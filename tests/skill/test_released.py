@@ -33,10 +33,12 @@ def bank(model) -> tuple[Corpus, SkillBank]:
 
 
 def test_it_is_small_and_belongs_together(model, directions):
-    """Under 12 MB without its predictor, 80 MB with all models; the directions are of
-    this encoder."""
-    files = [*PRETRAINED.glob("*.safetensors"), *(PRETRAINED / "skill").glob("w*")]
-    assert sum(path.stat().st_size for path in files) < 12e6
+    """Under 12 MB without its predictor and played motions, 80 MB with all models; the
+    directions are of this encoder."""
+    files = {*PRETRAINED.glob("*.safetensors"), *(PRETRAINED / "skill").glob("w*")}
+    motions = PRETRAINED / "motions.safetensors"
+    assert sum(path.stat().st_size for path in files - {motions}) < 12e6
+    assert motions.stat().st_size < 3.5e6
     files = [path for path in PRETRAINED.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 80e6
     directions.check(model.encoder.fingerprint())
