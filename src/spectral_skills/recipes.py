@@ -26,7 +26,11 @@ _SETS = {
     "fast": FAST,
 }
 """Parts of a configuration that a recipe may begin with."""
-_VALUES = {"none": None, "joint bounds": list(joint_bounds())}
+_VALUES = {
+    "none": None,
+    "joint bounds": list(joint_bounds()),
+    "wide joint bounds": list(joint_bounds(4.0)),
+}
 """Values that a recipe names instead of listing them; TOML has no None."""
 
 

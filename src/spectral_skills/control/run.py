@@ -183,7 +183,7 @@ class Tracker:
     def reset(self, qpos: Tensor, qvel: Tensor) -> None:
         """Begin with robots that have just been placed in a state."""
         n, device = len(qpos), qpos.device
-        self.body = Body(device)
+        self.body = Body(device, self.controller.config.reach)
         self._last_action = self.body.first_action(qpos[:, 7:])
         self.history = torch.zeros((n, HISTORY, PROPRIO), device=device)
         self._fresh = torch.ones(n, dtype=torch.bool, device=device)

@@ -78,9 +78,17 @@ JOINT_LIMITS[_NEGATED] = -JOINT_LIMITS[_NEGATED, ::-1]
 _centre = JOINT_LIMITS.mean(axis=1, keepdims=True)
 SOFT_LIMITS = _centre + 0.9 * (JOINT_LIMITS - _centre)
 """(29, 2) limits shrunk to 0.9 of the range about its centre, rad."""
-TARGET_LIMITS = JOINT_LIMITS + np.outer(ACTION_SCALE, (-1.0, 1.0))
-"""(29, 2) lowest and highest targets, rad: a motor pushes a joint that is at its limit
-with a quarter of its effort at most. Soft joints, such as ankles, need that much."""
+
+
+def target_limits(reach: float) -> np.ndarray:
+    """(29, 2) lowest and highest targets, rad. A motor pushes a joint that is at its
+    limit with `reach` quarters of its effort at most."""
+    return JOINT_LIMITS + reach * np.outer(ACTION_SCALE, (-1.0, 1.0))
+
+
+TARGET_LIMITS = target_limits(1.0)
+"""(29, 2) limits of targets that a robot's loop accepts, rad. Soft joints, such as
+ankles, need a quarter of their effort."""
 DEFAULT_JOINTS = np.where(_NEGATED, 0.0 - np.array(_DEFAULT), _DEFAULT)
 DEFAULT_HEIGHT = 0.76
 """Pelvis height of the default pose, m."""

@@ -96,6 +96,7 @@ class TrackingEnv:
         encoder: SkillEncoder | None,
         seed: int = 0,
         compiled: bool = False,
+        reach: float = 1.0,
     ):
         self.config, self.command, self.physics = config, command, physics
         self.references = references
@@ -103,7 +104,7 @@ class TrackingEnv:
         torch.manual_seed(seed)
         generator = torch.Generator(device).manual_seed(seed)
         rewards.constants(device)  # created before anything is compiled
-        self.body = Body(device)
+        self.body = Body(device, reach)
         self.kinematics = Kinematics(g1.TRACKED_LINKS, device)
         self.sampler = AdaptiveSampler(config.sampler, references.lengths, device)
         rules = config.terminations

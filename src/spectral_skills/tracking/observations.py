@@ -71,8 +71,11 @@ def relative_reference(
 class Body:
     """Turns states into proprioception, and actions into joint targets."""
 
-    def __init__(self, device: torch.device | str):
-        numbers = g1.DEFAULT_JOINTS, g1.ACTION_SCALE, *g1.TARGET_LIMITS.T
+    def __init__(self, device: torch.device | str, reach: float = 1.0):
+        """`reach` is how far beyond their limits joints may be asked to go, in units
+        of action."""
+        limits = g1.target_limits(reach).T
+        numbers = g1.DEFAULT_JOINTS, g1.ACTION_SCALE, *limits
         self.default, self.scale, self.low, self.high = (
             torch.tensor(of.tolist(), dtype=torch.float32, device=device)
             for of in numbers
@@ -102,11 +105,11 @@ def limited(action: Tensor) -> Tensor:
     return action.clamp(-ACTION_LIMIT, ACTION_LIMIT)
 
 
-def joint_bounds() -> tuple[float, ...]:
-    """Bounds of actions: the farther limit of each joint and a little more, since a
-    motor at its limit may have to push."""
-    reach = np.abs(g1.JOINT_LIMITS - g1.DEFAULT_JOINTS[:, None]).max(axis=1)
-    bounds = np.minimum(reach / g1.ACTION_SCALE + 2.0, ACTION_LIMIT)
+def joint_bounds(reach: float = 1.0) -> tuple[float, ...]:
+    """Bounds of actions: the farther limit of each joint, what a motor at its limit may
+    push with, and one unit more, since bounds are approached and not reached."""
+    far = np.abs(g1.JOINT_LIMITS - g1.DEFAULT_JOINTS[:, None]).max(axis=1)
+    bounds = np.minimum(far / g1.ACTION_SCALE + reach + 1.0, ACTION_LIMIT)
     return tuple(bounds.round(3).tolist())
 
 

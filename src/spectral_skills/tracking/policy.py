@@ -45,6 +45,9 @@ class ControllerConfig:
     bounds: tuple[float, ...] = ()
     """Largest size of each action: b tanh(x / b) of the network's output x. Without
     bounds, actions are the network's outputs."""
+    reach: float = 1.0
+    """How far beyond their limits joints may be asked to go, in units of action, each a
+    quarter of a motor's effort."""
     critic_hidden: tuple[int, ...] = (2048, 2048, 1024, 1024, 512, 512)
     critic_command: bool = False
     """Whether the critic also sees command and phase, as the controller does."""
@@ -61,6 +64,7 @@ class ControllerConfig:
     def __post_init__(self):
         smooth = 0 <= self.smoothing < 1
         configs.require(self, "smoothing", smooth, "at least 0 and below 1")
+        configs.require(self, "reach", self.reach >= 0, "at least 0")
         low, high = self.std_limits
         if not 0 < low <= self.init_std <= high:
             raise ValueError(

@@ -126,9 +126,8 @@ class TrackTraining(runs.Job):
             seed %= 2**31
             torch.manual_seed(seed)
             command, physics = settings.command, self.physics
-            self.env = TrackingEnv(
-                config.env, command, physics, references, encoder, seed, compiled
-            )
+            robots_of = command, physics, references, encoder, seed, compiled
+            self.env = TrackingEnv(config.env, *robots_of, reach=settings.reach)
             actor, critic = self.controller, self.critic
             self.learner: ActorCritic
             if isinstance(critic, TwinCritic):
