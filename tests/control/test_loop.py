@@ -40,9 +40,11 @@ def sensed(step: int, **changes) -> Sensed:
 class Driven:
     """A control loop that gets a state at every step."""
 
-    def __init__(self, **more):
-        more = {"ramp_s": 0.1, **more}
-        self.loop = ControlLoop(made_up.bundle(walk=100), **more)
+    def __init__(self, reach: float = 1.0, **more):
+        more, bundle = {"ramp_s": 0.1, **more}, made_up.bundle(walk=100)
+        robot = replace(bundle.manifest.robot, reach=reach)
+        bundle = replace(bundle, manifest=replace(bundle.manifest, robot=robot))
+        self.loop = ControlLoop(bundle, **more)
         self.at = 0
 
     def steps(self, count: int, **changes) -> Order | None:
@@ -233,6 +235,20 @@ def test_orders_out_of_limits_are_never_sent():
     driven.loop.pilot.order = lambda action: far  # type: ignore[method-assign]
     order = driven.steps(1)
     assert order is not None and order.damped and sendable(order)
+    assert driven.loop.fault is Fault.ORDER
+
+
+@pytest.mark.parametrize("reach", [1.0, 4.0])
+@pytest.mark.parametrize("side", [0, 1])
+def test_limits_of_orders_are_those_of_the_bundles_controller(reach, side):
+    """Neither less nor more passes."""
+    driven, sign = in_control(reach=reach), 2 * side - 1
+    far = g1.target_limits(reach)[:, side]
+    for targets, passes in ((far, True), (far + 1e-3 * sign, False)):
+        made = Order(targets, g1.STIFFNESS, g1.DAMPING)
+        driven.loop.pilot.order = lambda action, made=made: made
+        order = driven.steps(1)
+        assert order is not None and order.damped != passes
     assert driven.loop.fault is Fault.ORDER
 
 

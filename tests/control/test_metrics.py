@@ -356,6 +356,20 @@ def test_targets_that_alternate_change_by_twice_their_amplitude():
     assert found["action_rate"] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("reach", [1.0, 4.0])
+def test_targets_change_as_far_as_the_controller_reaches(reach):
+    """From one of its limits to the other, whatever more is asked for."""
+    stands, ankle = standing(STEPS + 1), g1.joint_index("left_ankle_pitch")
+    actions = torch.zeros(STEPS, 1, g1.NUM_JOINTS)
+    actions[::2, :, ankle], actions[1::2, :, ankle] = 20.0, -20.0
+    record = replace(rollout(stands, stands), actions=actions, reach=reach)
+    found = values(summary(metrics.episodes(record)))
+    low, high = g1.JOINT_LIMITS[ankle]
+    range_rad = high - low + 2 * reach * g1.ACTION_SCALE[ankle]
+    expected = range_rad * math.sqrt(59 / 60 / 29)
+    assert found["action_rate"] == pytest.approx(expected, rel=1e-5)
+
+
 def test_records_can_be_measured_in_parts(walks, monkeypatch):
     """A frame's error does not depend on what it is measured with."""
     torch.manual_seed(0)

@@ -19,12 +19,13 @@ def record(steps: int = 3, n: int = 2) -> Rollout:
         actions=torch.randn(steps, n, 29),
         skills=torch.randn(steps, n, 4),
         names=("walk", "größer"),
+        reach=4.0,
     )
 
 
 def _same(a: Rollout, b: Rollout) -> bool:
     names = ("robot", "robot_velocity", "lengths", "actions", "skills", "reference")
-    return (a.names, a.fps) == (b.names, b.fps) and all(
+    return (a.names, a.fps, a.reach) == (b.names, b.fps, b.reach) and all(
         np.array_equal(getattr(a, name), getattr(b, name)) for name in names
     )
 
@@ -63,6 +64,7 @@ def test_files_of_the_first_version_are_read(tmp_path):
     )
     read = Rollout.load(tmp_path / "run.npz")
     assert read.actions is None and np.array_equal(read.skills, one.skills)
+    assert read.reach == 1.0
 
 
 def test_a_fall_is_a_pelvis_below_its_limit_or_not_a_number():

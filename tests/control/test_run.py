@@ -9,6 +9,7 @@ from spectral_skills.control.metrics import CAUSES, errors
 from spectral_skills.control.run import ReferenceSource, ReplaySource, Tracker, run
 from spectral_skills.physics.base import simulate
 from spectral_skills.physics.native import NativePhysics
+from spectral_skills.robot import g1
 
 CLIPS = torch.tensor([0, 1, 2])
 
@@ -157,3 +158,20 @@ def test_on_mujoco_itself_a_run_is_the_same_twice(references, encoder, make_cont
     assert first.robot.isfinite().all()
     assert (first.robot[1:] - first.robot[:-1]).abs().amax(dim=-1).min() > 0
     torch.testing.assert_close(first.robot, second.robot, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("reach", [1.0, 4.0])
+def test_joints_are_asked_for_as_much_as_the_controller_reaches(
+    reach, source, teleport, make_controller
+):
+    """And the record says how much that is."""
+    controller = make_controller({"reach": reach})
+    with torch.no_grad():
+        controller.network.project.bias.fill_(100.0)
+    script = source.track(3).rows
+    physics, start = teleport(script), (script[0], torch.zeros(3, 35))
+    rollout = run(physics, Tracker(controller), source, start, 2)
+    ankle = g1.joint_index("left_ankle_pitch")
+    most = g1.JOINT_LIMITS[ankle, 1] + reach * g1.ACTION_SCALE[ankle]
+    assert physics.targets[:, ankle].tolist() == pytest.approx([most] * 3)
+    assert rollout.reach == rollout.select([1]).numpy().reach == reach

@@ -68,20 +68,26 @@ def test_a_robot_that_walks_backward_comes_to_a_run(bundle):
     assert np.linalg.norm(rows[-1, :2] - rows[-51, :2]) > 1.2
 
 
-def test_a_motor_pushes_a_joint_at_its_limit_with_a_quarter_of_its_effort(bundle):
-    """At most; on the robot as in a session and in training."""
-    session, loop = Session(bundle), ControlLoop(bundle)
+@pytest.mark.parametrize("reach", [1.0, 4.0])
+def test_a_motor_pushes_a_joint_at_its_limit_with_quarters_of_its_effort(bundle, reach):
+    """At most as many as the controller reaches; on the robot as in a session and in
+    training."""
+    robot = replace(bundle.manifest.robot, reach=reach)
+    bundle = replace(bundle, manifest=replace(bundle.manifest, robot=robot))
+    session, loop, share = Session(bundle), ControlLoop(bundle), 0.25 * reach
     low, high = g1.JOINT_LIMITS.T
     ankle = g1.joint_index("left_ankle_pitch")
     for side, limit in ((-1, low), (1, high)):
         action = np.full(29, 100.0 * side)
         targets = session.pilot.order(action).targets
         effort_nm = side * g1.STIFFNESS * (targets - limit)
-        assert (effort_nm <= 0.25 * g1.EFFORT_LIMIT + 1e-9).all()
-        assert effort_nm[ankle] == pytest.approx(0.25 * g1.EFFORT_LIMIT[ankle])
-        trained = Body("cpu").targets(torch.from_numpy(action)[None])[0]
+        assert (effort_nm <= share * g1.EFFORT_LIMIT + 1e-9).all()
+        assert effort_nm[ankle] == pytest.approx(share * g1.EFFORT_LIMIT[ankle])
+        trained = Body("cpu", reach).targets(torch.from_numpy(action)[None])[0]
         np.testing.assert_allclose(targets, trained, atol=1e-6)
         order = loop.pilot.order(action)
         np.testing.assert_array_equal(order.targets, targets)
-        assert sendable(order)
-        assert not sendable(replace(order, targets=order.targets + 1e-3 * side))
+        assert sendable(order, loop.limits)
+        more = replace(order, targets=order.targets + 1e-3 * side)
+        assert not sendable(more, loop.limits)
+        assert sendable(order) == (reach == 1.0), "unless a bundle says more"

@@ -107,7 +107,7 @@ def _outcome(rig: Rig, case: FaultCase, onset: int, wrong: str) -> Outcome:
     elif case.reaction == "stand":
         safe = 0 if case.planned else safe  # the plan at hand is a safe one
         wrong = wrong or _not_standing(rig)
-    if not all(sendable(write.order) for write in rig.writes):
+    if not all(sendable(write.order, rig.loop.limits) for write in rig.writes):
         wrong = wrong or "an order that is not finite or out of limits"
     if case.reaction in ("stop", "hold, then stop") and damped is None:
         wrong = wrong or "no damped stop"

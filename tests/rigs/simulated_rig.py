@@ -48,7 +48,7 @@ class Rig:
         self.robot = SimulatedRobot(noise=1.0, seed=seed)
         self.robot.reset(bundle.base("stand").rows[0])
         self.loop = ControlLoop(bundle, planner, begin=begin, by_hand=True, ramp_s=0.02)
-        self.guard = Guard()
+        self.guard = Guard(self.loop.limits)
         self.ms = 0
         self.keys = int(HOLD_KEY | START_KEY)
         self.writes: list[Write] = []

@@ -161,6 +161,15 @@ def test_limits_and_default_pose():
     assert ((low < g1.DEFAULT_JOINTS) & (g1.DEFAULT_JOINTS < high)).all()
 
 
+def test_targets_reach_beyond_limits_by_quarters_of_effort():
+    """With four, a motor pushes a joint at its limit with all of its effort."""
+    for reach in (0.0, 1.0, 4.0):
+        beyond = g1.target_limits(reach) - g1.JOINT_LIMITS
+        effort_nm = g1.STIFFNESS[:, None] * beyond
+        right = 0.25 * reach * np.outer(g1.EFFORT_LIMIT, (-1, 1))
+        np.testing.assert_allclose(effort_nm, right, atol=1e-9)
+
+
 def test_timing():
     """200 Hz physics, 50 Hz control."""
     assert (g1.PHYSICS_DT_S, g1.DECIMATION, g1.CONTROL_HZ) == (0.005, 4, 50)

@@ -68,6 +68,7 @@ def test_the_released_bundle_knows_the_robot_exactly(bundle):
         *(10, 64, 2),
         (0, 9),
     )
+    assert robot.reach == Controller.load("base").config.reach
     folder = {path.name for path in bundle.folder.iterdir()}
     assert folder == {files.MANIFEST, *bundle.manifest.files}
 
@@ -262,6 +263,26 @@ def test_a_small_bundle_is_written_and_replaced(small_models, clips, ready, tmp_
     with pytest.raises(ValueError, match=r"'notes.txt', which is not part of a bundle"):
         module.export(small_models, out, ["walk0"], [clips])
     assert Bundle.open(out).manifest == opened.manifest
+
+
+def test_a_bundle_says_how_far_its_controller_reaches(
+    small_models, clips, ready, tmp_path
+):
+    """An older one does not, and has one unit of action; nonsense is refused."""
+    controller, path = copy.deepcopy(small_models.controller), tmp_path / files.MANIFEST
+    controller.config = replace(controller.config, reach=4.0)
+    models = replace(small_models, controller=controller)
+    module.export(models, tmp_path, ["walk0"], [clips])
+    assert Bundle.open(tmp_path).manifest.robot.reach == 4.0
+    values = json.loads(path.read_text())
+    for wrong in (-1.0, float("inf"), float("nan")):
+        values["robot"]["reach"] = wrong
+        path.write_text(json.dumps(values))
+        with pytest.raises(ValueError, match=f"{path}: reach is {wrong}, must be"):
+            Bundle.open(tmp_path)
+    del values["robot"]["reach"]
+    path.write_text(json.dumps(values))
+    assert Bundle.open(tmp_path).manifest.robot.reach == 1.0
 
 
 def test_clips_and_skills_of_several_corpora(small_models, clips, ready, tmp_path):

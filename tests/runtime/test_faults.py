@@ -41,7 +41,7 @@ def test_a_drive_without_reflexes_is_found_out(bundle, monkeypatch):
 def test_orders_beyond_limits_are_found_out(bundle, monkeypatch):
     """Even if all of the program takes them for sendable."""
     far = Order(np.full(29, 9.0), np.ones(29), np.ones(29))
-    monkeypatch.setattr(safety, "sendable", lambda order: True)
+    monkeypatch.setattr(safety, "sendable", lambda *_: True)
 
     def inject(case):
         case.rig.loop.pilot.order = lambda action: far

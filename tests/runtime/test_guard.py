@@ -203,6 +203,20 @@ def test_orders_made_without_states_do_not_pass():
     assert ("last order held", Fault.LOST) in world.log
 
 
+@pytest.mark.parametrize("reach", [None, 1.0, 4.0])
+@pytest.mark.parametrize("side", [0, 1])
+def test_orders_pass_as_far_as_the_guard_was_told_at_its_start(reach, side):
+    """Neither less nor more; if it was told nothing, one unit of action."""
+    limits = LIMITS if reach is None else dataclasses.replace(LIMITS, reach=reach)
+    sign, far = 2 * side - 1, g1.target_limits(reach or 1.0)[:, side]
+    for targets, passes in ((far, True), (far + 1e-3 * sign, False)):
+        guard = Guard(limits)
+        order = StampedOrder(BEGIN, dataclasses.replace(HOLD, targets=targets))
+        sent = guard.tick(BEGIN, [unitree.state(robot_at(BEGIN), 5)], order, True)
+        assert sent is not None and sent.damped != passes
+        assert guard.fault == (None if passes else Fault.ORDER)
+
+
 ORDERS = {
     "silent": (lambda order: None, Fault.SILENT, LIMITS.silent_s + TICK),
     "not a number": (

@@ -15,9 +15,15 @@ import pytest
 from loopback import free_domain
 from messages import standing
 
-from spectral_skills.control.safety import Limits, Order, damped_stop
+from spectral_skills.control.safety import (
+    LIMITS,
+    Fault,
+    Limits,
+    Order,
+    damped_stop,
+)
 from spectral_skills.robot import g1
-from spectral_skills.runtime import unitree
+from spectral_skills.runtime import drive, unitree
 from spectral_skills.runtime.dds import RobotLink
 from spectral_skills.runtime.drive import GuardedRobot
 
@@ -180,6 +186,52 @@ def test_the_guard_hangs(robot):
         assert guarded.process.wait(PATIENCE_S) == -signal.SIGKILL
     finally:
         end(guarded)
+
+
+def test_a_guard_that_was_told_of_a_wider_reach(robot):
+    """Its process and the watcher that repeats orders take what that allows, and the
+    process takes no more."""
+    limits = dataclasses.replace(PATIENT, reach=4.0)
+    guarded = GuardedRobot("lo", robot.domain, limits=limits)
+    far = g1.target_limits(4.0)[:, 1]
+    try:
+        start(guarded, robot)
+        guarded.write(dataclasses.replace(HOLD, targets=far))
+        begun = time.monotonic()
+        while not np.allclose(robot.targets[-1], far, atol=1e-6):
+            assert time.monotonic() < begun + PATIENCE_S and guarded.fault is None
+            time.sleep(0.005)
+        guarded.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)
+        count = len(robot.targets)
+        time.sleep(0.1)
+        repeated = robot.targets[count:]
+        assert repeated and np.allclose(repeated, far, atol=1e-6)
+        guarded.process.send_signal(signal.SIGCONT)
+        time.sleep(0.05)
+        begun = time.monotonic()
+        guarded.write(dataclasses.replace(HOLD, targets=far + 0.01))
+        robot.await_braking(begun)
+        assert guarded.fault is Fault.ORDER
+    finally:
+        end(guarded)
+
+
+def test_the_guard_of_a_drive_is_told_what_the_bundle_says(bundle, monkeypatch):
+    """The reach of its controller, beside the usual limits."""
+    robot = dataclasses.replace(bundle.manifest.robot, reach=4.0)
+    manifest = dataclasses.replace(bundle.manifest, robot=robot)
+    told = []
+
+    def start(*_, limits, log):
+        told.append(limits)
+        raise OSError("no robot here")
+
+    monkeypatch.setattr(drive, "GuardedRobot", start)
+    for one in (bundle, dataclasses.replace(bundle, manifest=manifest)):
+        with pytest.raises(OSError, match="no robot here"):
+            drive.drive_robot(one, lambda mixer: None, "lo", 0)
+    assert told == [LIMITS, dataclasses.replace(LIMITS, reach=4.0)]
 
 
 def test_the_control_loop_brakes_while_the_guard_hangs(robot):

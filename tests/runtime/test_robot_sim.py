@@ -5,9 +5,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from spectral_skills.cli.robot import robot_sim as verb
 from spectral_skills.control.safety import Key, Order, damped_stop
 from spectral_skills.robot import g1
-from spectral_skills.runtime import unitree
+from spectral_skills.runtime import dds, guard, robot_sim, unitree
 from spectral_skills.runtime.robot_sim import (
     MODE_MACHINE,
     Gantry,
@@ -91,6 +92,29 @@ def test_motors_go_by_the_last_command():
     run(sim, 0.01)
     assert sim.kind is Kind.DAMPED and sim.tally.braked_s is not None
     assert not sim.robot.model.actuator_gainprm[:, 0].any()
+
+
+@pytest.mark.parametrize("reach", [1.0, 4.0])
+def test_commands_are_obeyed_as_far_as_the_controller_reaches(reach):
+    sim, link = hung(reach=reach)
+    for beyond, refused in ((0.0, 0), (0.01, 1)):
+        targets = g1.target_limits(reach)[:, 0] - beyond
+        link.sent = unitree.command(Order(targets, HOLD.stiffness, HOLD.damping), 5)
+        sim.step()
+        assert sim.tally.out_of_limits == refused
+
+
+def test_the_verb_passes_on_how_far_the_controller_reaches(monkeypatch):
+    made = []
+    monkeypatch.setattr(dds, "RobotLink", lambda *_: Link())
+    monkeypatch.setattr(guard, "raise_priority", lambda priority: True)
+    monkeypatch.setattr(robot_sim, "run", lambda sim, seconds: made.append(sim))
+    verb(reach=4.0)
+    (sim,) = made
+    targets = g1.target_limits(4.0)[:, 0]
+    sim._link.sent = unitree.command(Order(targets, HOLD.stiffness, HOLD.damping), 5)
+    sim.step()
+    assert sim.tally.commands == 1 and not sim.tally.out_of_limits
 
 
 def test_the_operator_starts_lowers_and_lets_go():

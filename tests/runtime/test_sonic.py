@@ -45,9 +45,13 @@ def test_the_policy_gives_the_controllers_actions(exported, small_models):
     _compare(exported / sonic.POLICY, small_models.controller)
 
 
-def test_a_bounded_controller_of_one_frame_is_a_policy_too(make_controller, tmp_path):
+@pytest.mark.parametrize("reach", [1.0, 4.0])
+def test_a_bounded_controller_of_one_frame_is_a_policy_too(
+    reach, make_controller, tmp_path
+):
     """Its bounds are wider than the limits of targets, which the runtime ignores."""
-    controller = make_controller({"history": 1, "bounds": joint_bounds()})
+    settings = {"history": 1, "bounds": joint_bounds(reach), "reach": reach}
+    controller = make_controller(settings)
     with torch.no_grad():
         controller.network.project.weight.mul_(300)
     path = tmp_path / sonic.POLICY
@@ -66,7 +70,8 @@ def _compare(policy: Path, controller: Controller) -> None:
     one = history[None], command[None, :5], command[None, 5:]
     right = controller.act(*one)[0].numpy()
     targets = g1.DEFAULT_JOINTS + g1.ACTION_SCALE * right
-    limited = (targets.clip(*g1.TARGET_LIMITS.T) - g1.DEFAULT_JOINTS) / g1.ACTION_SCALE
+    targets = targets.clip(*g1.target_limits(controller.config.reach).T)
+    limited = (targets - g1.DEFAULT_JOINTS) / g1.ACTION_SCALE
     np.testing.assert_allclose(found, limited[order], atol=1e-5)
     ours = sonic.observation(history.numpy(), command.numpy())
     assert np.array_equal(ours, given.numpy())

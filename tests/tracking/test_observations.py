@@ -51,14 +51,28 @@ def test_first_action_asks_for_the_pose():
     torch.testing.assert_close(BODY.targets(BODY.first_action(joints)), joints)
 
 
-def test_targets_are_limited():
-    """Those of soft joints by their limits, those of wrists by the largest action."""
+@pytest.mark.parametrize("reach", [None, 1.0, 4.0])
+def test_targets_are_limited(reach):
+    """Those of soft joints by their limits and the controller's reach, one unit if it
+    says nothing; those of wrists by the largest action."""
     ankle, wrist = map(g1.joint_index, ("left_ankle_pitch", "left_wrist_pitch"))
-    far = BODY.targets(torch.full((1, 29), 1e6))[0]
-    assert far[ankle].item() == pytest.approx(g1.TARGET_LIMITS[ankle, 1])
+    body = BODY if reach is None else Body("cpu", reach)
+    far = body.targets(torch.full((1, 29), 1e6))[0]
+    limit = g1.JOINT_LIMITS[:, 1] + (reach or 1.0) * g1.ACTION_SCALE
+    assert far[ankle].item() == pytest.approx(limit[ankle])
     most = g1.DEFAULT_JOINTS + 20 * g1.ACTION_SCALE
     assert far[wrist].item() == pytest.approx(most[wrist])
-    assert (far <= torch.from_numpy(g1.TARGET_LIMITS[:, 1]) + 1e-6).all()
+    assert (far <= torch.from_numpy(limit) + 1e-6).all()
+
+
+@pytest.mark.parametrize("reach", [1.0, 4.0])
+def test_bounds_of_actions_leave_room_for_the_farthest_targets(reach):
+    """By one unit, unless no action is as large."""
+    limits = g1.target_limits(reach) - g1.DEFAULT_JOINTS[:, None]
+    farthest = (abs(limits) / g1.ACTION_SCALE[:, None]).max(axis=1)
+    bounds = observations.joint_bounds(reach)
+    assert bounds == pytest.approx((farthest + 1).clip(max=20.0), abs=1e-3)
+    assert observations.joint_bounds() == observations.joint_bounds(1.0)
 
 
 def test_history_is_oldest_first_and_starts_full():

@@ -24,6 +24,7 @@ from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.tracking import rewards
+from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import Controller, Critic, critic_weights
 from spectral_skills.tracking.randomization import RandomizationConfig
 
@@ -153,17 +154,30 @@ def test_the_authors_numbers():
     assert combo.env.sampler.uniform == wanted
 
 
+def test_agile_is_release_for_robots_that_leave_the_floor():
+    """Wider targets, bounds that let actions ask for them, cheaper landings."""
+    release, agile = recipes.track("release"), recipes.track("agile")
+    assert agile.controller.reach == 4.0 and release.controller.reach == 1.0
+    bounds = joint_bounds(4.0)
+    same = replace(release.controller, reach=4.0, bounds=bounds)
+    assert agile.controller == same and bounds != release.controller.bounds
+    prices = replace(release.env.rewards, foot_acceleration=-2.5e-7)
+    env = replace(release.env, rewards=prices)
+    assert agile == replace(release, controller=same, env=env)
+
+
 def test_deployment_ends_where_the_authors_did():
     """Penalties, posture, delays, gains and an uncertain anchor, by steps; the rest is
     that of the controller it starts from."""
-    release, first, last = map(recipes.track, ("release", "deploy-first", "deploy"))
+    agile, first, last = map(recipes.track, ("agile", "deploy-first", "deploy"))
     env = last.env
-    rates = [run.env.rewards.action_rate for run in (release, first, last)]
+    rates = [run.env.rewards.action_rate for run in (agile, first, last)]
     assert rates == [-0.03, -0.1, -0.5]
     changed = {"action_rate": -0.5, "joint_limit": -50.0, "power": -1e-4}
-    changed |= {"default_pose": -0.001, "posture": rewards.Kernel(0.05, math.sqrt(0.5))}
+    changed |= {"foot_acceleration": -2.5e-7, "default_pose": -0.001}
+    changed |= {"posture": rewards.Kernel(0.05, math.sqrt(0.5))}
     assert env.rewards == replace(rewards.final(), **changed)
-    rules = release.env.terminations
+    rules = agile.env.terminations
     assert first.env.terminations == replace(rules, anneal_frames=None)
     assert env.terminations == replace(first.env.terminations, joint_limit=0.5)
     assert first.env.randomization == env.randomization
@@ -177,9 +191,9 @@ def test_deployment_ends_where_the_authors_did():
         anchor_jump_m=0.03,
         anchor_jump_share=0.02,
     )
-    assert env.sampler == replace(release.env.sampler, uniform=((0, 0.3),))
-    assert last.controller == release.controller and last.held_out == 0.05
-    assert first.sac.learning_rate == release.sac.learning_rate_end
+    assert env.sampler == replace(agile.env.sampler, uniform=((0, 0.3),))
+    assert last.controller == agile.controller and last.held_out == 0.05
+    assert first.sac.learning_rate == agile.sac.learning_rate_end
 
 
 def test_mistakes_get_one_line(places, tmp_path, capsys):

@@ -13,11 +13,13 @@ from spectral_skills import api, recipes
 from spectral_skills.artifact import Provenance, load_provenance
 from spectral_skills.motion import motion_sets
 from spectral_skills.motion.windows import WindowConfig
+from spectral_skills.robot import g1
 from spectral_skills.runs import read_log
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.pretrain import split
 from spectral_skills.tracking import start
 from spectral_skills.tracking.env import TrackingEnv
+from spectral_skills.tracking.observations import joint_bounds
 from spectral_skills.tracking.policy import Controller, critic_weights
 from spectral_skills.tracking.ppo import PPOLearner
 from spectral_skills.tracking.references import CommandConfig, References
@@ -521,6 +523,38 @@ def test_init_of_another_size_is_refused(corpus, tmp_path):
         train(wide, [corpus], _encoder(), out, "cpu", init=init)
 
 
+def test_init_brings_its_reach(corpus, tmp_path, monkeypatch):
+    """Robots are asked for as much as by the old controller; another reach is
+    refused."""
+    ankle, found, true = g1.joint_index("left_ankle_pitch"), [], TrackingEnv.refresh
+
+    def refresh(self, frames):
+        found.append(float(self.body.high[ankle]))
+        return true(self, frames)
+
+    monkeypatch.setattr(TrackingEnv, "refresh", refresh)
+    config, old, new = _config(BATCH), tmp_path / "old", tmp_path / "new"
+    wide = replace(config, controller=replace(config.controller, reach=4.0))
+    train(wide, [corpus], _encoder(), old, "cpu")
+    went_on = train(config, [corpus], _encoder(), new, "cpu", init=old)
+    assert went_on.config.reach == 4.0
+    assert found == pytest.approx([g1.target_limits(4.0)[ankle, 1]] * len(found))
+    other = replace(config, controller=replace(config.controller, reach=2.0))
+    words = r"its reach is 4.0, unlike this recipe's; give --controller.reach, or"
+    with pytest.raises(ValueError, match=words):
+        train(other, [corpus], _encoder(), tmp_path / "other", "cpu", init=old)
+
+
+def test_init_with_other_bounds_is_refused(corpus, tmp_path):
+    """Outputs of its network would mean other actions."""
+    old, config = tmp_path / "old", _off_policy(BATCH)
+    train(config, [corpus], _encoder(), old, "cpu")
+    bounds = joint_bounds(4.0)
+    other = replace(config, controller=replace(config.controller, bounds=bounds))
+    with pytest.raises(ValueError, match="its bounds of actions are not this recipe's"):
+        train(other, [corpus], _encoder(), tmp_path / "other", "cpu", init=old)
+
+
 def test_a_corpus_without_usable_clips_is_explained(make_clip, make_corpus, tmp_path):
     """How many frames are needed, and how many there are."""
     short = make_corpus(tmp_path / "corpus", [make_clip("blink", 12)])
@@ -540,13 +574,11 @@ def test_other_commands_train_too(name, corpus, tmp_path):
         train(config, [corpus], _encoder(), tmp_path / "other", "cpu")
 
 
-def test_deployment_goes_on_with_the_critics_of_a_release(
-    corpus, tmp_path, monkeypatch
-):
+def test_deployment_goes_on_with_the_critics_of_agile(corpus, tmp_path, monkeypatch):
     """Step by step, each with the critics of the one before; posture hardly changes
     what values can be."""
     begun, init, encoder = _begun(monkeypatch), None, _encoder()
-    for name in ("release", "deploy-first", "deploy"):
+    for name in ("agile", "deploy-first", "deploy"):
         recipe = recipes.track(name)
         small = replace(recipe.controller, hidden=(16, 16), critic_hidden=(16, 16))
         sac = replace(recipe.sac, steps=4, warmup=4, updates=2, batch=64, memory=64)

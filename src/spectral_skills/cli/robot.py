@@ -304,6 +304,7 @@ def robot_sim(
     stop_after: float | None = None,
     noise: float = 1.0,
     seed: int = 0,
+    reach: float = 1.0,
     out: Path | None = None,
 ) -> None:
     """Simulate a G1 that speaks the real one's protocol, for `spectral drive --dds`.
@@ -321,6 +322,7 @@ def robot_sim(
         stop_after: Seconds after the start when the operator presses stop.
         noise: Noise of the sensors; 1 is usual for a G1.
         seed: Seed of the noise.
+        reach: That of the controller which drives it; commands beyond are not obeyed.
         out: File (.npz) for the record: time_s, qpos, kind of command, keys.
     """
     import json
@@ -341,6 +343,7 @@ def robot_sim(
         stop_after_s=stop_after,
         record=out is not None,
         seed=seed,
+        reach=reach,
     )
     command = f"spectral drive --dds {dds}" + (f" --domain {domain}" if domain else "")
     print(f"a G1 hangs in its gantry; drive it with `{command}`", flush=True)

@@ -7,6 +7,7 @@
 """
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -43,10 +44,13 @@ class RobotFacts:
     effort_nm: tuple[float, ...]
     velocity_rad_s: tuple[float, ...]
     limits_rad: tuple[tuple[float, float], ...]
-    """Limits of the joints; targets are clipped to them and one action scale more."""
+    """Limits of the joints; targets are clipped to them and `reach` action scales
+    more."""
     control_hz: int
     action_limit: float
     """Largest magnitude of an action; actions are clipped to it."""
+    reach: float = 1.0
+    """That of the controller; older bundles do not name it, and have this one."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,7 @@ class Bundle:
         return OnnxPlanner(self.folder, self.manifest.sentences)
 
 
-def robot_facts(action_limit: float) -> RobotFacts:
+def robot_facts(action_limit: float, reach: float = 1.0) -> RobotFacts:
     return RobotFacts(
         joints=g1.JOINTS,
         default_rad=tuple(g1.DEFAULT_JOINTS.tolist()),
@@ -276,6 +280,7 @@ def robot_facts(action_limit: float) -> RobotFacts:
         limits_rad=tuple((low, high) for low, high in g1.JOINT_LIMITS.tolist()),
         control_hz=g1.CONTROL_HZ,
         action_limit=action_limit,
+        reach=reach,
     )
 
 
@@ -302,6 +307,8 @@ def _manifest(folder: Path) -> Manifest:
     manifest = configs.from_dict(Manifest, values, str(path))
     if manifest.robot.joints != g1.JOINTS:
         raise ValueError(f"{path}: a robot with other joints than the G1's")
+    if not 0 <= (reach := manifest.robot.reach) < math.inf:
+        raise ValueError(f"{path}: reach is {reach}, must be a number of at least 0")
     if any("/" in name or name.startswith(".") for name in manifest.files):
         raise ValueError(f"{path}: a file outside of the bundle")
     return manifest

@@ -11,6 +11,7 @@ the time. It needs NumPy and onnxruntime, neither MuJoCo nor torch.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -68,13 +69,14 @@ class ControlLoop(Session):
         """`begin` is called once the robot stands under control. With `by_hand` the
         operator starts, and holds the dead man's key as long as the robot may move."""
         super().__init__(bundle, planner)
-        self.mixer.stopped_rad = LIMITS.tilt_rad
+        self.limits = replace(LIMITS, reach=self.bundle.manifest.robot.reach)
+        self.mixer.stopped_rad = self.limits.tilt_rad
         self.state = State.RAMP
         self.fault: Fault | None = None
         """Reason of the stop."""
         self.events: list[LoopEvent] = []
         self._begin, self._by_hand, self._ramp_s = begin, by_hand, ramp_s
-        self._log, self._gate = log, safety.Gate()
+        self._log, self._gate = log, safety.Gate(self.limits)
         self._now: float | None = None
         self._since = 0.0
         """Time at which the state began."""
@@ -87,7 +89,7 @@ class ControlLoop(Session):
     def tick(self, now: float, sensed: Sensed | None) -> Order | None:
         """The order for the motors now; None before the first state of the robot."""
         order = self._ordered(now, sensed)
-        if order is not None and not safety.sendable(order):
+        if order is not None and not safety.sendable(order, self.limits):
             order = self.stop(now, Fault.ORDER)
         self._order = order
         return order
@@ -106,12 +108,12 @@ class ControlLoop(Session):
         fresh = self._admit(now, sensed)
         if self.state is State.STOPPED:
             return self.stop(now, self.fault or Fault.OPERATOR)
-        if not 0.0 <= jump <= LIMITS.lost_s:
+        if not 0.0 <= jump <= self.limits.lost_s:
             return self.stop(now, Fault.CLOCK)
         if fresh is None:
             return self._without(now)
         must_hold = self._by_hand and self.state is State.CONTROL
-        if fault := safety.danger(fresh, LIMITS, must_hold):
+        if fault := safety.danger(fresh, self.limits, must_hold):
             return self.stop(now, fault)
         return self._moving(now, fresh)
 
@@ -121,8 +123,8 @@ class ControlLoop(Session):
         if fault := self._gate.refuse(sensed):
             self._note(now, f"not taken: {fault}")
             return None
-        if now - sensed.time_s > LIMITS.hold_s:
-            self._note(now, f"not taken: {Fault.LOST} for {LIMITS.hold_s} s")
+        if now - sensed.time_s > self.limits.hold_s:
+            self._note(now, f"not taken: {Fault.LOST} for {self.limits.hold_s} s")
             return None
         return sensed
 
@@ -130,7 +132,7 @@ class ControlLoop(Session):
         """Without a state the last order stays in force, but not for long."""
         if self._gate.last is None:
             return None
-        if self._gate.age_s(now) > LIMITS.lost_s:
+        if self._gate.age_s(now) > self.limits.lost_s:
             return self.stop(now, Fault.LOST)
         self._note(now, f"last order held: {Fault.LOST}")
         return self._order or self.stop(now, Fault.LOST)

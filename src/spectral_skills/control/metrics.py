@@ -335,8 +335,8 @@ def square_action_rate(rollout: Rollout) -> Tensor:
     each frame; the first step, which has none before it, counts as still."""
     if rollout.actions is None:
         return torch.full_like(rollout.robot[..., 0], torch.nan)
-    targets = Body(rollout.actions.device).targets(rollout.actions)
-    change = targets.diff(dim=0).square().mean(dim=-1)
+    body = Body(rollout.actions.device, rollout.reach)
+    change = body.targets(rollout.actions).diff(dim=0).square().mean(dim=-1)
     return torch.nn.functional.pad(change, (0, 0, 2, 0))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from spectral_skills.atomic import write_file
 from spectral_skills.robot import g1
 
-VERSION = 2
+VERSION = 3
 QVEL_SIZE = g1.QPOS_SIZE - 1
 FALL_M = 0.40
 """Height of the pelvis below which a robot has fallen, unless its base goes lower.
@@ -54,6 +54,8 @@ class Rollout:
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Further columns, such as the amplitudes and the events of a take."""
     fps: float = float(g1.CONTROL_HZ)
+    reach: float = 1.0
+    """That of the controller, which says what targets its actions became."""
 
     def __post_init__(self):
         rows, n = self.robot.shape[:2]
@@ -161,6 +163,7 @@ class Rollout:
             version=np.array(VERSION),
             names=np.array(self.names, dtype=np.str_),
             fps=np.array(self.fps, dtype=np.float64),
+            reach=np.array(self.reach, dtype=np.float64),
             **self.numpy()._each(_ARRAYS, np.asarray),
             **{f"extra.{name}": values for name, values in self.extra.items()},
         )
@@ -183,11 +186,12 @@ class Rollout:
                 )
             names = tuple(arrays.pop("names").tolist())
             fps = float(arrays.pop("fps"))
+            reach = float(arrays.pop("reach", 1.0))  # until version 2 all had this one
             extra = {n: arrays.pop(n) for n in list(arrays) if n.startswith("extra.")}
             # Files of version 1 have arrays of width 0 for what was not recorded.
             kept = {n: v for n, v in arrays.items() if n == "lengths" or v.size}
             extra = {name.removeprefix("extra."): v for name, v in extra.items()}
-            return cls(names=names, fps=fps, extra=extra, **kept)
+            return cls(names=names, fps=fps, reach=reach, extra=extra, **kept)
         except (ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
             raise ValueError(f"{path}: not a rollout ({error})") from error
 

@@ -280,6 +280,7 @@ def run(
     kept: dict[str, Any] = {
         name: torch.empty(shapes[name], device=device) for name in keep
     }
+    kept["reach"] = tracker.controller.config.reach
     robot = torch.empty((steps + 1, n, g1.QPOS_SIZE), device=device)
     robot[0] = physics.qpos
     if "robot_velocity" in kept:

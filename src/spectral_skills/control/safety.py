@@ -109,7 +109,7 @@ HOLD_KEY, START_KEY, STOP_KEY = Key.R1, Key.START, Key.SELECT
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits beyond which a robot is stopped, or its state is not believed."""
+    """Limits beyond which a robot is stopped, or a state or an order is not taken."""
 
     tilt_rad: float = 1.0
     velocity_rad_s: float = 35.0
@@ -125,6 +125,9 @@ class Limits:
     """Age of the last state at which the robot is stopped."""
     silent_s: float = 0.050
     """Time for which the guard repeats the last order of a silent control loop."""
+    reach: float = 1.0
+    """How far beyond their limits joints may be asked to go, in units of action; that
+    of the controller, by its bundle."""
 
 
 LIMITS = Limits()
@@ -188,14 +191,14 @@ def danger(
     return None
 
 
-def sendable(order: Order) -> bool:
+def sendable(order: Order, limits: Limits = LIMITS) -> bool:
     """Whether an order is finite and within limits."""
     parts = order.targets, order.stiffness, order.damping
     if not all(part.shape == (29,) and np.isfinite(part).all() for part in parts):
         return False
     if order.damped:
         return bool((order.damping >= 0).all())
-    low, high = g1.TARGET_LIMITS.T
+    low, high = g1.target_limits(limits.reach).T
     eps = 1e-6  # Orders travel as float32.
     return bool(
         (order.targets >= low - eps).all()

@@ -44,7 +44,7 @@ class Pilot:
         self.stiffness = np.array(robot.stiffness)
         self.damping = np.array(robot.damping)
         self._scale = np.array(robot.action_scale_rad)
-        beyond = np.outer(self._scale, (-1.0, 1.0))
+        beyond = robot.reach * np.outer(self._scale, (-1.0, 1.0))
         self.limits = np.array(robot.limits_rad) + beyond
         """(29, 2) lowest and highest targets of the joints."""
         self._limit = robot.action_limit

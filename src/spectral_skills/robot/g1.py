@@ -82,13 +82,11 @@ SOFT_LIMITS = _centre + 0.9 * (JOINT_LIMITS - _centre)
 
 def target_limits(reach: float) -> np.ndarray:
     """(29, 2) lowest and highest targets, rad. A motor pushes a joint that is at its
-    limit with `reach` quarters of its effort at most."""
+    limit with `reach` quarters of its effort at most; soft joints, such as ankles, need
+    one."""
     return JOINT_LIMITS + reach * np.outer(ACTION_SCALE, (-1.0, 1.0))
 
 
-TARGET_LIMITS = target_limits(1.0)
-"""(29, 2) limits of targets that a robot's loop accepts, rad. Soft joints, such as
-ankles, need a quarter of their effort."""
 DEFAULT_JOINTS = np.where(_NEGATED, 0.0 - np.array(_DEFAULT), _DEFAULT)
 DEFAULT_HEIGHT = 0.76
 """Pelvis height of the default pose, m."""

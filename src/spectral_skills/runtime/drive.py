@@ -154,7 +154,8 @@ class GuardedRobot:
                 self.process.kill()
             elif silent_s > _REPEAT_S:
                 order = None if self.fault is not None or self._braking else self._order
-                self._send(order if order and safety.sendable(order) else None)
+                good = order is not None and safety.sendable(order, self._limits)
+                self._send(order if good else None)
         while not self._closed:
             self._send(None)
             time.sleep(guard.PERIOD_S)
@@ -202,7 +203,7 @@ def drive_robot(
             bundle, live, begin=begin, by_hand=True, ramp_s=ramp_s, log=log
         )
         logged = None if out is None else out / "guard.jsonl"
-        robot = GuardedRobot(interface, domain, log=logged)
+        robot = GuardedRobot(interface, domain, limits=loop.limits, log=logged)
         stack.callback(robot.close)
         return loop, _driven(loop, robot, seconds)
 

@@ -295,7 +295,7 @@ def _manifest(
     return Manifest(
         version=bundle.VERSION,
         made_with=f"spectral-skills {version('spectral-skills')}",
-        robot=bundle.robot_facts(ACTION_LIMIT),
+        robot=bundle.robot_facts(ACTION_LIMIT, models.controller.config.reach),
         layout=Layout(
             history=HISTORY,
             proprio=_PROPRIO,

@@ -219,7 +219,7 @@ class Guard:
 
     def _take(self, now: float, order: StampedOrder) -> bool:
         """Accept a new order, unless it was made without a recent state."""
-        if not safety.sendable(order.order):
+        if not safety.sendable(order.order, self._limits):
             return False
         # A stamp from the future would be believed for too long.
         self._ordered_s = min(order.sent_s, now)

@@ -4,12 +4,11 @@ It hangs in a gantry until an operator starts the program that drives it, as a r
 would. Its motors follow the last command that arrived, even if the sender is gone.
 """
 
-import dataclasses
 import io
 import signal
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -21,7 +20,7 @@ from spectral_skills.atomic import write_file
 from spectral_skills.control import safety
 from spectral_skills.control.loop import ControlLoop, Timing, drive
 from spectral_skills.control.rollout import FALL_M, Rollout, fallen
-from spectral_skills.control.safety import HOLD_KEY, START_KEY, STOP_KEY, Order
+from spectral_skills.control.safety import HOLD_KEY, LIMITS, START_KEY, STOP_KEY, Order
 from spectral_skills.control.simulated import SimulatedRobot
 from spectral_skills.robot import g1
 from spectral_skills.runtime import unitree
@@ -159,7 +158,9 @@ class RobotSim:
         stop_after_s: float | None = None,
         record: bool = True,
         seed: int = 0,
+        reach: float = 1.0,
     ):
+        """Commands are obeyed as far as a controller of this reach may give them."""
         self.robot, self._link = SimulatedRobot(noise, seed), link
         self.gantry = Gantry(self.robot)
         hanging = np.zeros(g1.NUM_JOINTS)
@@ -170,6 +171,7 @@ class RobotSim:
         )
         self.order: Order | None = None
         self.tally, self._record, self.keys = Tally(), record, 0
+        self._limits = replace(LIMITS, reach=reach)
         self.recorded: list[tuple[float, np.ndarray, Kind, int]] = []
         """Time, pose, kind of command and keys of each step."""
         self._trail: deque[np.ndarray] = deque(maxlen=round(1 / PERIOD_S))
@@ -185,7 +187,7 @@ class RobotSim:
             self.keys = self._operator.keys(robot.time_s, self.order)
         self.gantry.pull()
         robot.step(PERIOD_S)
-        sensed = dataclasses.replace(
+        sensed = replace(
             robot.read(),
             tick=round(robot.time_s / unitree.TICK_S),
             keys=self.keys,
@@ -200,7 +202,7 @@ class RobotSim:
                 self.tally.wrong_crc += 1
                 continue
             order = unitree.ordered(command)
-            if not safety.sendable(order):
+            if not safety.sendable(order, self._limits):
                 self.tally.out_of_limits += 1
                 continue
             if order.damped and self.kind is Kind.POSE and self.tally.braked_s is None:

@@ -53,8 +53,12 @@ _SAME_SINCE_13 = {
     *("Mul", "Reshape", "Sigmoid", "Slice", "Sub", "Tanh"),
 }
 """Operators that mean the same in opset 13 as in those that torch writes."""
-ACTIONS = (g1.TARGET_LIMITS.T - g1.DEFAULT_JOINTS) / g1.ACTION_SCALE
-"""(2, 29) lowest and highest actions, in MuJoCo order."""
+
+
+def action_limits(controller: Controller) -> np.ndarray:
+    """(2, 29) lowest and highest actions, in MuJoCo order."""
+    limits = g1.target_limits(controller.config.reach)
+    return (limits.T - g1.DEFAULT_JOINTS) / g1.ACTION_SCALE
 
 
 class PolicyGraph(nn.Module):
@@ -67,8 +71,8 @@ class PolicyGraph(nn.Module):
         self.inner = graphs.ControllerGraph(controller, "isaaclab")
         self.token = controller.config.command.width + PHASE
         self.width = self.token + HISTORY * sum(size for _, _, size in _TERMS)
-        limits = torch.tensor(ACTIONS[:, g1.MUJOCO_TO_ISAACLAB], dtype=torch.float32)
-        self.register_buffer("limits", limits)
+        limits = action_limits(controller)[:, g1.MUJOCO_TO_ISAACLAB]
+        self.register_buffer("limits", torch.tensor(limits, dtype=torch.float32))
 
     def forward(self, obs_dict: Tensor) -> Tensor:
         found, at = {}, self.token
@@ -98,7 +102,8 @@ def export(
         write_file(folder / POLICY, policy_onnx(models.controller))
         write_file(folder / LAYOUT, layout(models.controller))
         seen = observe(models, played)
-        differences = {POLICY: _difference(folder / POLICY, seen)}
+        limits = action_limits(models.controller)
+        differences = {POLICY: _difference(folder / POLICY, seen, limits)}
         graphs.check(differences)
     return differences
 
@@ -149,14 +154,14 @@ def tokens(skills: Tensor, hold: int) -> np.ndarray:
     return torch.cat((skills[step - since], phase(since, hold)), dim=1).numpy()
 
 
-def _difference(path: Path, seen: Observed) -> float:
+def _difference(path: Path, seen: Observed, limits: np.ndarray) -> float:
     policy = Graph(path)
 
     def act(history: np.ndarray, command: np.ndarray) -> np.ndarray:
         return policy(observation(history, command))[g1.ISAACLAB_TO_MUJOCO]
 
     senses = zip(seen.history, seen.command, strict=True)
-    return graphs.largest_difference(act, senses, seen.action.clip(*ACTIONS))
+    return graphs.largest_difference(act, senses, seen.action.clip(*limits))
 
 
 def _write_base(folder: Path, base: PlayedBase, hold: int) -> None:

@@ -47,8 +47,8 @@ _MAY_DIFFER = (
     *("init_std", "min_std", "max_std", "released", "critic_hidden"),
     *("critic_command", "command.hold"),
 )
-"""Fields in which a new run may differ from the controller it starts from; bounds may
-be added too."""
+"""Fields in which a new run may differ from the controller it starts from; where that
+has no bounds, they may be added too."""
 _ATOMS = 0.05
 """Relative change of atoms with which old critics are still taken: there is more room
 above and below them."""
@@ -228,13 +228,20 @@ def load_init(
             f"skill model's is {ours or 'none'}; commands would mean nothing"
         )
     found = configs.differences(old.config, controller.config)
-    wrong = {k: v for k, v in found.items() if k not in (*_MAY_DIFFER, "bounds")}
+    others = found.pop("bounds", ())
+    wrong = {k: v for k, v in found.items() if k not in _MAY_DIFFER}
     if wrong:
         has = ", ".join(f"its {name} is {value}" for name, value in wrong.items())
         options = (f"--controller.{name.replace('_', '-')}" for name in wrong)
         raise ValueError(
             f"{init}: {has}, unlike this recipe's; give {' and '.join(options)}, or "
             "another --init"
+        )
+    if others:
+        raise ValueError(
+            f"{init}: its bounds of actions are not this recipe's, with which its "
+            "outputs would mean something else; give the recipe it was trained with, "
+            "or another --init"
         )
     try:
         controller.load_state_dict(old.state_dict())
