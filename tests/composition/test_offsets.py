@@ -1,6 +1,5 @@
 """Joint offsets: what the controller sees of them, and what the servos get."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ import torch
 
 from spectral_skills.control.run import Tracker
 from spectral_skills.robot import g1
+from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.references import CommandConfig
 
 STEPS, ROBOTS = 4, 2
@@ -17,7 +17,7 @@ class Listener:
     """Keeps the last action that a controller is told of, and answers with 0.5."""
 
     def __init__(self):
-        self.config = SimpleNamespace(command=CommandConfig())
+        self.config = ControllerConfig(command=CommandConfig())
         self.last: list[torch.Tensor] = []
 
     def act(self, history, source, phase):

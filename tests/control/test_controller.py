@@ -1,7 +1,6 @@
 """A controller at work: history, hold and phase, noise, and whose skills it knows."""
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import torch
 from spectral_skills.control.run import Tracker, check_match
 from spectral_skills.robot import g1
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
+from spectral_skills.tracking.policy import ControllerConfig
 from spectral_skills.tracking.randomization import RandomizationConfig, scaled
 from spectral_skills.tracking.references import CommandConfig
 
@@ -18,7 +18,7 @@ class Listener:
     """Keeps what a controller is given, and answers with its call number."""
 
     def __init__(self, **command):
-        self.config = SimpleNamespace(command=CommandConfig(**command))
+        self.config = ControllerConfig(command=CommandConfig(**command))
         self.calls: list[tuple[torch.Tensor, ...]] = []
 
     def act(self, history, source, phase):
