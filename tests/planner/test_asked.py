@@ -30,7 +30,7 @@ from spectral_skills.planner.understand import Interpreter
         ("play us a tune, then bow", ["play us a tune", "bow"]),
         ("polish the spoons, then bow", ["polish the spoons", "bow"]),
         ("could you frobnicate the spoons, then bow", None),
-        ("when the bell rings, jump", ["when the bell rings", "jump"]),
+        ("when the bell rings, jump", ["when the bell rings, jump"]),
     ],
 )
 def test_orders_are_found(text, orders):
@@ -105,6 +105,8 @@ def test_orders_are_understood_in_talk(text, motions):
         "They said we should never march",
         "The guard was raising his right arm",
         "I forbid you to wave",
+        "When I clap, wave your left hand",
+        "if the bell rings, bow",
         "Welcome to our chapel, kneel down please",
         "You look tired, sit down on the sofa",
     ],

@@ -41,7 +41,7 @@ _GREETING, _ATTENTION = (
 )
 _ASKS = re.compile(r"(?:how|what|where|who|which|why)\b")
 _ABOUT = _any("before_nouns", end=r"\b")
-_QUESTION = _any("questions")
+_QUESTION, _CONDITION = _any("questions"), _any("condition")
 _UNLISTED, _NAMED = _any("unlisted"), re.compile(_lines("named")[0])
 _ENDINGS = [re.compile(rf"{line}$") for line in _lines("endings")]
 _AGAINST, _FORBIDDEN, _COMPARED = (
@@ -86,7 +86,9 @@ def _kept(pieces: list[_Piece], leads: bool) -> list[str]:
     for piece in pieces:
         goes_on = piece.kind == "other" or bool(found and traits(piece.text)["side"])
         if piece.kind == "order":
-            if not _lists(told, piece.text):
+            if found and needs_signal(found[-1]):
+                found[-1] = f"{found[-1]}, {piece.text}"
+            elif not _lists(told, piece.text):
                 found.append(piece.text)
                 forbids = False
         elif piece.kind == "not to do":
@@ -112,6 +114,11 @@ def tells(clause: str) -> bool:
     plain = _COMPARED.split(clause, maxsplit=1)[0]
     told = _TOLD.match(plain) and not _begins_order(clause)
     return bool(told or _QUESTION.match(clause))
+
+
+def needs_signal(clause: str) -> bool:
+    """Whether a clause says upon what something is to be done: `when I clap, jump`."""
+    return bool(_CONDITION.match(clause)) and not _TOLD.match(clause)
 
 
 def shorter(clause: str) -> list[str]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spectral_skills.planner.asked import asked, shorter, tells
+from spectral_skills.planner.asked import asked, needs_signal, shorter, tells
 from spectral_skills.planner.lookup import (
     SURE,
     KnownSentences,
@@ -133,6 +133,8 @@ class Interpreter:
             raise _Refusal(match, why)
         if tells(clause):
             raise _Refusal(match, "it tells something: say what to do")
+        if needs_signal(clause):
+            raise _Refusal(match, "nothing can be waited for: say what to do now")
         if len(several) > 1:
             return self._at_once(clause, several)
         if known.is_near(clause, match):
