@@ -18,6 +18,7 @@ from spectral_skills.planner.understand import Interpreter
         ("if you are not too busy, could you please bow", ["bow"]),
         ("i wonder if you could slowly walk back", ["slowly walk back"]),
         ("would you mind turning left", ["turn left"]),
+        ("do you want to dance", ["dance"]),
         ("let's dance, everyone", ["dance"]),
         ("don't be afraid, jump", ["jump"]),
         ("how about a quick bow for the crowd", ["give a quick bow for the crowd"]),
@@ -31,6 +32,8 @@ from spectral_skills.planner.understand import Interpreter
         ("polish the spoons, then bow", ["polish the spoons", "bow"]),
         ("could you frobnicate the spoons, then bow", None),
         ("when the bell rings, jump", ["when the bell rings, jump"]),
+        ("once you hear the bell, jump", ["once you hear the bell, jump"]),
+        ("when you are ready, jump", ["jump"]),
     ],
 )
 def test_orders_are_found(text, orders):
@@ -46,6 +49,8 @@ def test_orders_are_found(text, orders):
         "don't wave, jump or run",
         "i don't want you to wave",
         "how far can you jump",
+        "careful you might slip and fall",
+        "nobody wants you to dance",
     ],
 )
 def test_what_asks_for_nothing_is_not_cut(text):
@@ -105,6 +110,8 @@ def test_orders_are_understood_in_talk(text, motions):
         "They said we should never march",
         "The guard was raising his right arm",
         "I forbid you to wave",
+        "No need to bow",
+        "When you hear the bell, bow",
         "When I clap, wave your left hand",
         "if the bell rings, bow",
         "Welcome to our chapel, kneel down please",

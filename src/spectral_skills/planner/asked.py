@@ -47,6 +47,7 @@ _ENDINGS = [re.compile(rf"{line}$") for line in _lines("endings")]
 _AGAINST, _FORBIDDEN, _COMPARED = (
     re.compile(_ASKED[name]) for name in ("against", "forbidden", "compared")
 )
+_MARKS = " ,.!?"
 _NOUN_FIRST = re.compile(r"[\w-]+ (?:[\w-]+ )?(?:is|are|was|were|has)\b")
 
 
@@ -121,6 +122,12 @@ def needs_signal(clause: str) -> bool:
     return bool(_CONDITION.match(clause)) and not _TOLD.match(clause)
 
 
+def bare(clause: str) -> str:
+    """A clause without the words that people put around an order."""
+    inner = PATTERNS.wrapped.sub("", clause.strip(_MARKS))
+    return PATTERNS.polite.sub("", inner).strip(_MARKS)
+
+
 def shorter(clause: str) -> list[str]:
     """An order, and the same without what changes nothing of it."""
     found = [clause]
@@ -131,10 +138,10 @@ def shorter(clause: str) -> list[str]:
             found.append(_ACTS[act[2]] + act[3])
             found.append(f"do a {act[1]}{act[2]}{act[3]}")
     # A reason may name another side than its order, which then is the one that counts.
-    bare, side = traits(found[1]), traits(clause)["side"]
-    if bare["side"] != side:
-        found = found[1:] if bare["side"] else [clause]
-    return [s for s in dict.fromkeys(found) if s == clause or traits(s) == bare]
+    named, side = traits(found[1]), traits(clause)["side"]
+    if named["side"] != side:
+        found = found[1:] if named["side"] else [clause]
+    return [s for s in dict.fromkeys(found) if s == clause or traits(s) == named]
 
 
 def _pieces(clause: str) -> Iterator[_Piece]:
@@ -144,7 +151,7 @@ def _pieces(clause: str) -> Iterator[_Piece]:
         yield _Piece("not to do", clause)
         return
     for piece in _CUT.split(clause):
-        yield from _led(_bare(piece))
+        yield from _led(bare(piece))
 
 
 def _led(piece: str) -> Iterator[_Piece]:
@@ -198,7 +205,3 @@ def _begins_order(piece: str) -> bool:
     first = re.split("[ ,]", piece, maxsplit=1)[0]
     is_verb = PLAIN_VERBS.get(first) == first or first in _STRANGE
     return is_verb and not _NOUN_FIRST.match(piece)
-
-
-def _bare(piece: str) -> str:
-    return PATTERNS.polite.sub("", PATTERNS.wrapped.sub("", piece.strip(" ,.!?")))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spectral_skills.planner.asked import asked, needs_signal, shorter, tells
+from spectral_skills.planner.asked import asked, bare, needs_signal, shorter, tells
 from spectral_skills.planner.lookup import (
     SURE,
     KnownSentences,
@@ -231,11 +231,9 @@ def _clauses(text: str) -> Iterator[tuple[str, float | None]]:
             clause = clause[: found.start()] + clause[found.end() :]
             number = float(found[1] or _NUMBERS[found[2]])
             seconds = number * (60.0 if found[3].startswith("m") else 1.0)
-        bare = PATTERNS.polite.sub(
-            "", PATTERNS.wrapped.sub("", clause.strip(" ,.!?"))
-        ).strip(" ,.!?")
-        if bare or seconds:
-            yield bare, seconds
+        order = bare(clause)
+        if order or seconds:
+            yield order, seconds
 
 
 def _is_act(sentence: str) -> bool:
