@@ -12,7 +12,7 @@ from spectral_skills import rotation
 from spectral_skills.config import read_table
 from spectral_skills.control.bundle import Bundle
 from spectral_skills.experiments import everyday
-from spectral_skills.experiments.everyday import REQUESTS, SECOND, THIRD, judge, measure
+from spectral_skills.experiments.everyday import LISTS, REQUESTS, judge, measure
 from spectral_skills.planner import motions
 from spectral_skills.robot import g1
 
@@ -24,7 +24,7 @@ def standing() -> np.ndarray:
 
 
 def request(text: str) -> everyday.EverydayRequest:
-    return next(one for one in (*REQUESTS, *SECOND, *THIRD) if one.text == text)
+    return next(one for own in LISTS.values() for one in own if one.text == text)
 
 
 def missed(text: str, rows: np.ndarray) -> set[str]:
@@ -50,7 +50,7 @@ def turning(degrees: float) -> np.ndarray:
     return rows
 
 
-@pytest.mark.parametrize("requests", [REQUESTS, SECOND, THIRD])
+@pytest.mark.parametrize("requests", LISTS.values(), ids=LISTS)
 def test_there_are_sixty_and_all_measures_exist(requests):
     known = measure(standing())
     assert len({one.text for one in requests}) == 60
@@ -60,10 +60,10 @@ def test_there_are_sixty_and_all_measures_exist(requests):
         assert all(least < most for least, most in one.must.values()), one.text
 
 
-def test_standing_does_nothing_but_stand_still():
-    possible = [one.text for one in (*REQUESTS, *SECOND, *THIRD) if one.must]
+def test_standing_does_nothing_but_what_asks_for_it():
+    possible = [one.text for own in LISTS.values() for one in own if one.must]
     done = [text for text in possible if not missed(text, standing())]
-    assert done == ["stand still"]
+    assert done == ["stand still", "freeze and don't move a muscle"]
 
 
 def test_walks_are_told_apart_by_their_way_and_speed():
@@ -151,7 +151,7 @@ def test_the_table_counts_what_was_done_and_refused(monkeypatch):
     assert values["all requests", "right"] == pytest.approx(200 / 3)
     assert values["run", "speed_mps"] == pytest.approx(0.5, abs=0.05)
     assert values["second list: all requests", "right"] == pytest.approx(200 / 3)
-    assert [one[2] for one in asked] == [REQUESTS, SECOND, THIRD]
+    assert [one[2] for one in asked] == list(LISTS.values())
     assert asked[0][0].motions
     found = everyday.everyday(models, bundle, planned=True).results
     assert {one.table for one in found} == {"Planning: everyday, planned"}

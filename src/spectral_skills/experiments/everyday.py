@@ -1,4 +1,4 @@
-"""Three lists of sixty everyday requests, and whether a robot does what was asked.
+"""Four lists of sixty everyday requests, and whether a robot does what was asked.
 
 `everyday.toml` says for each request which measures must lie in which ranges. Measures
 are read from the robot's own motion, never from what it was commanded, so it does not
@@ -54,16 +54,16 @@ class EverydayRequest(NamedTuple):
     """Least and largest value of each measure; empty for what cannot be done."""
 
 
-def _listed(name: str) -> tuple[EverydayRequest, ...]:
-    return tuple(
+LISTS: Mapping[str, tuple[EverydayRequest, ...]] = {
+    name: tuple(
         EverydayRequest(
             one["text"], {k: (v[0], v[1]) for k, v in one.get("must", {}).items()}
         )
-        for one in read_table(__file__)[name]
+        for one in requests
     )
-
-
-REQUESTS, SECOND, THIRD = map(_listed, ("requests", "second", "third"))
+    for name, requests in read_table(__file__).items()
+}
+REQUESTS = LISTS["requests"]
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ def everyday(
     measured = MeasuredWith.of(models, "cpu", "planner")
     corpus = models.skill_planner.config.about.corpus
     draft = Draft("everyday", measured, corpus, title, seed)
-    lists = {"": REQUESTS, "second list: ": SECOND, "third list: ": THIRD}
-    for about, requests in lists.items():
+    for name, requests in LISTS.items():
+        about = "" if requests is REQUESTS else f"{name} list: "
         _add(draft, ask(bundle, MiniLM(), requests, seed), about)
     return draft.findings()
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from spectral_skills.planner.asked import asked, bare, needs_signal, shorter, tells
 from spectral_skills.planner.lookup import (
     SURE,
     KnownSentences,
@@ -17,7 +18,7 @@ from spectral_skills.planner.lookup import (
     named,
     parts,
 )
-from spectral_skills.planner.phrases import PATTERNS, PLAIN_VERBS, WORDS, parse, plain
+from spectral_skills.planner.phrases import PATTERNS, WORDS, parse, plain
 from spectral_skills.planner.text import TextEncoder, pooled
 from spectral_skills.spectral import catalogue
 from spectral_skills.spectral.catalogue import Choice
@@ -87,12 +88,20 @@ class Interpreter:
         found: list[Instruction] = []
         for clause, seconds in _clauses(text):
             if clause:
+                clause = self._shorter(clause)
                 # A wish cannot change what was not understood.
                 before = found[-1] if found and found[-1].understood else None
                 found += self._clause(clause, before)
             if found:
                 found[-1] = replace(found[-1], seconds=seconds)
         return found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
+
+    def _shorter(self, clause: str) -> str:
+        """A clause without what changes nothing of it, if that is nearer."""
+        ways = shorter(clause)
+        if ways[0] == clause and self.known.nearest(clause).cosine >= SURE:
+            return clause
+        return max(ways, key=lambda way: self.known.nearest(way).nearness)
 
     def _unknown(self, text: str, match: Match) -> _Refusal:
         """A refusal that names what could be done instead."""
@@ -122,6 +131,10 @@ class Interpreter:
         ):
             why = "it says what not to do: say what to do instead"
             raise _Refusal(match, why)
+        if tells(clause):
+            raise _Refusal(match, "it tells something: say what to do")
+        if needs_signal(clause):
+            raise _Refusal(match, "nothing can be waited for: say what to do now")
         if len(several) > 1:
             return self._at_once(clause, several)
         if known.is_near(clause, match):
@@ -212,30 +225,15 @@ def base_of(sentence: str) -> str:
 
 def _clauses(text: str) -> Iterator[tuple[str, float | None]]:
     """What is done one after the other, and for how long."""
-    for clause in _listed(plain(text.replace("\n", "; "))):
+    for clause in asked(plain(text.replace("\n", "; "))):
         seconds = None
         if found := _SECONDS.search(clause):
             clause = clause[: found.start()] + clause[found.end() :]
             number = float(found[1] or _NUMBERS[found[2]])
             seconds = number * (60.0 if found[3].startswith("m") else 1.0)
-        bare = PATTERNS.polite.sub(
-            "", PATTERNS.wrapped.sub("", clause.strip(" ,.!?"))
-        ).strip(" ,.!?")
-        if bare or seconds:
-            yield bare, seconds
-
-
-def _listed(text: str) -> Iterator[str]:
-    """A text split at every `then`, and at every comma that an order follows."""
-    for clause in PATTERNS.then.split(text):
-        first, *others = re.split(r", (?=([\w-]+))", clause)
-        for word, more in zip(others[::2], others[1::2], strict=True):
-            if PLAIN_VERBS.get(word) == word:
-                yield first
-                first = more
-            else:
-                first = f"{first}, {more}"
-        yield first
+        order = bare(clause)
+        if order or seconds:
+            yield order, seconds
 
 
 def _is_act(sentence: str) -> bool:
