@@ -103,11 +103,17 @@ def flights(corpus: Corpus) -> list[Flight]:
 
 
 def follow(
-    models: Models, corpus: Corpus, some: list[Flight], more: Tensor | None = None
+    models: Models,
+    corpus: Corpus,
+    some: list[Flight],
+    more: Tensor | None = None,
+    before: int = BEFORE,
+    pays: bool = False,
 ) -> Pushed:
-    """One robot follows each flight; `more` (T, n, 29) is added to its actions."""
+    """One robot follows each flight from `before` frames before it; `more` (T, n, 29)
+    is added to its actions. What it is paid is zero if nobody asks."""
     clips = torch.tensor([one.clip for one in some])
-    starts = torch.tensor([one.begin - BEFORE for one in some])
+    starts = torch.tensor([one.begin - before for one in some])
     references = References.build(corpus.to("cpu"))
     command = models.controller.config.command
     source = ReferenceSource(references, clips, models.encoder, starts, command)
@@ -123,6 +129,9 @@ def follow(
         limited.append((targets < low + 1e-4) | (targets > high - 1e-4))
         step()
         shares.append(physics.torque.abs() / effort)
+        if not pays:
+            paid.append(torch.zeros(len(some), 2))
+            return
         action = (targets - body.default) / body.scale
         reference = references.at(clips, starts + len(shares))
         robot = kinematics.states(physics.qpos, physics.qvel)
@@ -146,7 +155,7 @@ def follow(
         last.append(action)
 
     physics.step = noted
-    steps = BEFORE + max(one.end - one.begin for one in some)
+    steps = before + max(one.end - one.begin for one in some)
     tracker = Tracker(models.controller, action=more)
     record = run(physics, tracker, source, source.start, steps, keep=())
     assert record.reference is not None
@@ -195,16 +204,15 @@ def search(
 ) -> list[Result]:
     """The best jump of each reach, by the distance of the pelvis's height."""
     results, controller = [], models.controller
-    steps = BEFORE + flight.end - flight.begin
-    first = (BEFORE - 2 * PUSH) // KNOT
-    shape = (-(-steps // KNOT) - first, len(LEGS))
+    steps = 2 * PUSH + flight.end - flight.begin
+    shape = (-(-steps // KNOT), len(LEGS))
+    tries = {"models": models, "corpus": corpus, "before": 2 * PUSH}
 
     def spread_out(knots: np.ndarray) -> Tensor:
         """(T, n, 29) what knots (n, k, 6), or those of one robot, add to actions."""
         knots = np.repeat(knots.reshape(-1, *shape), KNOT, axis=1)
         more = torch.zeros(steps, len(knots), g1.NUM_JOINTS)
-        rows = torch.tensor(knots[:, : steps - first * KNOT]).float()
-        more[first * KNOT :, :, LEGS] = rows.transpose(0, 1)
+        more[..., LEGS] = torch.tensor(knots[:, :steps]).float().transpose(0, 1)
         return more
 
     for reach in (1.0, 4.0):
@@ -214,7 +222,7 @@ def search(
         for _ in trange(GENERATIONS, desc=f"reach {reach:g}", disable=None):
             tried = mean + spread * draw.standard_normal((ROBOTS, *shape))
             tried[0] = mean
-            pushed = follow(models, corpus, [flight] * ROBOTS, spread_out(tried))
+            pushed = follow(some=[flight] * ROBOTS, more=spread_out(tried), **tries)
             off = pushed.pelvis.diff(dim=-1).abs()[..., 0].mean(dim=0)
             best = off.argsort()[:BEST]
             kept = tried[best.numpy()]
@@ -222,7 +230,10 @@ def search(
             spread = 0.2 * spread + 0.8 * kept.std(axis=0) + 0.03
         parts = torch.tensor(SHARES)[None, :, None]
         pushed = follow(
-            models, corpus, [flight] * len(SHARES), spread_out(mean) * parts
+            some=[flight] * len(SHARES),
+            more=spread_out(mean) * parts,
+            pays=True,
+            **tries,
         )
         for n, part in enumerate(SHARES):
             robot, reference = pushed.pelvis[:, n].unbind(-1)
