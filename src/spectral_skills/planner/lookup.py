@@ -8,7 +8,7 @@ one of them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -65,17 +65,19 @@ class KnownSentences:
         sentences: Sequence[tuple[str, str]],
         encoder: TextEncoder,
         vectors: Tensor | None = None,
+        as_said: Collection[str] = (),
     ):
         """`sentences` are pairs of a motion and a sentence; `vectors` (m, width) are
-        their pooled states, encoded here if they are not given."""
+        their pooled states, encoded here if they are not given. Of the motions
+        `as_said` all sentences are kept."""
         if not sentences or (vectors is not None and len(vectors) != len(sentences)):
             count = 0 if vectors is None else len(vectors)
             raise ValueError(f"{count} vectors for {len(sentences)} sentences")
-        ordered = {motion for motion, sentence in sentences if _is_order(sentence)}
+        ordered = {motion for motion, sentence in sentences if is_order(sentence)}
         kept = [
             i
             for i, (motion, sentence) in enumerate(sentences)
-            if motion not in ordered or _is_order(sentence)
+            if motion not in ordered - set(as_said) or is_order(sentence)
         ]
         self.motions, self.sentences = zip(*(sentences[i] for i in kept), strict=True)
         if vectors is None:
@@ -109,6 +111,11 @@ class KnownSentences:
         cosine, nearness = float(cosines[best]), float(near[motion])
         found = (cosine, nearness) if fits else (0.0, 0.0)
         return Match(self.sentences[best], self.motions[best], *found)
+
+    def exactly(self, sentence: str) -> Match:
+        """A sentence that is known."""
+        at = self.sentences.index(sentence)
+        return Match(sentence, self.motions[at], 1.0, 1.0)
 
     def _scores(self, sentence: str) -> tuple[Tensor, Tensor]:
         """(m,) cosines to all known sentences, and how near they are."""
@@ -182,7 +189,7 @@ def _telling(vectors: Tensor, motion: Tensor) -> Tensor:
     return axes / (variances.clamp_min(0.0) + even).sqrt()
 
 
-def _is_order(sentence: str) -> bool:
+def is_order(sentence: str) -> bool:
     """Whether a sentence begins with a verb in its plain form."""
     first = sentence.split(" ")[0]
     return PLAIN_VERBS.get(first) == first
@@ -190,8 +197,20 @@ def _is_order(sentence: str) -> bool:
 
 def named(sentences: Sequence[str]) -> Tensor:
     """(m, v) which values of traits sentences name."""
-    found = [traits(sentence) for sentence in sentences]
+    found = [traits(sentence) | {"side": _side(sentence)} for sentence in sentences]
     return torch.tensor([[value in own[t] for t, value in _VALUES] for own in found])
+
+
+def _side(sentence: str) -> frozenset[str]:
+    """The side that acts: of `the left arm, the right one hangs` it is the left."""
+    sides = traits(sentence)["side"]
+    limb = PATTERNS.limb.search(sentence.lower())
+    first = PATTERNS.one_side.search(sentence.lower())
+    if not (limb and first and {"left", "right"} <= sides):
+        return sides
+    if PATTERNS.each_side.search(sentence.lower()) or limb[1] != first[0]:
+        return sides
+    return sides - {"left", "right"} | {limb[1]}
 
 
 def costs(sentence: str, others: Tensor) -> Tensor:
