@@ -26,7 +26,7 @@ _AMOUNTS = [
     for one in WORDS["amounts"]
 ]
 _SPELLED = [(re.compile(rf"\b(?:{w})(?!\w)"), right) for w, right in WORDS["spelled"].items()]
-_SHORTEST_S, _LONGEST_S = 1.0, 30.0
+_SHORTEST_S, _LONGEST_S = 1.2, 30.0
 
 
 class Act(NamedTuple):

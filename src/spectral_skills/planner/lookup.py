@@ -8,8 +8,10 @@ one of them.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from string import ascii_lowercase
 from typing import NamedTuple
 
 import torch
@@ -40,6 +42,7 @@ added to the cosine of an opposite: less than any other."""
 
 WORD = re.compile(r"[\w-]+")
 _OTHER, _GENERAL = (set(WORDS["verbs"][kind].split()) for kind in ("other", "general"))
+_STRANGE = set(WORDS["verbs"]["strange"].split())
 _TRAITS = {
     trait: {value: re.compile(rf"\b(?:{words})\b") for value, words in values.items()}
     for trait, values in WORDS["opposites"].items()
@@ -112,6 +115,26 @@ class KnownSentences:
         found = (cosine, nearness) if fits else (0.0, 0.0)
         return Match(self.sentences[best], self.motions[best], *found)
 
+    def spelled(self, text: str) -> str:
+        """A text whose words are spelled as known ones, if one letter is wrong."""
+        written = getattr(self.encoder, "pieces", None)
+        if written is None:
+            return text
+
+        def right(found: re.Match[str]) -> str:
+            word = found[0]
+            if word in self._spelled or word in written:
+                return word
+            near = {one for one in one_letter_off(word) if one in self._spelled}
+            return min(near, key=lambda one: (-self._spelled[one], one), default=word)
+
+        return re.sub(r"(?<![\w'-])[a-z]{4,}(?![\w'-])", right, text)
+
+    @cached_property
+    def _spelled(self) -> Counter[str]:
+        """Known words, and how often they are said."""
+        return Counter(w for s in self.sentences for w in WORD.findall(s))
+
     def exactly(self, sentence: str) -> Match:
         """A sentence that is known."""
         at = self.sentences.index(sentence)
@@ -147,7 +170,9 @@ class KnownSentences:
         own = self._words[match.motion]
         if match.cosine >= SURE:
             return True
-        if _OTHER.intersection(words) - own:
+        if _OTHER.intersection(words) - own or PATTERNS.cannot.search(sentence):
+            return False
+        if words and words[0] in _STRANGE - own:
             return False
         if len(self.sentences) < _MANY:
             return match.nearness >= _NEAR_OF_FEW
@@ -187,6 +212,18 @@ def _telling(vectors: Tensor, motion: Tensor) -> Tensor:
     if even < 1e-6:  # no motion has two sentences
         return torch.eye(vectors.shape[1])
     return axes / (variances.clamp_min(0.0) + even).sqrt()
+
+
+def one_letter_off(word: str) -> Iterator[str]:
+    """Words with one letter missing, added, changed or swapped with the next."""
+    for i in range(len(word) + 1):
+        before, after = word[:i], word[i:]
+        yield before + after[1:]
+        if len(after) > 1:
+            yield before + after[1] + after[0] + after[2:]
+        for letter in ascii_lowercase:
+            yield before + letter + after
+            yield before + letter + after[1:]
 
 
 def is_order(sentence: str) -> bool:

@@ -36,6 +36,8 @@ LONGEST_TEXT = 1000
 """Largest number of characters of a text."""
 _NEAR_WISH = 0.68
 """Cosine from which a text is taken for a wish."""
+_NEAR_CUT = 0.75
+"""Cosine from which a clause is meant of which something was left out."""
 _AS_KNOB = 0.05
 """A part of a clause becomes a knob rather than a motion if its cosine to the knob's
 wish is smaller by no more than this."""
@@ -94,14 +96,17 @@ class Interpreter:
                 "read"
             )
         found: list[Instruction] = []
-        for clause, seconds in _clauses(text):
+        text = self.known.spelled(spelled(plain(text.replace("\n", "; "))))
+        for clause, seconds, of_first in _clauses(text):
+            begin = len(found)
             if clause:
                 clause = self._shorter(clause)
                 # A wish cannot change what was not understood.
                 before = found[-1] if found and found[-1].understood else None
                 found += self._clause(clause, before)
             if found and (seconds or not clause):
-                found[-1] = replace(found[-1], seconds=seconds)
+                at = begin if of_first else -1
+                found[at] = replace(found[at], seconds=seconds)
         return found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
 
     def _shorter(self, clause: str) -> str:
@@ -132,10 +137,11 @@ class Interpreter:
         try:
             return self._understood(clause, before)
         except _Refusal as refusal:
-            if refusal.far:
+            if refusal.far and not PATTERNS.cannot.search(clause):
                 for less, rest in without_tail(clause):
                     match = self.known.nearest(less)
-                    if len(parts(less)) == 1 and self.known.is_near(less, match):
+                    near = match.cosine >= _NEAR_CUT and self.known.is_near(less, match)
+                    if near and len(parts(less)) == 1:
                         found = self._accepted(less, match)
                         return [replace(one, left_out=rest) for one in found]
             return [_refused(clause, refusal)]
@@ -249,15 +255,17 @@ def base_of(sentence: str) -> str:
     return "walk"
 
 
-def _clauses(text: str) -> Iterator[tuple[str, float | None]]:
-    """What is done one after the other, and for how long."""
-    for clause in asked(spelled(plain(text.replace("\n", "; ")))):
+def _clauses(text: str) -> Iterator[tuple[str, float | None, bool]]:
+    """What is done one after the other, for how long, and whether that is the duration
+    of the first of its parts: an amount is, a duration that ends it is of the last."""
+    for clause in asked(text):
         clause, seconds = timed(clause)
-        if not seconds:
+        of_first = not seconds
+        if of_first:
             clause, seconds = amount(clause)
         order = bare(clause)
         if order or seconds:
-            yield order, seconds
+            yield order, seconds, bool(order and of_first)
 
 
 def _is_act(sentence: str) -> bool:
