@@ -17,6 +17,7 @@ from spectral_skills.robot import g1
 ALL = {one.name: one for one in gestures()}
 BODY = Kinematics()
 FASTEST_RAD_S = 8.0
+OTHER = {"left": "right", "right": "left"}
 
 
 def places(name: str, link: str) -> np.ndarray:
@@ -74,8 +75,7 @@ def test_left_and_right_mirror_each_other():
         np.testing.assert_allclose(own[:, first:], mirror[:, first:], atol=1e-6)
         # What stands on its right leg lifts the left one.
         own, others = ALL[name].sentences, ALL[other].sentences
-        both = {"left": "right", "right": "left"}
-        swapped = {re.sub("left|right", lambda m: both[m[0]], s) for s in own}
+        swapped = {re.sub("left|right", lambda m: OTHER[m[0]], s) for s in own}
         assert set(others) <= swapped
 
 

@@ -53,7 +53,9 @@ STANDING = Stance(
 def values(before: np.ndarray | None, stance: Stance) -> np.ndarray:
     """(13,) numbers of a stance that follows another one."""
     parts = vars(STANDING).keys()
-    own = [np.atleast_1d(np.nan if (v := getattr(stance, p)) is None else v) for p in parts]
+    own = [
+        np.atleast_1d(np.nan if (v := getattr(stance, p)) is None else v) for p in parts
+    ]
     sizes = [np.size(getattr(STANDING, p)) for p in parts]
     full = np.concatenate(
         [np.resize(v, n) for v, n in zip(own, sizes, strict=True)]

@@ -25,7 +25,9 @@ _AMOUNTS = [
     )
     for one in WORDS["amounts"]
 ]
-_SPELLED = [(re.compile(rf"\b(?:{w})(?!\w)"), right) for w, right in WORDS["spelled"].items()]
+_SPELLED = [
+    (re.compile(rf"\b(?:{w})(?!\w)"), right) for w, right in WORDS["spelled"].items()
+]
 _SHORTEST_S, _LONGEST_S = 1.2, 30.0
 
 
@@ -46,7 +48,10 @@ def acts(known: Collection[str]) -> Iterator[tuple[str, Act]]:
                 for kind in ("do", "say")
             )
             if all(timed(order)[0] in known for order in orders):
-                yield f"act {number} {side}" if sided else f"act {number}", Act(orders, said)
+                yield (
+                    f"act {number} {side}" if sided else f"act {number}",
+                    Act(orders, said),
+                )
 
 
 def timed(clause: str) -> tuple[str, float | None]:
@@ -56,7 +61,9 @@ def timed(clause: str) -> tuple[str, float | None]:
         return clause, None
     number = float(found[1] or _NUMBERS[found[2]])
     minutes = found[3].startswith("m")
-    return clause[: found.start()] + clause[found.end() :], number * (60 if minutes else 1)
+    return clause[: found.start()] + clause[found.end() :], number * (
+        60 if minutes else 1
+    )
 
 
 def amount(clause: str) -> tuple[str, float | None]:

@@ -123,7 +123,8 @@ class KnownSentences:
 
         def right(found: re.Match[str]) -> str:
             word = found[0]
-            if word in self._spelled or word in written:
+            verbs = PLAIN_VERBS.keys() | _STRANGE | _OTHER
+            if word in self._spelled or word in written or word in verbs:
                 return word
             near = {one for one in one_letter_off(word) if one in self._spelled}
             return min(near, key=lambda one: (-self._spelled[one], one), default=word)
@@ -170,7 +171,10 @@ class KnownSentences:
         own = self._words[match.motion]
         if match.cosine >= SURE:
             return True
-        if _OTHER.intersection(words) - own or PATTERNS.cannot.search(sentence):
+        if _OTHER.intersection(words) - own or (
+            PATTERNS.cannot.search(sentence)
+            and not PATTERNS.cannot.search(match.sentence)
+        ):
             return False
         if words and words[0] in _STRANGE - own:
             return False

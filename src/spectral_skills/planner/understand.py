@@ -96,7 +96,7 @@ class Interpreter:
                 "read"
             )
         found: list[Instruction] = []
-        text = self.known.spelled(spelled(plain(text.replace("\n", "; "))))
+        text = spelled(plain(text.replace("\n", "; ")))
         for clause, seconds, of_first in _clauses(text):
             begin = len(found)
             if clause:
@@ -137,6 +137,9 @@ class Interpreter:
         try:
             return self._understood(clause, before)
         except _Refusal as refusal:
+            right = self.known.spelled(clause)
+            if refusal.far and right != clause:
+                return self._clause(right, before)
             if refusal.far and not PATTERNS.cannot.search(clause):
                 for less, rest in without_tail(clause):
                     match = self.known.nearest(less)
