@@ -1,5 +1,7 @@
 """Gestures: what the robot can do, and hands where they should be."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from spectral_skills.robot import g1
 ALL = {one.name: one for one in gestures()}
 BODY = Kinematics()
 FASTEST_RAD_S = 8.0
+OTHER = {"left": "right", "right": "left"}
 
 
 def places(name: str, link: str) -> np.ndarray:
@@ -37,7 +40,18 @@ def test_a_gesture_is_within_limits_and_slow_enough(name):
     assert np.abs(np.diff(joints, axis=0)).max() * FPS < FASTEST_RAD_S
 
 
-@pytest.mark.parametrize("name", ALL)
+STANCES = [
+    *("one_leg", "knee_up", "stamp", "front_kick", "back_kick", "leg_aside", "star"),
+    *("wide_stance", "goalkeeper", "lunge", "crouch_low", "sit_in_air", "touch_toes"),
+    *("lean_ahead", "lean_back"),
+]
+
+
+def in_stances(name: str) -> bool:
+    return name.removesuffix("_left").removesuffix("_right") in STANCES
+
+
+@pytest.mark.parametrize("name", [n for n in ALL if not in_stances(n)])
 def test_only_arms_and_waist_move(name):
     still = bases.generate("stand", 1).rows[0, : 7 + g1.joint_index("waist_yaw")]
     rows = ALL[name].rows[:, : len(still)]
@@ -59,7 +73,10 @@ def test_left_and_right_mirror_each_other():
         mirror = ALL[name].rows[:, 7:][:, g1.MIRROR_JOINTS] * g1.MIRROR_SIGNS
         own = ALL[other].rows[:, 7:]
         np.testing.assert_allclose(own[:, first:], mirror[:, first:], atol=1e-6)
-        assert not any("right" in said for said in ALL[other].sentences)
+        # What stands on its right leg lifts the left one.
+        own, others = ALL[name].sentences, ALL[other].sentences
+        swapped = {re.sub("left|right", lambda m: OTHER[m[0]], s) for s in own}
+        assert set(others) <= swapped
 
 
 def test_no_sentence_asks_for_two_gestures():
@@ -99,3 +116,33 @@ def test_hips_and_circles():
     assert (np.abs(hips[:, 2]) < 0.15).all() and (np.abs(hips[:, 1]) < 0.3).all()
     circling = wrists("arm_circles")[FPS * 2 :, 0]
     assert np.ptp(circling[:, 0]) > 0.15 and np.ptp(circling[:, 2]) > 0.15
+
+
+def ankles(name: str) -> np.ndarray:
+    """(T, 2, 3) the left and the right one."""
+    found = BODY(torch.from_numpy(ALL[name].rows)).position.numpy()
+    return found[:, [g1.LINKS.index(foot) for foot in g1.FEET]]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    ("name", "raised_m"), [("one_leg", 0.1), ("knee_up", 0.18), ("front_kick", 0.18)]
+)
+def test_the_named_leg_is_lifted_and_the_other_stands(name, side, raised_m):
+    own = ["left", "right"].index(side)
+    heights = ankles(f"{name}_{side}")[..., 2]
+    lowest = heights.min()
+    assert heights[:, own].max() > lowest + raised_m
+    assert heights[:, 1 - own].max() < lowest + 0.02
+    other = "left" if side == "right" else "right"
+    if name == "one_leg":
+        assert f"stand on the {other} leg" in ALL[f"{name}_{side}"].sentences
+
+
+def test_feet_are_apart_and_the_body_is_low_where_they_should_be():
+    apart = np.abs(np.diff(ankles("wide_stance")[..., 1], axis=1)).max()
+    assert apart > 0.4
+    heights = {n: ALL[n].rows[:, 2] for n in ("crouch_low", "sit_in_air")}
+    assert heights["crouch_low"].min() < 0.45 and heights["sit_in_air"].min() < 0.55
+    assert all(abs(h[-1] - h[0]) < 0.02 for h in heights.values())
+    assert wrists("touch_toes")[100:180, :, 0].min() > 0.2

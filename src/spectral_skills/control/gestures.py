@@ -1,12 +1,14 @@
-"""Gestures of the arms and the waist of a standing robot, made of key poses.
+"""Gestures of a robot that stays where it is, made of key poses.
 
 A controller follows them though nobody recorded them, so what no clip shows can be
-played as well. `gestures.toml` says what there is, and by which sentences.
+played as well. Three tables say what there is, and by which sentences: `gestures.toml`
+and `pretences.toml` of arms and waist, `stances.toml` of legs.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -14,6 +16,8 @@ from scipy.interpolate import PchipInterpolator
 from spectral_skills import config as configs
 from spectral_skills.control import recorded
 from spectral_skills.control.played import PlayedBase
+from spectral_skills.control.stances import STANDING, Stance, stood, values
+from spectral_skills.motion.clip import mirror_rows
 from spectral_skills.motion.corpus import FPS, Entry
 from spectral_skills.motion.synthetic import bases
 from spectral_skills.motion.synthetic.generate import LICENCE, SOURCE
@@ -35,6 +39,7 @@ _ARMS = {
     for side in SIDES
 }
 _WAIST = np.array([i for i, name in enumerate(g1.JOINTS) if name.startswith("waist")])
+_FILES = ("gestures.toml", "pretences.toml", "stances.toml")
 _MOVED = np.sort(np.concatenate((_WAIST, *_ARMS.values())))
 
 
@@ -49,7 +54,9 @@ class KeyPose:
     right: str = ""
     both: str = ""
     waist: tuple[float, float, float] | None = None
-    """Yaw, roll and pitch, rad."""
+    """Yaw, roll and pitch, rad; of no effect in stances."""
+    legs: str = ""
+    """Stance of the legs, by its name."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,10 @@ class Gesture:
     flows: bool = False
     """Whether it passes through its poses without a stop."""
 
+    @property
+    def has_stances(self) -> bool:
+        return any(key.legs for key in (*self.first, *self.again))
+
 
 @dataclass(frozen=True)
 class Moves:
@@ -79,16 +90,26 @@ class Moves:
 
 def gestures() -> Iterator[Moves]:
     """Yield all gestures; those of one arm for the right and for the left."""
-    for name, one in _read()[1].items():
-        joints = _joints(one)
+    for name, one in _read().gestures.items():
+        rows = _rows(one)
         if not any("{side}" in sentence for sentence in one.say):
-            yield Moves(name, one.say, _rows(joints))
+            yield Moves(name, one.say, rows)
             continue
-        for side in SIDES:
-            own = [s for s in one.say if side == SIDES[0] or "{side}" in s]
-            said = tuple(sentence.format(side=side) for sentence in own)
-            yield Moves(f"{name}_{side}", said, _rows(joints))
-            joints = joints[:, g1.MIRROR_JOINTS] * g1.MIRROR_SIGNS
+        for side, other in (SIDES, SIDES[::-1]):
+            own = [s for s in one.say if side == SIDES[0] or "{" in s]
+            said = tuple(sentence.format(side=side, other=other) for sentence in own)
+            yield Moves(f"{name}_{side}", said, rows)
+            rows = _mirrored(one, rows)
+
+
+def _mirrored(gesture: Gesture, rows: np.ndarray) -> np.ndarray:
+    """The same to the other side; legs that only stand stay as they are."""
+    mirror = mirror_rows(rows)
+    if gesture.has_stances:
+        return mirror
+    found = rows.copy()
+    found[:, 7 + _MOVED] = mirror[:, 7 + _MOVED]
+    return found
 
 
 def played(encoder: SkillEncoder) -> Iterator[PlayedBase]:
@@ -102,36 +123,51 @@ def played(encoder: SkillEncoder) -> Iterator[PlayedBase]:
         yield replace(made, sentences=one.sentences)
 
 
+class _Tables(NamedTuple):
+    poses: dict[str, np.ndarray]
+    """Of a left arm."""
+    stances: dict[str, Stance]
+    gestures: dict[str, Gesture]
+
+
 @cache
-def _read() -> tuple[dict[str, np.ndarray], dict[str, Gesture]]:
-    """Poses of a left arm, and gestures."""
-    table = configs.read_table(__file__)
-    poses = {name: np.array(angles) for name, angles in table["poses"].items()}
-    found = table["gestures"].items()
-    return poses, {n: configs.from_dict(Gesture, one, n) for n, one in found}
+def _read() -> _Tables:
+    tables = [configs.read_table(__file__, name) for name in _FILES]
+    poses, stances, found = (
+        {k: v for table in tables for k, v in table.get(kind, {}).items()}
+        for kind in ("poses", "stances", "gestures")
+    )
+    return _Tables(
+        {name: np.array(angles) for name, angles in poses.items()},
+        {n: configs.from_dict(Stance, one, n) for n, one in stances.items()},
+        {n: configs.from_dict(Gesture, one, n) for n, one in found.items()},
+    )
 
 
-def _joints(gesture: Gesture) -> np.ndarray:
-    """(T, 29) angles of the arms and the waist; the legs are zero."""
-    pose = _posed(np.zeros(g1.NUM_JOINTS), KeyPose(0.0, both="rest"))
-    poses, seconds = [pose], [0.0]
+def _curves(gesture: Gesture) -> np.ndarray:
+    """(T, 29 + 13) angles of the arms and the waist, and the stances."""
+    stances = {"": Stance(), "standing": STANDING} | _read().stances
+    pose, stance = _posed(np.zeros(g1.NUM_JOINTS), KeyPose(0.0, both="rest")), STANDING
+    numbers = values(None, stance)
+    poses, seconds = [np.append(pose, numbers)], [0.0]
     for key in (*gesture.first, *gesture.again * gesture.times):
         pose = _posed(pose, key)
-        poses.append(pose)
+        numbers = values(numbers, stances[key.legs])
+        poses.append(np.append(pose, numbers))
         seconds.append(seconds[-1] + key.s)
     t, at = np.arange(round(seconds[-1] * FPS) + 1) / FPS, np.array(seconds)
     if gesture.flows:
         return PchipInterpolator(at, np.array(poses))(t.clip(max=at[-1]))
-    joints = np.tile(poses[0], (len(t), 1))
+    curves = np.tile(poses[0], (len(t), 1))
     for i, (before, after) in enumerate(zip(poses, poses[1:], strict=False)):
         share = ease((t - at[i]) / (at[i + 1] - at[i]))
-        joints += share[:, None] * (after - before)
-    return joints
+        curves += share[:, None] * (after - before)
+    return curves
 
 
 def _posed(pose: np.ndarray, key: KeyPose) -> np.ndarray:
     """A pose (29,) with what a key changes of it."""
-    arms, pose = _read()[0], pose.copy()
+    arms, pose = _read().poses, pose.copy()
     for side, name in (
         ("left", key.both or key.left),
         ("right", key.both or key.right),
@@ -147,8 +183,11 @@ def _posed(pose: np.ndarray, key: KeyPose) -> np.ndarray:
     return pose
 
 
-def _rows(joints: np.ndarray) -> np.ndarray:
-    """(T, 36) a robot that stands still and moves its arms and its waist."""
+def _rows(gesture: Gesture) -> np.ndarray:
+    """(T, 36) a robot that stands, or stands in stances, and moves arms and waist."""
+    joints, stances = np.split(_curves(gesture), [g1.NUM_JOINTS], axis=1)
+    if gesture.has_stances:
+        return stood(stances, joints)
     rows = np.repeat(bases.generate("stand", 1).rows[:1], len(joints), axis=0)
     rows[:, 7 + _MOVED] = joints[:, _MOVED]
     return rows

@@ -47,6 +47,7 @@ _ENDINGS = [re.compile(rf"{line}$") for line in _lines("endings")]
 _AGAINST, _FORBIDDEN, _COMPARED = (
     re.compile(_ASKED[name]) for name in ("against", "forbidden", "compared")
 )
+_TAIL = _any("tails", " *")
 _MARKS = " ,.!?"
 _NOUN_FIRST = re.compile(r"[\w-]+ (?:[\w-]+ )?(?:is|are|was|were|has)\b")
 
@@ -142,6 +143,17 @@ def shorter(clause: str) -> list[str]:
     if named["side"] != side:
         found = found[1:] if named["side"] else [clause]
     return [s for s in dict.fromkeys(found) if s == clause or traits(s) == named]
+
+
+def without_tail(clause: str) -> Iterator[tuple[str, str]]:
+    """A clause with less and less of what is said last of how it is done, and what is
+    left out. A side or a height is left out only where another one is named before."""
+    for cut in reversed(list(_TAIL.finditer(clause))):
+        less, rest = clause[: cut.start()].strip(_MARKS), clause[cut.start() :]
+        before, whole = traits(less), traits(clause)
+        keeps = all(before[t] == whole[t] or before[t] for t in whole)
+        if less and keeps and not _AGAINST.search(rest):
+            yield less, rest.strip(_MARKS)
 
 
 def _pieces(clause: str) -> Iterator[_Piece]:

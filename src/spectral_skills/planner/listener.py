@@ -20,7 +20,8 @@ from spectral_skills.control.mixer import REST, Cue
 from spectral_skills.control.rollout import Rollout, fell_at
 from spectral_skills.control.session import Session
 from spectral_skills.control.streams import LivePlanner
-from spectral_skills.planner.lookup import KnownSentences
+from spectral_skills.planner.acts import Act, acts
+from spectral_skills.planner.lookup import KnownSentences, is_order
 from spectral_skills.planner.phrases import PATTERNS
 from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates, clean, pooled
 from spectral_skills.planner.understand import Instruction, Interpreter
@@ -51,19 +52,31 @@ class Listener:
         self.plans = SENTENCES in bundle.manifest.files
 
     @cached_property
+    def _acts(self) -> dict[str, Act]:
+        """What is made of sentences that are known, by names of their own."""
+        bundle = self._bundle
+        known = {base.text for base in bundle.bases.values()}
+        known |= {said for one in bundle.motions.values() for said in one.sentences}
+        if self.plans:
+            known |= {said for _, said in bundle.manifest.sentences}
+        return dict(acts(set(filter(is_order, known))))
+
+    @cached_property
     def _known(self) -> KnownSentences:
         """Made for the first text; its answer says if the language model is missing."""
         bundle, encoder = self._bundle, self._encoder
         texts = [(base.name, base.text) for base in bundle.bases.values() if base.text]
         motions = bundle.motions.items()
         texts += [(name, said) for name, one in motions for said in one.sentences]
+        texts += [(n, said) for n, one in self._acts.items() for said in one.sentences]
         if not self.plans:
-            return KnownSentences(texts, encoder)
+            return KnownSentences(texts, encoder, as_said=self._acts)
         learned = map(torch.from_numpy, token_states(bundle.folder))
         states = TextStates.of([states.float() for states in learned])
         own = pooled(encoder.encode([text for _, text in texts]))
         vectors = torch.cat((pooled(states), own)) if texts else pooled(states)
-        return KnownSentences([*bundle.manifest.sentences, *texts], encoder, vectors)
+        texts = [*bundle.manifest.sentences, *texts]
+        return KnownSentences(texts, encoder, vectors, self._acts)
 
     @cached_property
     def _bases(self) -> dict[str, str]:
@@ -94,7 +107,9 @@ class Listener:
 
     def instructions(self, text: str) -> list[Instruction]:
         """What a text asks for, part by part."""
-        return Interpreter(self._known, self._bundle.directions).interpret(text)
+        orders = {name: one.orders for name, one in self._acts.items()}
+        known = self._known
+        return Interpreter(known, self._bundle.directions, orders).interpret(text)
 
     def cue(self, one: Instruction, seconds: float | None = None) -> tuple[Cue, str]:
         """The cue and the message of an instruction, which lasts as long as its text
@@ -112,6 +127,8 @@ class Listener:
             name = base or one.nearest
             added = "".join(f", {knob.label}" for knob in one.knobs)
             message = f"{one.sentence!r} as {one.nearest!r} ({one.cosine:.2f}){added}"
+            if one.left_out:
+                message += f", without {one.left_out!r}"
             return Cue(name, seconds, planned=not base, knobs=knobs), message
         if self.plans or PATTERNS.negated.search(one.sentence):
             message = f"{one.sentence!r} was not understood: {one.why}"

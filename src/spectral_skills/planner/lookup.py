@@ -8,8 +8,10 @@ one of them.
 """
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from string import ascii_lowercase
 from typing import NamedTuple
 
 import torch
@@ -40,6 +42,7 @@ added to the cosine of an opposite: less than any other."""
 
 WORD = re.compile(r"[\w-]+")
 _OTHER, _GENERAL = (set(WORDS["verbs"][kind].split()) for kind in ("other", "general"))
+_STRANGE = set(WORDS["verbs"]["strange"].split())
 _TRAITS = {
     trait: {value: re.compile(rf"\b(?:{words})\b") for value, words in values.items()}
     for trait, values in WORDS["opposites"].items()
@@ -65,17 +68,19 @@ class KnownSentences:
         sentences: Sequence[tuple[str, str]],
         encoder: TextEncoder,
         vectors: Tensor | None = None,
+        as_said: Collection[str] = (),
     ):
         """`sentences` are pairs of a motion and a sentence; `vectors` (m, width) are
-        their pooled states, encoded here if they are not given."""
+        their pooled states, encoded here if they are not given. Of the motions
+        `as_said` all sentences are kept."""
         if not sentences or (vectors is not None and len(vectors) != len(sentences)):
             count = 0 if vectors is None else len(vectors)
             raise ValueError(f"{count} vectors for {len(sentences)} sentences")
-        ordered = {motion for motion, sentence in sentences if _is_order(sentence)}
+        ordered = {motion for motion, sentence in sentences if is_order(sentence)}
         kept = [
             i
             for i, (motion, sentence) in enumerate(sentences)
-            if motion not in ordered or _is_order(sentence)
+            if motion not in ordered - set(as_said) or is_order(sentence)
         ]
         self.motions, self.sentences = zip(*(sentences[i] for i in kept), strict=True)
         if vectors is None:
@@ -110,6 +115,32 @@ class KnownSentences:
         found = (cosine, nearness) if fits else (0.0, 0.0)
         return Match(self.sentences[best], self.motions[best], *found)
 
+    def spelled(self, text: str) -> str:
+        """A text whose words are spelled as known ones, if one letter is wrong."""
+        written = getattr(self.encoder, "pieces", None)
+        if written is None:
+            return text
+
+        def right(found: re.Match[str]) -> str:
+            word = found[0]
+            verbs = PLAIN_VERBS.keys() | _STRANGE | _OTHER
+            if word in self._spelled or word in written or word in verbs:
+                return word
+            near = {one for one in one_letter_off(word) if one in self._spelled}
+            return min(near, key=lambda one: (-self._spelled[one], one), default=word)
+
+        return re.sub(r"(?<![\w'-])[a-z]{4,}(?![\w'-])", right, text)
+
+    @cached_property
+    def _spelled(self) -> Counter[str]:
+        """Known words, and how often they are said."""
+        return Counter(w for s in self.sentences for w in WORD.findall(s))
+
+    def exactly(self, sentence: str) -> Match:
+        """A sentence that is known."""
+        at = self.sentences.index(sentence)
+        return Match(sentence, self.motions[at], 1.0, 1.0)
+
     def _scores(self, sentence: str) -> tuple[Tensor, Tensor]:
         """(m,) cosines to all known sentences, and how near they are."""
         # Not by a matrix product: its rounding differs between equal rows, so of two
@@ -140,7 +171,12 @@ class KnownSentences:
         own = self._words[match.motion]
         if match.cosine >= SURE:
             return True
-        if _OTHER.intersection(words) - own:
+        if _OTHER.intersection(words) - own or (
+            PATTERNS.cannot.search(sentence)
+            and not PATTERNS.cannot.search(match.sentence)
+        ):
+            return False
+        if words and words[0] in _STRANGE - own:
             return False
         if len(self.sentences) < _MANY:
             return match.nearness >= _NEAR_OF_FEW
@@ -182,7 +218,19 @@ def _telling(vectors: Tensor, motion: Tensor) -> Tensor:
     return axes / (variances.clamp_min(0.0) + even).sqrt()
 
 
-def _is_order(sentence: str) -> bool:
+def one_letter_off(word: str) -> Iterator[str]:
+    """Words with one letter missing, added, changed or swapped with the next."""
+    for i in range(len(word) + 1):
+        before, after = word[:i], word[i:]
+        yield before + after[1:]
+        if len(after) > 1:
+            yield before + after[1] + after[0] + after[2:]
+        for letter in ascii_lowercase:
+            yield before + letter + after
+            yield before + letter + after[1:]
+
+
+def is_order(sentence: str) -> bool:
     """Whether a sentence begins with a verb in its plain form."""
     first = sentence.split(" ")[0]
     return PLAIN_VERBS.get(first) == first
@@ -190,8 +238,20 @@ def _is_order(sentence: str) -> bool:
 
 def named(sentences: Sequence[str]) -> Tensor:
     """(m, v) which values of traits sentences name."""
-    found = [traits(sentence) for sentence in sentences]
+    found = [traits(sentence) | {"side": _side(sentence)} for sentence in sentences]
     return torch.tensor([[value in own[t] for t, value in _VALUES] for own in found])
+
+
+def _side(sentence: str) -> frozenset[str]:
+    """The side that acts: of `the left arm, the right one hangs` it is the left."""
+    sides = traits(sentence)["side"]
+    limb = PATTERNS.limb.search(sentence.lower())
+    first = PATTERNS.one_side.search(sentence.lower())
+    if not (limb and first and {"left", "right"} <= sides):
+        return sides
+    if PATTERNS.each_side.search(sentence.lower()) or limb[1] != first[0]:
+        return sides
+    return sides - {"left", "right"} | {limb[1]}
 
 
 def costs(sentence: str, others: Tensor) -> Tensor:

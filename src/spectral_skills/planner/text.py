@@ -171,6 +171,9 @@ class WordPiece:
         self._ids = {piece: i for i, piece in enumerate(vocabulary)}
         self._unknown = self._ids["[UNK]"]
 
+    def __contains__(self, word: str) -> bool:
+        return word in self._ids
+
     def ids(self, sentence: str, most: int) -> list[int]:
         """Numbers of at most `most` pieces, including those of start and end."""
         pieces = [i for word in words(sentence) for i in self._pieces(word)]

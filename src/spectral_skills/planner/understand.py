@@ -6,10 +6,18 @@ the other. Text that is far from everything known is not guessed.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from spectral_skills.planner.asked import asked, bare, needs_signal, shorter, tells
+from spectral_skills.planner.acts import amount, spelled, timed
+from spectral_skills.planner.asked import (
+    asked,
+    bare,
+    needs_signal,
+    shorter,
+    tells,
+    without_tail,
+)
 from spectral_skills.planner.lookup import (
     SURE,
     KnownSentences,
@@ -28,18 +36,14 @@ LONGEST_TEXT = 1000
 """Largest number of characters of a text."""
 _NEAR_WISH = 0.68
 """Cosine from which a text is taken for a wish."""
+_NEAR_CUT = 0.75
+"""Cosine from which a clause is meant of which something was left out."""
 _AS_KNOB = 0.05
 """A part of a clause becomes a knob rather than a motion if its cosine to the knob's
 wish is smaller by no more than this."""
 _AS_WHOLE = 0.1
 """A clause becomes one motion rather than several if its cosine is larger by this."""
 
-_NUMBERS = WORDS["numbers"]
-_SECONDS = re.compile(
-    r"[ ,]*(?:\bfor )?(?:about )?"
-    rf"(?:(\d+(?:\.\d+)?)[ -]?|\b({'|'.join(_NUMBERS)})[ -])"
-    r"(s|secs?|seconds?|min|minutes?)\b"
-)
 _BODY = set(WORDS["verbs"]["body"].split())
 _WISHES = [(s, wish) for wish in WORDS["wishes"] for s in wish["sentences"]]
 
@@ -58,6 +62,8 @@ class Instruction:
     """Duration, if the text says how long."""
     why: str = ""
     """Why it was not understood; empty if it was."""
+    left_out: str = ""
+    """What was said of it that is not done."""
 
     @property
     def understood(self) -> bool:
@@ -65,8 +71,10 @@ class Instruction:
 
 
 class _Refusal(Exception):  # noqa: N818
-    def __init__(self, match: Match, why: str):
+    def __init__(self, match: Match, why: str, far: bool = False):
         self.match, self.why = match, why
+        self.far = far
+        """Whether it is only that nothing known is near."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,8 @@ class Interpreter:
 
     known: KnownSentences
     directions: Directions | None = None
+    acts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What is made of known orders: these orders, by the name in `known`."""
 
     def interpret(self, text: str) -> list[Instruction]:
         """The instructions of a text, including those that were not understood."""
@@ -86,14 +96,17 @@ class Interpreter:
                 "read"
             )
         found: list[Instruction] = []
-        for clause, seconds in _clauses(text):
+        text = spelled(plain(text.replace("\n", "; ")))
+        for clause, seconds, of_first in _clauses(text):
+            begin = len(found)
             if clause:
                 clause = self._shorter(clause)
                 # A wish cannot change what was not understood.
                 before = found[-1] if found and found[-1].understood else None
                 found += self._clause(clause, before)
-            if found:
-                found[-1] = replace(found[-1], seconds=seconds)
+            if found and (seconds or not clause):
+                at = begin if of_first else -1
+                found[at] = replace(found[at], seconds=seconds)
         return found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
 
     def _shorter(self, clause: str) -> str:
@@ -107,17 +120,38 @@ class Interpreter:
         """A refusal that names what could be done instead."""
         offered = ", ".join(map(repr, self.known.like(text)))
         near = f"the nearest that can be done: {offered}"
-        return _Refusal(match, f"{near} (cosine {match.cosine:.2f})")
+        return _Refusal(match, f"{near} (cosine {match.cosine:.2f})", far=True)
+
+    def _accepted(self, clause: str, match: Match) -> list[Instruction]:
+        """What is done for a clause: a motion, or the orders of an act."""
+        orders = self.acts.get(match.motion)
+        if not orders:
+            return [_accepted(clause, match)]
+        found = []
+        for order, seconds in map(timed, orders):
+            own = self.known.exactly(order)._replace(cosine=match.cosine)
+            found.append(replace(_accepted(clause, own), seconds=seconds))
+        return found
 
     def _clause(self, clause: str, before: Instruction | None) -> list[Instruction]:
         try:
             return self._understood(clause, before)
         except _Refusal as refusal:
+            right = self.known.spelled(clause)
+            if refusal.far and right != clause:
+                return self._clause(right, before)
+            if refusal.far and not PATTERNS.cannot.search(clause):
+                for less, rest in without_tail(clause):
+                    match = self.known.nearest(less)
+                    near = match.cosine >= _NEAR_CUT and self.known.is_near(less, match)
+                    if near and len(parts(less)) == 1:
+                        found = self._accepted(less, match)
+                        return [replace(one, left_out=rest) for one in found]
             return [_refused(clause, refusal)]
 
     def _understood(self, clause: str, before: Instruction | None) -> list[Instruction]:
         known, several = self.known, parts(clause)
-        if len(several) > 1 and PATTERNS.stop.match(several[0]):
+        if len(several) > 1 and any(map(PATTERNS.stop.match, several)):
             return [one for part in several for one in self._clause(part, None)]
         match = known.nearest(clause)
         # `wait` is to stand still, `wait for the bus` may be a motion of its own.
@@ -138,7 +172,7 @@ class Interpreter:
         if len(several) > 1:
             return self._at_once(clause, several)
         if known.is_near(clause, match):
-            return [_accepted(clause, match)]
+            return self._accepted(clause, match)
         if before and (knob := self._knob(clause, before.nearest)):
             return [replace(before, knobs=(*before.knobs, knob), seconds=None)]
         raise self._unknown(clause, match)
@@ -151,15 +185,15 @@ class Interpreter:
         weakest = min(match.cosine for match in matches)
         is_whole = len(parts(whole.sentence)) > 1 and known.is_near(clause, whole)
         if is_whole and whole.cosine > weakest + _AS_WHOLE:
-            return [_accepted(clause, whole)]
+            return self._accepted(clause, whole)
         both = known.together(clause, [match.motion for match in matches])
         if both and known.is_near(clause, both):
-            return [_accepted(clause, both)]
+            return self._accepted(clause, both)
         try:
             return self._with_knobs(several, matches)
         except _Refusal:
             if is_whole:
-                return [_accepted(clause, whole)]
+                return self._accepted(clause, whole)
             raise
 
     def _with_knobs(
@@ -167,7 +201,8 @@ class Interpreter:
     ) -> list[Instruction]:
         """A base with knobs; parts that are not knobs come before or after it."""
         first = next((i for i, m in enumerate(matches) if _is_act(m.sentence)), 0)
-        base, knobs, found = matches[first], [], {}
+        base, knobs = matches[first], []
+        found: dict[int, list[Instruction]] = {}
         for number, (part, match) in enumerate(zip(several, matches, strict=True)):
             knob = self._knob(part, base.sentence) if number != first else None
             if knob and knob.cosine >= match.cosine - _AS_KNOB:
@@ -175,9 +210,9 @@ class Interpreter:
             elif not self.known.is_near(part, match):
                 raise self._unknown(part, match)
             else:
-                found[number] = _accepted(part, match)
-        found[first] = replace(found[first], knobs=tuple(knobs))
-        return [found[number] for number in sorted(found)]
+                found[number] = self._accepted(part, match)
+        found[first] = [replace(one, knobs=tuple(knobs)) for one in found[first]]
+        return [one for number in sorted(found) for one in found[number]]
 
     def _knob(self, wish: str, base: str) -> Choice | None:
         if self.directions is None:
@@ -223,17 +258,17 @@ def base_of(sentence: str) -> str:
     return "walk"
 
 
-def _clauses(text: str) -> Iterator[tuple[str, float | None]]:
-    """What is done one after the other, and for how long."""
-    for clause in asked(plain(text.replace("\n", "; "))):
-        seconds = None
-        if found := _SECONDS.search(clause):
-            clause = clause[: found.start()] + clause[found.end() :]
-            number = float(found[1] or _NUMBERS[found[2]])
-            seconds = number * (60.0 if found[3].startswith("m") else 1.0)
+def _clauses(text: str) -> Iterator[tuple[str, float | None, bool]]:
+    """What is done one after the other, for how long, and whether that is the duration
+    of the first of its parts: an amount is, a duration that ends it is of the last."""
+    for clause in asked(text):
+        clause, seconds = timed(clause)
+        of_first = not seconds
+        if of_first:
+            clause, seconds = amount(clause)
         order = bare(clause)
         if order or seconds:
-            yield order, seconds
+            yield order, seconds, bool(order and of_first)
 
 
 def _is_act(sentence: str) -> bool:

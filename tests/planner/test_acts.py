@@ -1,0 +1,77 @@
+"""What people say for known orders, amounts, short forms and what is left out."""
+
+import pytest
+from spoken import encoder, known, needs_weights
+
+from spectral_skills.planner.acts import acts, amount, spelled, timed
+from spectral_skills.planner.asked import without_tail
+from spectral_skills.planner.lookup import KnownSentences, one_letter_off
+from spectral_skills.planner.understand import Interpreter
+
+
+def test_an_act_is_left_out_where_an_order_is_not_known():
+    assert not dict(acts({"walk forward"})).keys() & dict(acts({"clap"})).keys()
+    found = dict(acts({"turn in place to the left", "turn in place to the right"}))
+    said = {s: one.orders for one in found.values() for s in one.sentences}
+    assert said["make a quarter turn to the right"][0].startswith(
+        "turn in place to the r"
+    )
+    assert len(said) == sum(len(one.sentences) for one in found.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "order", "seconds"),
+    [
+        ("turn left 90 degrees", "turn left", 2.5),
+        ("rotate by ninety degrees to the right", "turn to the right", 2.5),
+        ("walk forward two metres", "walk forward", 2.7),
+        ("take three steps backwards", "walk backwards", 2.1),
+        ("raise your arm by 90 degrees", "raise your arm by 90 degrees", None),
+        ("stand on two feet", "stand on two feet", None),
+        ("walk at 2 metres per second", "walk at 2 metres per second", None),
+    ],
+)
+def test_amounts_become_durations(text, order, seconds):
+    left, lasts = amount(text)
+    assert left == order and lasts == (seconds and pytest.approx(seconds, abs=0.4))
+
+
+def test_times_and_short_forms_are_read():
+    assert timed("clap for five counts") == ("clap", 5.0)
+    assert spelled("can u go veeeery slowly") == "can you go very slowly"
+
+
+def test_what_is_said_last_may_be_left_out_but_never_a_side():
+    assert ("walk", "like a giraffe") in without_tail("walk like a giraffe")
+    assert not list(without_tail("raise an arm, i mean the left one"))
+    assert not list(without_tail("wave, not with the left hand"))
+    assert "strecth" in one_letter_off("stretch")
+
+
+@needs_weights
+def test_acts_are_done_by_their_orders():
+    pairs = [("quarter", "spin by a right angle"), ("quarter", "face the window")]
+    some = [(m, s) for m, s in zip(known().motions, known().sentences, strict=True)]
+    both = KnownSentences([*some, *pairs], encoder(), as_said=["quarter"])
+    orders = {"quarter": ("turn to the left for 2.5 seconds", "bow")}
+    found = Interpreter(both, acts=orders).interpret("face the window")
+    assert [one.motion for one in found] == ["turn left", "bow"]
+    assert found[0].seconds == 2.5
+    (walks,) = Interpreter(both).interpret("wlak forward like a giant in a story book")
+    assert walks.motion == "walk" and walks.understood
+
+
+@needs_weights
+@pytest.mark.parametrize(
+    "text", ["kneel down", "shake your head", "walk up the wall", "switch on the light"]
+)
+def test_what_cannot_be_done_is_refused(text):
+    assert not Interpreter(known()).interpret(text)[0].understood
+
+
+@needs_weights
+def test_the_side_of_the_acting_limb_counts():
+    """`your left arm, the right one hangs` is never done by the right one."""
+    text = "raise your left arm and leave the right arm hanging"
+    for one in Interpreter(known()).interpret(text):
+        assert not one.understood or one.motion == "raise left"
