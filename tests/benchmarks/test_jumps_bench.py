@@ -1,5 +1,7 @@
 """The benchmark of jumps finds flights, and counts robots that were there."""
 
+from typing import Any
+
 import jumps
 import numpy as np
 import pytest
@@ -45,7 +47,8 @@ def test_a_robot_that_was_lost_before_is_not_counted(monkeypatch):
     some = [Flight(i, 100, 120, 0.25) for i in range(2)]
     monkeypatch.setattr(jumps, "flights", lambda corpus: some)
     monkeypatch.setattr(jumps, "follow", lambda *about: pushed)
-    cells = {r.metric: r for r in jumps.flights_table(None, None)}
+    nothing: Any = None
+    cells = {r.metric: r for r in jumps.flights_table(nothing, nothing)}
     assert all(one.n == 1 and "0.2 m" in one.row for one in cells.values())
     assert cells["within 0.25 m"].value == 1
     assert cells["pelvis at most, reference"].value == pytest.approx(0.9)

@@ -574,11 +574,13 @@ def test_other_commands_train_too(name, corpus, tmp_path):
         train(config, [corpus], _encoder(), tmp_path / "other", "cpu")
 
 
-def test_deployment_goes_on_with_the_critics_of_agile(corpus, tmp_path, monkeypatch):
+def test_deployment_goes_on_with_the_critics_of_a_release(
+    corpus, tmp_path, monkeypatch
+):
     """Step by step, each with the critics of the one before; posture hardly changes
     what values can be."""
     begun, init, encoder = _begun(monkeypatch), None, _encoder()
-    for name in ("agile", "deploy-first", "deploy"):
+    for name in ("release", "deploy-first", "deploy"):
         recipe = recipes.track(name)
         small = replace(recipe.controller, hidden=(16, 16), critic_hidden=(16, 16))
         sac = replace(recipe.sac, steps=4, warmup=4, updates=2, batch=64, memory=64)

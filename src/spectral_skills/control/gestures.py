@@ -16,7 +16,7 @@ from scipy.interpolate import PchipInterpolator
 from spectral_skills import config as configs
 from spectral_skills.control import recorded
 from spectral_skills.control.played import PlayedBase
-from spectral_skills.control.stances import STANDING, Stance, stood, values
+from spectral_skills.control.stances import STANDING, LegPose, stood, values
 from spectral_skills.motion.clip import mirror_rows
 from spectral_skills.motion.corpus import FPS, Entry
 from spectral_skills.motion.synthetic import bases
@@ -56,7 +56,7 @@ class KeyPose:
     waist: tuple[float, float, float] | None = None
     """Yaw, roll and pitch, rad; of no effect in stances."""
     legs: str = ""
-    """Stance of the legs, by its name."""
+    """LegPose of the legs, by its name."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def played(encoder: SkillEncoder) -> Iterator[PlayedBase]:
 class _Tables(NamedTuple):
     poses: dict[str, np.ndarray]
     """Of a left arm."""
-    stances: dict[str, Stance]
+    stances: dict[str, LegPose]
     gestures: dict[str, Gesture]
 
 
@@ -139,14 +139,14 @@ def _read() -> _Tables:
     )
     return _Tables(
         {name: np.array(angles) for name, angles in poses.items()},
-        {n: configs.from_dict(Stance, one, n) for n, one in stances.items()},
+        {n: configs.from_dict(LegPose, one, n) for n, one in stances.items()},
         {n: configs.from_dict(Gesture, one, n) for n, one in found.items()},
     )
 
 
 def _curves(gesture: Gesture) -> np.ndarray:
     """(T, 29 + 13) angles of the arms and the waist, and the stances."""
-    stances = {"": Stance(), "standing": STANDING} | _read().stances
+    stances = {"": LegPose(), "standing": STANDING} | _read().stances
     pose, stance = _posed(np.zeros(g1.NUM_JOINTS), KeyPose(0.0, both="rest")), STANDING
     numbers = values(None, stance)
     poses, seconds = [np.append(pose, numbers)], [0.0]

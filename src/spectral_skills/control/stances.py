@@ -24,7 +24,7 @@ _FREE = tuple(
 
 
 @dataclass(frozen=True)
-class Stance:
+class LegPose:
     """What a stance changes of the one before it; the first one is standing."""
 
     over: tuple[float, float] | None = None
@@ -40,7 +40,7 @@ class Stance:
     right: tuple[float, float, float, float] | None = None
 
 
-STANDING = Stance(
+STANDING = LegPose(
     over=(0.0, 0.0),
     height=0.766,
     pelvis=0.0,
@@ -50,7 +50,7 @@ STANDING = Stance(
 )
 
 
-def values(before: np.ndarray | None, stance: Stance) -> np.ndarray:
+def values(before: np.ndarray | None, stance: LegPose) -> np.ndarray:
     """(13,) numbers of a stance that follows another one."""
     parts = vars(STANDING).keys()
     own = [
