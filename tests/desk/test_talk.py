@@ -136,7 +136,7 @@ def test_texts_become_cues(bundle):
 
     listener = Listener(bundle, MiniLM())
     text = (
-        "fight like a boxer for 3 seconds, then sidestep left, "
+        "do a roundhouse kick for 3 seconds, then sidestep left, "
         "then walk while raising the right arm"
     )
     cues, message = listener.hear(text)
