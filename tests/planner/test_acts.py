@@ -110,12 +110,10 @@ def test_only_the_limb_that_does_not_act_may_be_left_as_it_is():
 
 
 @needs_weights
-@pytest.mark.parametrize(
-    "text", ["walk for 0 seconds", "walk 0 steps", f"walk for {'9' * 400} seconds"]
-)
-def test_a_duration_that_cannot_be_meant_is_refused(text):
+@pytest.mark.parametrize("text", ["walk for 0 seconds", "walk 0 steps"])
+def test_what_is_to_last_no_time_is_refused(text):
     (found,) = Interpreter(known()).interpret(text)
-    assert "must be above 0 and at most 3600" in found.why and found.seconds is None
+    assert found.why == "it is to last no time" and found.seconds is None
 
 
 @needs_weights

@@ -37,8 +37,6 @@ LONGEST_TEXT, LONGEST_ORDER = 1000, 200
 """Largest number of characters of a text, and of an order in it."""
 MOST_ORDERS = 16
 """Largest number of orders in a text: each takes the language model a while."""
-LONGEST_S = 3600.0
-"""Longest duration that is taken."""
 _MOST_TAILS = 5
 """Number of tails of a clause that are tried without."""
 _NEAR_WISH = 0.68
@@ -124,7 +122,9 @@ class Interpreter:
                 found += self._clause(clause, before)
             if found and seconds is not None:
                 at = begin if of_first else -1
-                found[at] = _lasting(found[at], seconds)
+                # What is to last no time is not done, least of all for the usual time.
+                why = found[at].why or ("" if seconds else "it is to last no time")
+                found[at] = replace(found[at], seconds=seconds or None, why=why)
         return found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
 
     def _shorter(self, clause: str) -> str:
@@ -296,14 +296,6 @@ def _is_act(sentence: str) -> bool:
     """Whether a sentence asks for more than a gesture."""
     orders = parse(sentence)
     return orders is not None and any(a.split()[0] in _BODY for a in orders.acts[:1])
-
-
-def _lasting(one: Instruction, seconds: float) -> Instruction:
-    """An instruction for so many seconds, if they can be meant."""
-    if 0 < seconds <= LONGEST_S:
-        return replace(one, seconds=seconds)
-    why = f"it would take {seconds:g} s, must be above 0 and at most {LONGEST_S:g}"
-    return replace(one, why=one.why or why)
 
 
 def _accepted(sentence: str, match: Match) -> Instruction:
