@@ -1,6 +1,7 @@
 """Training: it learns what it is shown, killed runs go on, bad rows are named."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -142,13 +143,16 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
     assert state["update"] == 4
 
 
-def test_a_run_that_breaks_down_stops_with_its_last_good_model(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("last", "named"), [(0.6, r"0\.600"), (math.nan, "nan")])
+def test_a_run_that_breaks_down_stops_with_its_last_good_model(
+    last, named, tmp_path, monkeypatch
+):
     """Planners did so suddenly, after thousands of updates."""
-    losses = iter((0.5, 0.45, 0.6))
+    losses = iter((0.5, 0.45, last))
     monkeypatch.setattr(
         PlanTrainer, "evaluate", lambda self: {"held_out": next(losses)}
     )
-    with pytest.raises(ValueError, match=r"from 0\.450 to 0\.600 by update 6"):
+    with pytest.raises(ValueError, match=rf"from 0\.450 to {named} by update 6"):
         train(CONFIG, make_rows(), Letters(), tmp_path / "run", "cpu")
     state = json.loads((tmp_path / "run" / "checkpoint" / "state.json").read_text())
     assert state["update"] == 4 and state["best"] == 0.45

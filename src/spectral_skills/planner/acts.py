@@ -72,8 +72,9 @@ def amount(clause: str) -> tuple[str, float | None]:
     for pattern, order, seconds in _AMOUNTS:
         if found := pattern.search(clause):
             number = found["n"]
-            lasts = seconds * float(_NUMBERS.get(number, 0) or number)
-            lasts = min(max(lasts, _SHORTEST_S), _LONGEST_S)
+            lasts = seconds * float(_NUMBERS.get(number, number))
+            if lasts:
+                lasts = min(max(lasts, _SHORTEST_S), _LONGEST_S)
             return (found.expand(order) + clause[found.end() :]).strip(), lasts
     return clause, None
 

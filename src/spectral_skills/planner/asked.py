@@ -147,11 +147,15 @@ def shorter(clause: str) -> list[str]:
 
 def without_tail(clause: str) -> Iterator[tuple[str, str]]:
     """A clause with less and less of what is said last of how it is done, and what is
-    left out. A side or a height is left out only where another one is named before."""
+    left out. A height is left out only where another one is named before, and a limb or
+    a side never: another one would be moved."""
     for cut in reversed(list(_TAIL.finditer(clause))):
         less, rest = clause[: cut.start()].strip(_MARKS), clause[cut.start() :]
         before, whole = traits(less), traits(clause)
-        keeps = all(before[t] == whole[t] or before[t] for t in whole)
+        keeps = all(
+            before[t] == whole[t] or (before[t] and t not in ("limb", "side"))
+            for t in whole
+        )
         if less and keeps and not _AGAINST.search(rest):
             yield less, rest.strip(_MARKS)
 

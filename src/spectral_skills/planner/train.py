@@ -309,7 +309,7 @@ class PlanTrainer(runs.Job):
         self.means.check(self.run.path, self._explain)
         row = {"update": update} | self.means.take() | self.evaluate()
         held, best = row["held_out"], self.state.get("best", math.inf)
-        if held > _BROKEN * best:
+        if not held <= _BROKEN * best:  # it may be no number
             raise ValueError(
                 f"{self.run.path}: the loss on held-out robots rose from {best:.3f} to "
                 f"{held:.3f} by update {update:,}, so training has broken down; try a "
