@@ -84,8 +84,7 @@ def compare(
     turns = [pose.quaternion[:, 0] for pose in poses]
     seen = [
         rotation.rotate_inverse(
-            rotation.heading(turn)[:, None],
-            pose.position[:, 1:] - pose.position[:, :1],
+            rotation.heading(turn)[:, None], pose.position[:, 1:] - pose.position[:, :1]
         )
         for turn, pose in zip(turns, poses, strict=True)
     ]

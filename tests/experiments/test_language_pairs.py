@@ -34,9 +34,7 @@ def _named(**motions: str) -> Any:
     """A stage of motions with names and sentences alone."""
     said = [[sentence] for sentence in motions.values()]
     return SimpleNamespace(
-        names=tuple(motions),
-        clips=SimpleNamespace(sentences=said),
-        words=Letters(),
+        names=tuple(motions), clips=SimpleNamespace(sentences=said), words=Letters()
     )
 
 

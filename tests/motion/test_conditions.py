@@ -181,9 +181,7 @@ def test_turns_follow_the_points(motions_folder):
         return turn * [1.0, 1.0, -1.0, -1.0]
 
     swapped = replace(
-        file,
-        points=file.points * mirror,
-        pelvis_turn=mirrored(file.pelvis_turn),
+        file, points=file.points * mirror, pelvis_turn=mirrored(file.pelvis_turn)
     )
     for raw in (file, swapped):
         found = settled(raw)

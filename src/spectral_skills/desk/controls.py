@@ -103,10 +103,7 @@ class Controls:
         return handle
 
     def bind(
-        self,
-        handle: Any,
-        read: Callable[[], Any],
-        write: Callable[[Engine, Any], None],
+        self, handle: Any, read: Callable[[], Any], write: Callable[[Engine, Any], None]
     ) -> None:
         """Let an input show a value of the engine and change it.
 

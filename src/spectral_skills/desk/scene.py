@@ -61,10 +61,7 @@ class SceneView:
         scene.configure_environment_map(None)
         scene.configure_default_lights(False)
         scene.add_light_hemisphere(
-            "/lights/sky",
-            sky_color=_WHITE,
-            ground_color=(150, 156, 166),
-            intensity=1.1,
+            "/lights/sky", sky_color=_WHITE, ground_color=(150, 156, 166), intensity=1.1
         )
         scene.add_light_directional(
             "/lights/key", intensity=1.9, position=(2.0, -1.4, 4.0)

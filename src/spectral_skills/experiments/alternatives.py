@@ -221,10 +221,8 @@ def add_lines(report: Draft, executed: Mapping[Key, Executed]) -> None:
     """The table of added skills, and its charts; a fallen run has no numbers."""
     found: dict[Key, dict[str, float]] = {}
     for (way, size), one in executed.items():
-        row, seen = (
-            way + (f", {size:g}" if size else ""),
-            found.setdefault((way, size), {}),
-        )
+        row = way + (f", {size:g}" if size else "")
+        seen = found.setdefault((way, size), {})
         report.add(row, {"falls": not one.stands})
         measured = measure(one.rows, hold(one.run.base))
         for column, (name, unit, scale) in GRID.columns.items():

@@ -188,11 +188,8 @@ class _Seen:
         self.rows, self.heading = rows, rotation.heading(whole[:, 3:7])
         links = _links()(whole)
         place = links.position.numpy().astype(np.float64)
-        self.shoulders, self.hands, self.feet = (
-            place[:, :2],
-            place[:, 2:4],
-            place[:, 4:6],
-        )
+        self.shoulders, self.hands = place[:, :2], place[:, 2:4]
+        self.feet = place[:, 4:6]
         self.torso = links.quaternion[:, 6]
         face = rotation.rotate(self.torso, torch.tensor(_FACE)).numpy()
         self.face = place[:, 6] + face

@@ -334,11 +334,7 @@ def _around(groups: list[Series], line: Series) -> list[Series]:
 
 
 def add_arm_and_turn(
-    report: Draft,
-    base: str,
-    near: Neighbours,
-    axes: np.ndarray,
-    steered: Executed,
+    report: Draft, base: str, near: Neighbours, axes: np.ndarray, steered: Executed
 ) -> None:
     """Skills along the directions (2, d) of arm and turn: windows of the corpus that
     move like the base, and the stages of a run."""

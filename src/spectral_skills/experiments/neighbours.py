@@ -17,12 +17,7 @@ from spectral_skills.motion.windows import reference_poses
 from spectral_skills.skill.encoder import SkillBank, SkillEncoder, encode_rows
 from spectral_skills.spectral.response import NAMES as ATTRIBUTE_NAMES
 from spectral_skills.spectral.response import Attributes
-from spectral_skills.spectral.support import (
-    WINDOW,
-    Descriptors,
-    describe,
-    nearest,
-)
+from spectral_skills.spectral.support import WINDOW, Descriptors, describe, nearest
 
 EVERY = 10
 """Number of frames between skills of the corpus."""

@@ -18,13 +18,7 @@ import numpy as np
 
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.steering import full_amplitude, standard
-from spectral_skills.experiments.effects import (
-    Steered,
-    effect,
-    falls,
-    hold,
-    predicted,
-)
+from spectral_skills.experiments.effects import Steered, effect, falls, hold, predicted
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.experiments.neighbours import (
     DescribedSkills,

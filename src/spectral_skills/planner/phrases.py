@@ -246,10 +246,7 @@ def _shuffled(ways: Sequence[str], seed: Sequence[str]) -> list[str]:
 # Verbs and their forms.
 
 
-_IRREGULAR = {
-    "be": ("being", "is"),
-    "have": ("having", "has"),
-}
+_IRREGULAR = {"be": ("being", "is"), "have": ("having", "has")}
 _SHORT_VOWEL = re.compile("[^aeiou]*(?:qu)?[aeiou][^aeiouwxy]")
 """A verb of one syllable whose last letter doubles: `stop`, but not `walk` or `row`."""
 

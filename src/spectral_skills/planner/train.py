@@ -104,8 +104,7 @@ class Phrases:
         # Attention is fastest if the number of keys is divisible by eight.
         room = (0, -text.mask.shape[1] % 8)
         self.text = TextStates(
-            functional.pad(text.states, (0, 0, *room)),
-            functional.pad(text.mask, room),
+            functional.pad(text.states, (0, 0, *room)), functional.pad(text.mask, room)
         ).to(device)
         self.deviation = float(text.states[text.mask].std())
         counts = torch.tensor([len(some) for some in sentences], device=device)

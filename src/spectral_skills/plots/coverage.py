@@ -18,12 +18,7 @@ from spectral_skills.experiments.effects import headings
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.gait import average, rate, runs
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses, sole_heights
-from spectral_skills.motion.synthetic.factors import (
-    FACTORS,
-    PAIRS,
-    TRAVELS,
-    factors_of,
-)
+from spectral_skills.motion.synthetic.factors import FACTORS, PAIRS, TRAVELS, factors_of
 from spectral_skills.plots import charts
 from spectral_skills.plots.charts import COLOURS, INK, LEFT, MUTED, RIGHT
 from spectral_skills.robot import g1

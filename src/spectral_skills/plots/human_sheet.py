@@ -68,12 +68,8 @@ def human_sheet(corpus: Corpus, index: int, path: Path) -> None:
     sheet.text(0.03, 1 - 80 / 1260, found, size=11, va="top", linespacing=1.5)
     human.row(sheet, pair, frames, 48, 128, 220, who="person")
     human.row(sheet, pair, frames, 48, 354, 220, who="robots", times=False)
-    above, left, right, bars = (
-        "feet from above (m)",
-        "left foot's height (cm)",
-        "right foot's height (cm)",
-        "feet on the floor",
-    )
+    above, bars = "feet from above (m)", "feet on the floor"
+    left, right = (f"{side} foot's height (cm)" for side in SIDES)
     wide: Any = [[above, left, left], [above, right, right], [above, bars, bars]]
     ratios = {"height_ratios": (1, 1, 0.7), "width_ratios": (0.95, 1, 1)}
     panels = sheet.subplot_mosaic(wide, gridspec_kw=ratios)

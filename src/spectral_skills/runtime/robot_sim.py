@@ -188,9 +188,7 @@ class RobotSim:
         self.gantry.pull()
         robot.step(PERIOD_S)
         sensed = replace(
-            robot.read(),
-            tick=round(robot.time_s / unitree.TICK_S),
-            keys=self.keys,
+            robot.read(), tick=round(robot.time_s / unitree.TICK_S), keys=self.keys
         )
         self._link.send(unitree.state(sensed, MODE_MACHINE))
         self._link.send_torso(self._torso())

@@ -51,11 +51,7 @@ LOW_STATE = _struct(
     motors=(MOTOR_STATE, MOTORS),
 )
 
-TOPICS = {
-    LOW_CMD: "rt/lowcmd",
-    LOW_STATE: "rt/lowstate",
-    IMU_STATE: "rt/secondary_imu",
-}
+TOPICS = {LOW_CMD: "rt/lowcmd", LOW_STATE: "rt/lowstate", IMU_STATE: "rt/secondary_imu"}
 _WIRE = {IMU_STATE: (54, 54), LOW_CMD: (1000, 2), LOW_STATE: (2088, 70)}
 """Number of bytes on the wire, and of those before the first motor."""
 

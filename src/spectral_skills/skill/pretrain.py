@@ -16,12 +16,7 @@ from spectral_skills.motion.windows import MotionTensors, WindowSampler
 from spectral_skills.runs import RunFolder
 from spectral_skills.skill import contracted
 from spectral_skills.skill.model import KIND, SkillModel
-from spectral_skills.skill.trainer import (
-    PretrainConfig,
-    Trainer,
-    draw_slices,
-    sigreg,
-)
+from spectral_skills.skill.trainer import PretrainConfig, Trainer, draw_slices, sigreg
 from spectral_skills.updates import Means, part, precision
 
 _AT_ONCE = 1024
@@ -197,10 +192,7 @@ class Pretraining(runs.Job):
 
 
 def split(
-    corpora: Sequence[Corpus],
-    held_out: float,
-    mirror: bool,
-    device: torch.device | str,
+    corpora: Sequence[Corpus], held_out: float, mirror: bool, device: torch.device | str
 ) -> tuple[MotionTensors, MotionTensors]:
     """Motions to train on and motions held out; with nothing held out, both are all."""
 

@@ -153,10 +153,8 @@ def check_shares(config: TrackConfig, processes: int) -> None:
     if config.robots % (processes * parts):
         sharers = f"{processes} processes with {parts} minibatches each"
     elif config.learner == "sac" and rows % processes:
-        what, sharers = (
-            f"a batch of {rows:,} rows",
-            f"{processes} processes (--sac.batch)",
-        )
+        what = f"a batch of {rows:,} rows"
+        sharers = f"{processes} processes (--sac.batch)"
     else:
         return
     raise ValueError(f"{what} cannot be shared equally by {sharers}")

@@ -15,12 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectral_skills.config import from_dict, to_dict
-from spectral_skills.motion.checks import (
-    Evidence,
-    Plausibility,
-    share,
-    summary,
-)
+from spectral_skills.motion.checks import Evidence, Plausibility, share, summary
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.human.fit import Fit

@@ -10,10 +10,8 @@ from scipy.spatial.transform import Rotation, Slerp
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human.recording import POINTS
 
-_BODY_M, _BODY_M_S2 = (
-    0.05,
-    60.0,
-)  # mean over points: what may differ, and per fps squared
+# What the mean over points may differ by, and per fps squared.
+_BODY_M, _BODY_M_S2 = 0.05, 60.0
 _POINT_M, _POINT_M_S2 = 0.10, 200.0  # of one point
 _TELEPORT_M = 0.25  # mean over points: larger jumps are not blended
 _EDGE_S = 0.25  # what jumps so soon after the start or before the end is left out
