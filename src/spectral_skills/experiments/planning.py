@@ -1,8 +1,8 @@
 """The paper's two tables on which commands a planner should plan.
 
 A row is one route at one replanning interval: 20 episodes of every described motion.
-`language.py` and `language_pairs.py` have the tables beyond the paper: words that were
-never learned, that change, or that add up.
+`language.py` has the tables beyond the paper: words that were never learned, that
+change, or that add up.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from spectral_skills.experiments.findings import Findings, Series
-from spectral_skills.experiments.language import language
-from spectral_skills.experiments.language_pairs import pairs
+from spectral_skills.experiments.language import language, pairs
 from spectral_skills.experiments.stage import (
     EPISODES,
     STEPS,

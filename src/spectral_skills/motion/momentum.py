@@ -68,8 +68,10 @@ class Momentum:
         model = build_model(meshes=False, floor=False)
         arrays = (model.body_mass, model.body_ipos, model.body_iquat)
         mass, self._offset, self._axes = (torch.as_tensor(a[1:]) for a in arrays)
-        self._mass = mass[:, None]
-        self._inertia = torch.as_tensor(model.body_inertia[1:])
+        self._mass, self._inertia = (
+            mass[:, None],
+            torch.as_tensor(model.body_inertia[1:]),
+        )
         self._kinematics = Kinematics(dtype=torch.float64)
 
     def _centre(self, rows: Tensor) -> tuple[Tensor, LinkPoses, Tensor]:

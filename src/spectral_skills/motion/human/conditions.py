@@ -11,7 +11,7 @@ import numpy as np
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.gait import rate
 from spectral_skills.motion.human.axes import UPS, levelled, same_sides, upright
-from spectral_skills.motion.human.contacts import standing_height
+from spectral_skills.motion.human.feet import standing_height
 from spectral_skills.motion.human.rate import true_rate
 from spectral_skills.motion.human.recording import (
     POINTS,

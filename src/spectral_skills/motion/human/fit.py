@@ -25,8 +25,7 @@ from spectral_skills.motion.collisions import Clearance
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.human import arms, feet
 from spectral_skills.motion.human import balance as balancing
-from spectral_skills.motion.human.contacts import Stance, find_contacts
-from spectral_skills.motion.human.feet import Soles, smoothed
+from spectral_skills.motion.human.feet import Soles, Stance, find_contacts, smoothed
 from spectral_skills.motion.human.recording import SIDES, Recording
 from spectral_skills.motion.ik import InverseKinematics, Pull, limit_velocity
 from spectral_skills.motion.targets import BoneTarget, PoseTarget
