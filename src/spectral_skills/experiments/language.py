@@ -155,10 +155,8 @@ class SpokenPair:
     """A planned motion, and the knob that is added to it."""
 
     factors: tuple[str, str]
-    motion: str
-    """Name of the clip."""
-    choice: Choice | None
-    """Knob from the catalogue; None where it has nothing to offer."""
+    motion: str  # name of the clip
+    choice: Choice | None  # knob from the catalogue; None where it has nothing to offer
 
 
 def pairs(stage: Stage, models: Models, every: int = CHUNK) -> Findings:

@@ -27,8 +27,7 @@ from spectral_skills.planner.motions import learned
 from spectral_skills.planner.routes import Route, longest
 from spectral_skills.planner.text import MiniLM
 
-EVERY = (1, 10, 21, CHUNK)
-"""Numbers of steps between plans."""
+EVERY = (1, 10, 21, CHUNK)  # numbers of steps between plans
 _ROUTES: dict[Route, str] = {
     "skills": "Skills (z to z)",
     "re-encode": "Re-encode (o to z)",

@@ -223,8 +223,7 @@ class Evaluation:
 
     results: list[Result]
     outcomes: list[ClipOutcome]
-    note: str = ""
-    """How the clips were chosen."""
+    note: str = ""  # how the clips were chosen
 
 
 def evaluate(
