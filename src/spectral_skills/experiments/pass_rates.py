@@ -69,8 +69,7 @@ class Verdict:
 
     share: float
     """Share of the goal that was reached; of two joints, by the one that moved less."""
-    failure: str
-    """Reason: `fall`, `too little`, `speed`, `heading`, or empty."""
+    failure: str  # reason: `fall`, `too little`, `speed`, `heading`, or empty
 
     @property
     def passes(self) -> bool:
