@@ -159,7 +159,6 @@ class RunFolder:
     def save_model(
         self, config: Any, weights: dict[str, Tensor], provenance: Provenance
     ) -> None:
-        """Replace the model."""
         if self.writes:
             artifact.save(self.model_folder, config, weights, provenance)
 

@@ -270,7 +270,3 @@ def _print(text: str) -> None:
 def _stop_printing() -> None:
     """Drop further output: its reader, such as `head`, has seen enough."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-if __name__ == "__main__":
-    main()

@@ -86,7 +86,6 @@ class Channel:
 
     @property
     def used(self) -> bool:
-        """Whether it is not at its default."""
         return bool(self.position or self.mute or self.solo)
 
 

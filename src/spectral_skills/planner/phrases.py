@@ -223,7 +223,6 @@ def _joined(act: str, gesture: str, joins: Sequence[str]) -> list[str]:
 def _framed(
     orders: Sequence[str], frames: Mapping[str, str], seed: Sequence[str]
 ) -> list[str]:
-    """Orders in frames, each in a different one."""
     found = []
     for frame, order in zip(_shuffled(list(frames), seed), cycle(orders), strict=False):
         whose = frames[frame]

@@ -73,7 +73,6 @@ class Pair:
         return len(self.person)
 
     def part(self, start: int, end: int) -> "Pair":
-        """Some frames of it."""
         contacts = None if self.contacts is None else self.contacts[start:end]
         robots = tuple(one[start:end] for one in self.robots)
         return Pair(self.person[start:end], robots, contacts)

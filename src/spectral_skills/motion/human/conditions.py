@@ -12,7 +12,6 @@ from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.gait import rate
 from spectral_skills.motion.human.axes import UPS, levelled, same_sides, upright
 from spectral_skills.motion.human.feet import standing_height
-from spectral_skills.motion.human.rate import true_rate
 from spectral_skills.motion.human.recording import (
     POINTS,
     SIDES,
@@ -21,7 +20,12 @@ from spectral_skills.motion.human.recording import (
     leg_length,
     point,
 )
-from spectral_skills.motion.human.repairs import bridged, smoothed, whole_part
+from spectral_skills.motion.human.repairs import (
+    bridged,
+    smoothed,
+    true_rate,
+    whole_part,
+)
 
 UNITS_M = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "dm": 0.1}
 CMU_UNIT_M = 2.54 / 100 / 0.45

@@ -348,8 +348,6 @@ def _foot_targets(soles: Soles) -> list[PoseTarget]:
 
 
 def _at(target: PoseTarget | BoneTarget, frames: np.ndarray | tuple):
-    """A target at some frames."""
-
     def some(value):
         return value[frames] if isinstance(value, Tensor) else value
 
