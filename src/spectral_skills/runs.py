@@ -90,8 +90,7 @@ class RunFolder:
         if not (self.path / "checkpoint").exists():
             return  # the run ended before it saved anything
         stored = read_about(self.path)
-        kind = type(self.config)
-        old = configs.from_dict(kind, stored["config"], str(self._known))
+        old = configs.from_dict(type(self.config), stored["config"], str(self._known))
         now = {name: getattr(self.config, name) for name in self.may_change}
         for name in self.amounts:
             if None not in (getattr(old, name), getattr(self.config, name)):

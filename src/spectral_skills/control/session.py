@@ -287,8 +287,7 @@ class Recorder:
 def placed(row: np.ndarray, robot: np.ndarray) -> np.ndarray:
     """A row (36,) moved to the place and heading of a robot; its height is its own."""
     found = np.asarray(row, np.float64).copy()
-    angle = heading(robot[3:7]) - heading(found[3:7])
-    found[3:7] = turned(found[3:7], angle)
+    found[3:7] = turned(found[3:7], heading(robot[3:7]) - heading(found[3:7]))
     found[:2] = robot[:2]
     return found
 

@@ -225,8 +225,7 @@ def catalogue(runner: Runner, seeds: tuple[int, ...] = (), **changes: Any) -> Fi
         surveys[other] = survey(runner, other, run.names or chosen)
     if runner.records is not None:
         listed = [one.as_dict() for entries in surveys.values() for one in entries]
-        path = runner.records.parent / FILE
-        write_file(path, json.dumps(listed, indent=1) + "\n")
+        write_file(runner.records.parent / FILE, json.dumps(listed, indent=1) + "\n")
     for most in (MOST, LESS):
         _add_outcomes(report, base, first, most)
     for one, entries in surveys.items():

@@ -183,8 +183,7 @@ def predicted(
 
 def headings(rows: np.ndarray) -> np.ndarray:
     """(T,) yaw of the pelvis without jumps, rad."""
-    yaw = rotation.yaw(torch.as_tensor(np.asarray(rows)[:, 3:7]))
-    return np.unwrap(yaw.numpy())
+    return np.unwrap(rotation.yaw(torch.as_tensor(np.asarray(rows)[:, 3:7])).numpy())
 
 
 def stride_hz(rows: np.ndarray) -> float:

@@ -107,8 +107,7 @@ def ask(
     """Say each request to a standing robot, and judge what it does."""
     found = []
     for request in tqdm(list(requests), desc="requests", disable=None):
-        spoken = speak(bundle, encoder, request.text, seed=seed)
-        found.append(judge(request, spoken))
+        found.append(judge(request, speak(bundle, encoder, request.text, seed=seed)))
     return found
 
 

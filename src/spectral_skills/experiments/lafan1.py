@@ -71,8 +71,7 @@ def evaluate(
 ) -> Evaluation:
     """Score a controller on windows of the 40 clips and, with `whole`, on the clips."""
     corpus = corpus.select(motion_sets.lafan1(corpus))
-    seconds = WINDOW_FRAMES / FPS
-    starts = motion_sets.lafan1_windows(corpus, STARTS, seconds, SEED)
+    starts = motion_sets.lafan1_windows(corpus, STARTS, WINDOW_FRAMES / FPS, SEED)
     course = Course(corpus, device, starts, WINDOW_FRAMES, physics)
     windows, kind_of = course.episodes(models), course.kinds()
     rows = window_rows(windows, kind_of)

@@ -96,8 +96,7 @@ def language(stage: Stage, models: Models, every: int = CHUNK) -> Findings:
     found, refused = look_up(models, stage.words, others)
     rows = {"learned sentences": learned, "other words": others, "looked up": found}
     for row, said in rows.items():
-        text = stage.words.encode(said).to(stage.device)
-        scores = stage.planned(models, text, every)
+        scores = stage.planned(models, stage.words.encode(said).to(stage.device), every)
         if row == "looked up":
             scores = replace(scores, success=scores.success & ~refused)
         table.score(row, scores)
@@ -183,8 +182,7 @@ def pairs(stage: Stage, models: Models, every: int = CHUNK) -> Findings:
     names, count = [pair.motion for pair in found], len(found)
     # The first half of the robots is steered, the second half is not.
     place = stage.of([*names, *names], PAIR_EPISODES, PAIR_STEPS)
-    text = place.text(sentences(models, place))
-    tracker, source = place.source(models, text, every)
+    tracker, source = place.source(models, place.text(sentences(models, place)), every)
     steered = SteeredSource(source, directions.vectors, amplitudes(found, directions))
     rows = place.execute(tracker, steered, "pairs").robot
     down = fell(rows).cpu().numpy().reshape(2, count, PAIR_EPISODES)[0].any(axis=1)
@@ -204,8 +202,7 @@ def pairs(stage: Stage, models: Models, every: int = CHUNK) -> Findings:
             "base goes on": one.goes_on,
             "amplitude": 0.0 if pair.choice is None else pair.choice.amplitude,
         }
-        row = f"{pair.factors[0]}: {SAID[pair.factors[1]]}"
-        report.add(row, values, PAIR_EPISODES)
+        report.add(f"{pair.factors[0]}: {SAID[pair.factors[1]]}", values, PAIR_EPISODES)
     return report.findings()
 
 

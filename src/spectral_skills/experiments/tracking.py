@@ -319,8 +319,7 @@ def probe_of(
 def spread_clips(corpus: Corpus, count: int) -> np.ndarray:
     """Indices of clips drawn with a fixed seed, however the corpus is ordered."""
     order = name_order(corpus)
-    drawn = np.random.default_rng(0).permutation(len(order))[:count]
-    return np.sort(order[drawn])
+    return np.sort(order[np.random.default_rng(0).permutation(len(order))[:count]])
 
 
 def spread_windows(corpus: Corpus, count: int) -> np.ndarray:

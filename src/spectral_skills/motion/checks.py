@@ -146,8 +146,7 @@ class Evidence:
         """Measure (T, 36) rows; soles below the contact height may carry."""
         qpos = np.asarray(qpos, dtype=np.float64)
         dynamics = inverse_dynamics(qpos, fps, contact_height_m)
-        planted = planted_speeds(dynamics, fps)
-        return cls(qpos, fps, dynamics, overlap(qpos), planted)
+        return cls(qpos, fps, dynamics, overlap(qpos), planted_speeds(dynamics, fps))
 
 
 def measure(

@@ -351,6 +351,5 @@ def train(
         provenance = Provenance(KIND, run.command, config.seed, rows.hash, parents)
         trainer = PlanTrainer(config, rows, encoder)
         trainer.begin(run, provenance)
-        every = config.checkpoint_every
-        runs.train(run, trainer, config.updates, every, watch=watch)
+        runs.train(run, trainer, config.updates, config.checkpoint_every, watch=watch)
     return trainer.planner.eval()

@@ -121,8 +121,7 @@ class _Sender:
         self._writer = DataWriter(participant, topic)
 
     def __call__(self, message: np.ndarray) -> None:
-        data = _HEADER + unitree.pack(message)
-        self._writer.write(self._kind.deserialize(data))
+        self._writer.write(self._kind.deserialize(_HEADER + unitree.pack(message)))
 
 
 class _Receiver:

@@ -52,8 +52,7 @@ def pretrain(
             if unseen:
                 words = f"{unseen:,} of {sum(map(len, corpora)):,} clips are held out"
             print(words)
-        every = config.checkpoint_every
-        runs.train(run, job, config.updates, every, watch=watch)
+        runs.train(run, job, config.updates, config.checkpoint_every, watch=watch)
     return job.result()
 
 

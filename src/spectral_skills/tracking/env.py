@@ -226,8 +226,7 @@ class TrackingEnv:
         state, observation, qpos, qvel = self._go_on(
             state, now, drawn, (*fresh, begun), done
         )
-        result = StepResult(reward, done, timeout)
-        return state, observation, result, sums, qpos, qvel
+        return state, observation, StepResult(reward, done, timeout), sums, qpos, qvel
 
     def _draw(self) -> tuple[_Pair, _Pair]:
         """Clip and frame where each robot would start if its episode were over, and

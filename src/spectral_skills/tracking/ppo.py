@@ -305,8 +305,7 @@ class PPOLearner(ActorCritic):
             reconstruction = self.controller.joint.reconstruction(*encoded).mean()
             penalty = encoded[1].penalty.mean()
             loss = loss + reconstruction + self.config.joint_penalty * penalty
-        parts = torch.stack((surrogate, clipped, reconstruction, penalty))
-        return loss, parts.detach()
+        return loss, torch.stack((surrogate, clipped, reconstruction, penalty)).detach()
 
     def change(self, inputs: Tensor, means: Tensor, std: Tensor) -> Tensor:
         """Mean KL(old || new) for rows whose actions had these means and deviations."""

@@ -256,8 +256,7 @@ def load_init(
     if _fits(weights, critic):
         critic.load_state_dict(weights)
         return config
-    alone = max(config.learning.critic_warmup, NEW_CRITIC_WARMUP)
-    return with_warmup(config, alone)
+    return with_warmup(config, max(config.learning.critic_warmup, NEW_CRITIC_WARMUP))
 
 
 def _fits(weights: dict[str, Tensor], critic: nn.Module) -> bool:

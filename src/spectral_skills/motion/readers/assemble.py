@@ -122,8 +122,7 @@ def from_isaaclab(joints: np.ndarray) -> np.ndarray:
     """Reorder (T, 29) or (T, 23) joints from IsaacLab's order to MuJoCo's."""
     wristless = [name for name in g1.ISAACLAB_JOINTS if "wrist" not in name]
     if joints.shape[-1] == len(wristless):
-        order = [wristless.index(g1.JOINTS[i]) for i in g1.WITHOUT_WRISTS]
-        return joints[..., order]
+        return joints[..., [wristless.index(g1.JOINTS[i]) for i in g1.WITHOUT_WRISTS]]
     if joints.shape[-1] == g1.NUM_JOINTS:
         return joints[..., g1.ISAACLAB_TO_MUJOCO]
     return joints  # `build` refuses it
