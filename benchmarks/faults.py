@@ -65,11 +65,7 @@ def _one(folder: Path, name: str, seed: int) -> Outcome:
 def simulated_results(outcomes: Sequence[Outcome], controller: str) -> list[Result]:
     """Return one row for every fault."""
     return _rows(
-        "Faults injected, in simulated time",
-        CASES,
-        outcomes,
-        controller,
-        "safe within",
+        "Faults injected, in simulated time", CASES, outcomes, controller, "safe within"
     )
 
 

@@ -10,12 +10,7 @@ import numpy as np
 import torch
 from report import main
 
-from spectral_skills.motion.corpus import (
-    COLUMNS,
-    FPS,
-    FRAMES,
-    Corpus,
-)
+from spectral_skills.motion.corpus import COLUMNS, FPS, FRAMES, Corpus
 from spectral_skills.motion.corpus_writer import write_header, write_index
 from spectral_skills.motion.kinematics import (
     Kinematics,

@@ -89,10 +89,7 @@ def planner(device: str) -> list[Result]:
 
 
 def measure(
-    planner: Planner,
-    device: str,
-    encoder: TextEncoder | None = None,
-    calls: int = 50,
+    planner: Planner, device: str, encoder: TextEncoder | None = None, calls: int = 50
 ) -> dict[str, float]:
     """Milliseconds of a plan for one robot, by one CPU thread or by a GPU.
 

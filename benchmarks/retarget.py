@@ -17,23 +17,25 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 import torch
+from beside import SPEEDS, by_speed, compare, human_paces, robot_paces, versus
 from report import stamped
 from tqdm import tqdm
 
 from spectral_skills.motion import checks
 from spectral_skills.motion.clip import Clip, ClipError
 from spectral_skills.motion.corpus import FPS, Corpus
-from spectral_skills.motion.human import pace, quality, sources
-from spectral_skills.motion.human.compare import compare
+from spectral_skills.motion.human import quality, sources
 from spectral_skills.motion.human.conditions import HumanOptions
 from spectral_skills.motion.human.fit import Fit, fit
 from spectral_skills.motion.human.quality import Quality
 from spectral_skills.motion.human.recording import Recording
 from spectral_skills.motion.human.retarget import retarget
-from spectral_skills.plots.human import Pair, write_film
+from spectral_skills.motion.motion_sets import OTHER
+from spectral_skills.plots import charts, human, human_page
 from spectral_skills.plots.tables import head, number, publish, text
 from spectral_skills.results import Result, set_command
 from spectral_skills.robot import g1
@@ -139,13 +141,17 @@ def row(
     return found.results
 
 
-def ours(motions: Path, count: int | None, out: Path) -> list[Result]:
+def ours(
+    motions: Path, count: int | None, out: Path, picture: Path | None
+) -> list[Result]:
     """Retarget the packed set, or a part of it, and measure what came out."""
     # Recordings of a subject follow each other: they are unpacked together.
     chosen = sorted(spread(motions / "cmu", count))
     kinds = {path.name: kind for path, kind in chosen}
     summary = retarget([path for path, _ in chosen], out, workers=WORKERS)
     corpus = Corpus.open(out)
+    if picture is not None:
+        draw_kinds(corpus, picture)
     entries = [corpus.entry(i) for i in range(len(corpus))]
     measured = [vars(Quality.from_json(entry.quality)) for entry in entries]
     label = f"ours, {len(chosen):,} clips of CMU"
@@ -162,6 +168,33 @@ def ours(motions: Path, count: int | None, out: Path) -> list[Result]:
         tried = sum(k == kind for k in kinds.values())
         results += of_kind(kind, [measured[i] for i in own], tried)
     return results + gaits(corpus)
+
+
+@charts.styled
+def draw_kinds(corpus: Corpus, path: Path) -> None:
+    """Draw stills of one clip of each kind, the one in the middle by quality."""
+    kinds = human_page.groups(corpus)
+    rank = human_page.Measured(corpus).rank
+    chosen = human_page.spread(kinds, rank, len(set(kinds)))
+    named = [index for index in chosen if kinds[index] != OTHER] or chosen
+    tall_px, left_px, top_px = 176, 200, 84
+    height_px = top_px + len(named) * (tall_px + 8) + 24
+    title = "People's motion on the robot, a clip of each kind"
+    about = "From left to right in time; the person is scaled to the robot's legs."
+    sheet = charts.sheet(height_px, title, about)
+    sheet.set_layout_engine("none")
+    for place, index in enumerate(named):
+        pair, entry = human.Pair.of_clip(corpus, index), corpus.entry(index)
+        assert pair is not None
+        down_px = top_px + place * (tall_px + 8)
+        where = pair, pair.spread(8), left_px, down_px, tall_px
+        human.row(sheet, *where, times=False)
+        said, _, _ = entry.text.partition("\n")
+        label = f"{kinds[index]}: {said} ({entry.name})"
+        words = fill(label, 19, max_lines=6, placeholder=" ...")
+        middle = 1 - (down_px + tall_px / 2) / height_px
+        sheet.text(0.015, middle, words, size=11, weight="bold", va="center")
+    charts.save(sheet, path)
 
 
 def refusals(refused: list, tried: int) -> list[Result]:
@@ -192,14 +225,14 @@ def gaits(corpus: Corpus) -> list[Result]:
     """Strides of the persons and of the robots, by speed."""
     persons, robots = [], []
     for i in tqdm(range(len(corpus)), desc="gait", disable=None):
-        human = corpus.human(i)
-        if human is not None:
-            person = Recording(corpus.names[i], FPS, human.points.astype(np.float64))
-            persons += pace.human_paces(person)
-            robots += pace.robot_paces(np.array(corpus.qpos(i)), FPS)
+        kept = corpus.human(i)
+        if kept is not None:
+            person = Recording(corpus.names[i], FPS, kept.points.astype(np.float64))
+            persons += human_paces(person)
+            robots += robot_paces(np.array(corpus.qpos(i)), FPS)
     results = []
-    found = {"person": pace.by_speed(persons), "robot": pace.by_speed(robots)}
-    for speed in pace.SPEEDS:
+    found = {"person": by_speed(persons), "robot": by_speed(robots)}
+    for speed in SPEEDS:
         for who, rows in found.items():
             if speed not in rows:
                 continue
@@ -265,17 +298,17 @@ def beside(motions: Path, film: Path | None) -> list[Result]:
     published = clips[_TAKE].resampled(FPS).qpos()
     difference, own, others = compare(made.qpos, published)
     if film is not None:
-        pair = Pair.versus(made.human, made.qpos, published).part(*_FILMED)
-        print("film:", *write_film(pair, film, _TAKE, ("ours", "Unitree's")))
+        pair = versus(made.human, made.qpos, published).part(*_FILMED)
+        print("film:", *human.write_film(pair, film, _TAKE, ("ours", "Unitree's")))
     place = difference.alignment
     frames = slice(place.first, place.first + place.frames)
-    human, standing = made.human[frames], made.contacts[frames]
+    points, standing = made.human[frames], made.contacts[frames]
     results = []
     for label, rows, clip in (
         ("ours", own, Clip.from_qpos(made.qpos, name=_TAKE, fps=FPS)),
         ("Unitree's", others, clips[_TAKE]),
     ):
-        found = quality.measure(Fit(rows, human, standing, made.scale))
+        found = quality.measure(Fit(rows, points, standing, made.scale))
         one = Row(_TAKE, label, found.frames, ours=False)
         for name, (metric, unit) in _WORDS.items():
             value = getattr(found, name)
@@ -322,6 +355,7 @@ def main() -> None:
         "--clips", type=int, help="clips of CMU, from all kinds; all by default"
     )
     parser.add_argument("--out", type=Path, help="where the corpus is kept")
+    parser.add_argument("--picture", type=Path, help="stills of a clip of each kind")
     parser.add_argument("--film", type=Path, help="film of one recording by both")
     parser.add_argument("--record", type=Path, help="file of results to update")
     given = parser.parse_args()
@@ -329,7 +363,8 @@ def main() -> None:
     motions, results = Path(given.motions), []
     if given.what in ("ours", "all"):
         with tempfile.TemporaryDirectory() as temporary:
-            results += ours(motions, given.clips, given.out or Path(temporary) / "cmu")
+            out = given.out or Path(temporary) / "cmu"
+            results += ours(motions, given.clips, out, given.picture)
     torch.set_num_threads(1)
     if given.what in ("theirs", "all"):
         results += theirs(motions)

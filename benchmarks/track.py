@@ -178,10 +178,7 @@ def _track(device: str, config: TrackConfig) -> list[Result]:
     size = f"a control step of {config.robots:,} robots"
     rows = [(f"{size}: {name}", "time", v, "ms") for name, v in parts.items()]
     rows.append((size, "time", a_step, "ms"))
-    after, times = (
-        f"update from {config.robots * each:,} frames",
-        iterations,
-    )
+    after, times = (f"update from {config.robots * each:,} frames", iterations)
     if not ppo:
         after, times = "updates that follow a control step", steps
     rows.append((after, "time", update.milliseconds() / times, "ms"))

@@ -293,8 +293,7 @@ def follow(models: Models, clip: str, corpus: Folder = "embedded") -> "Rollout":
     from spectral_skills.control.run import follow as run
 
     clips = open_corpus(corpus)
-    chosen = clips.select([clips.index(clip)])
-    return run(models.controller, models.encoder, chosen)
+    return run(models.controller, models.encoder, clips.select([clips.index(clip)]))
 
 
 def steer(

@@ -122,8 +122,7 @@ class Models:
             if plans not in (None, output):
                 raise ValueError(f"{planner}: plans {output}s, not {plans}s")
             planners.check_match(speaker, acts, fingerprint)
-            made = load_provenance(planner, planners.KIND)
-            hashes["planner"] = made.weights_hash
+            hashes["planner"] = load_provenance(planner, planners.KIND).weights_hash
         return cls(actor, encoder, known, speaker, hashes)
 
     @classmethod

@@ -66,8 +66,7 @@ class RunFolder:
         self.log_path, self.model_folder = path / "log.jsonl", path / "model"
         self._writer = self._lock = None
         self._known = path / "config.json"
-        self.command = command
-        """Commands that made the run, in their order."""
+        self.command = command  # commands that made the run, in their order
         # Listed once: another process may be about to begin. Hidden files belong to a
         # write that is unfinished or was abandoned.
         names = os.listdir(path) if path.exists() else []
@@ -91,8 +90,7 @@ class RunFolder:
         if not (self.path / "checkpoint").exists():
             return  # the run ended before it saved anything
         stored = read_about(self.path)
-        kind = type(self.config)
-        old = configs.from_dict(kind, stored["config"], str(self._known))
+        old = configs.from_dict(type(self.config), stored["config"], str(self._known))
         now = {name: getattr(self.config, name) for name in self.may_change}
         for name in self.amounts:
             if None not in (getattr(old, name), getattr(self.config, name)):
@@ -160,7 +158,6 @@ class RunFolder:
     def save_model(
         self, config: Any, weights: dict[str, Tensor], provenance: Provenance
     ) -> None:
-        """Replace the model."""
         if self.writes:
             artifact.save(self.model_folder, config, weights, provenance)
 
@@ -230,8 +227,7 @@ class LogEntry(NamedTuple):
 
     row: dict[str, Any]
     line: str
-    draw: bool = True
-    """Whether the curves are worth drawing again."""
+    draw: bool = True  # whether the curves are worth drawing again
 
 
 class Job(Protocol):

@@ -8,13 +8,7 @@ from untrained import explicit, tokens
 
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.experiments import chaining
-from spectral_skills.experiments.chaining import (
-    DURING,
-    OUTSIDE,
-    PEAK,
-    ChainRun,
-    joined,
-)
+from spectral_skills.experiments.chaining import DURING, OUTSIDE, PEAK, ChainRun, joined
 from spectral_skills.experiments.findings import Draft
 from spectral_skills.motion.synthetic.bases import SQUAT_FALL_M, Base
 from spectral_skills.robot import g1

@@ -7,12 +7,7 @@ from obedient import Obedient, turned
 from released import released
 
 from spectral_skills.control.batch import Executed, Run
-from spectral_skills.experiments.identify import (
-    GRID,
-    describe,
-    identify,
-    walking_clips,
-)
+from spectral_skills.experiments.identify import GRID, describe, identify, walking_clips
 from spectral_skills.motion.clip import Clip
 from spectral_skills.motion.synthetic.bases import Base
 from spectral_skills.motion.windows import WindowConfig

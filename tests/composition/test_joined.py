@@ -48,11 +48,7 @@ def standing(steps: int, height: float, joint: float, lean: float) -> torch.Tens
 @pytest.mark.parametrize("switch", [0, 1, 12])
 def test_a_motion_cut_in_three_and_moved_is_spliced_to_itself(switch):
     whole = walk(150)
-    parts = [
-        whole[:61],
-        away(whole[60 - switch : 111]),
-        away(whole[110 - switch :]),
-    ]
+    parts = [whole[:61], away(whole[60 - switch : 111]), away(whole[110 - switch :])]
     made, switches = join(parts, switch)
     torch.testing.assert_close(made, whole, atol=1e-7, rtol=0)
     assert switches == [slice(60 - switch, 60), slice(110 - switch, 110)]

@@ -19,7 +19,7 @@ TRIES = 3
 
 
 def spectral(*words: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "spectral_skills.cli.main", *words]
+    command = [sys.executable, "-m", "spectral_skills.cli", *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 

@@ -9,11 +9,7 @@ import torch
 from torch import Tensor
 
 from spectral_skills import rotation
-from spectral_skills.experiments.skills import (
-    ReadoutWindows,
-    displaced_skills,
-    drift,
-)
+from spectral_skills.experiments.skills import ReadoutWindows, displaced_skills, drift
 from spectral_skills.motion.windows import WindowConfig, WindowSampler, move_anchor
 from spectral_skills.skill.encoder import SkillEncoder
 

@@ -7,8 +7,8 @@ import torch
 from obliging import Letters, Obliging, actor, with_planner
 from rehearsed import Rehearsed, motions
 
-from spectral_skills.experiments import language as module
-from spectral_skills.experiments.language import (
+from spectral_skills.experiments import planning as module
+from spectral_skills.experiments.planning import (
     PERIOD,
     Recogniser,
     add_changes,

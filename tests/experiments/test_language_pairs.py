@@ -10,10 +10,10 @@ from obliging import Letters, directions, with_planner
 from rehearsed import Rehearsed
 
 from spectral_skills.control.steering import full_amplitude
-from spectral_skills.experiments import language_pairs, unseen
-from spectral_skills.experiments.language_pairs import PAIR_EPISODES as EPISODES
-from spectral_skills.experiments.language_pairs import PAIR_STEPS as STEPS
-from spectral_skills.experiments.language_pairs import (
+from spectral_skills.experiments import planning, unseen
+from spectral_skills.experiments.planning import PAIR_EPISODES as EPISODES
+from spectral_skills.experiments.planning import PAIR_STEPS as STEPS
+from spectral_skills.experiments.planning import (
     SAID,
     SpokenPair,
     amplitudes,
@@ -34,9 +34,7 @@ def _named(**motions: str) -> Any:
     """A stage of motions with names and sentences alone."""
     said = [[sentence] for sentence in motions.values()]
     return SimpleNamespace(
-        names=tuple(motions),
-        clips=SimpleNamespace(sentences=said),
-        words=Letters(),
+        names=tuple(motions), clips=SimpleNamespace(sentences=said), words=Letters()
     )
 
 
@@ -156,8 +154,8 @@ def bowing(two_motions, make_corpus, tmp_path_factory) -> Stage:
 
 def test_pairs_are_run_beside_their_bases(bowing, monkeypatch):
     """One that the catalogue offers nothing for does not succeed."""
-    monkeypatch.setattr(language_pairs, "PAIR_STEPS", 190)
-    monkeypatch.setattr(language_pairs, "PAIR_EPISODES", 1)
+    monkeypatch.setattr(planning, "PAIR_STEPS", 190)
+    monkeypatch.setattr(planning, "PAIR_EPISODES", 1)
     tried = (("bow", "raise"), ("bow", "reach"), ("jog", "raise"), ("bow", "wave"))
     monkeypatch.setattr(unseen, "PAIRS", tried)
     planner = Rehearsed(bowing, 30)

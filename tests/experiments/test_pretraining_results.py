@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from spectral_skills.artifact import PRETRAINED
-from spectral_skills.experiments.skills import (
-    direction_results,
-    skill_space_results,
-)
+from spectral_skills.experiments.skills import direction_results, skill_space_results
 from spectral_skills.spectral.direction_file import Directions
 
 

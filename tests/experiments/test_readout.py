@@ -109,10 +109,7 @@ def test_explained_is_least_squares():
     wanted = 1 - ((rest / scale) ** 2).mean(0).sum() / (y_new / scale).var(0).sum()
     fit, score = (
         (torch.tensor(x), torch.tensor(y)),
-        (
-            torch.tensor(x_new),
-            torch.tensor(y_new),
-        ),
+        (torch.tensor(x_new), torch.tensor(y_new)),
     )
     found = explained(fit, score)
     assert found == pytest.approx(wanted, abs=1e-4)

@@ -121,10 +121,7 @@ def test_poses_are_joints_position_rotation(motions):
 
 
 @given(
-    turn=st.floats(-3, 3),
-    x=st.floats(-10, 10),
-    y=st.floats(-10, 10),
-    z=st.floats(0, 1),
+    turn=st.floats(-3, 3), x=st.floats(-10, 10), y=st.floats(-10, 10), z=st.floats(0, 1)
 )
 def test_invariance_to_yaw_and_horizontal_shift(motions, turn, x, y, z):
     """The world may be turned and shifted; only height shows, and exactly."""

@@ -9,8 +9,8 @@ import pytest
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human.axes import UPS
 from spectral_skills.motion.human.conditions import HumanOptions, settle
-from spectral_skills.motion.human.rate import GRAVITY, MASSES, flights, true_rate
 from spectral_skills.motion.human.recording import POINTS, Raw, point
+from spectral_skills.motion.human.repairs import GRAVITY, MASSES, flights, true_rate
 from spectral_skills.motion.human.sources import _SMPL
 from spectral_skills.quaternion import rotate_planes
 
@@ -181,9 +181,7 @@ def test_turns_follow_the_points(motions_folder):
         return turn * [1.0, 1.0, -1.0, -1.0]
 
     swapped = replace(
-        file,
-        points=file.points * mirror,
-        pelvis_turn=mirrored(file.pelvis_turn),
+        file, points=file.points * mirror, pelvis_turn=mirrored(file.pelvis_turn)
     )
     for raw in (file, swapped):
         found = settled(raw)

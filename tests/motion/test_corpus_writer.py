@@ -91,7 +91,7 @@ def test_undisturbed(folder, expected):
     assert contents(folder) == expected
     corpus = Corpus.open(folder)
     assert [corpus.entry(i).text for i in range(6)] == [
-        *("no 10", "no 20", "no 21", "no 40", "no 50", "no 51"),
+        *("no 10", "no 20", "no 21", "no 40", "no 50", "no 51")
     ]
     assert corpus.qpos(3)[0, 0] == 40
     assert sorted(p.name for p in folder.iterdir() if p.name[0] == ".") == [".lock"]

@@ -9,8 +9,14 @@ from spectral_skills.motion import checks
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human import quality
 from spectral_skills.motion.human.arms import slowed, unturned
-from spectral_skills.motion.human.contacts import find_contacts, hysteresis
-from spectral_skills.motion.human.feet import eased, plan, smoothed, stepped
+from spectral_skills.motion.human.feet import (
+    eased,
+    find_contacts,
+    hysteresis,
+    plan,
+    smoothed,
+    stepped,
+)
 from spectral_skills.motion.human.fit import Fit, fit
 from spectral_skills.motion.human.recording import POINTS, Recording
 from spectral_skills.motion.kinematics import Kinematics

@@ -3,7 +3,7 @@
 import mujoco
 import numpy as np
 
-from spectral_skills.motion.overlap import overlap
+from spectral_skills.motion.checks import overlap
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 

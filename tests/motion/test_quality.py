@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from spectral_skills.motion.human.compare import compare
 from spectral_skills.motion.human.fit import Fit
-from spectral_skills.motion.human.pace import LegPace, by_speed, human_paces
 from spectral_skills.motion.human.quality import (
     BONES,
     LINK_OF_POINT,
@@ -16,7 +14,7 @@ from spectral_skills.motion.human.quality import (
     judge,
     measure,
 )
-from spectral_skills.motion.human.recording import POINTS, SIDES, Recording, point
+from spectral_skills.motion.human.recording import POINTS, SIDES, point
 from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.robot import g1
 
@@ -179,91 +177,3 @@ def test_what_is_not_a_number_is_refused():
     quality = measure(fitted(standing()))
     error = judge(replace(quality, bone_error_deg=float("nan")))
     assert error is not None and error.kind == "unlike person"
-
-
-def walking(frames: int = 200) -> np.ndarray:
-    """Rows along a curve; the joints tell every frame from the others."""
-    rows = standing(frames)
-    t = np.arange(frames) / FPS
-    rows[:, 0], rows[:, 1] = np.sin(t), 1 - np.cos(t)
-    rows[:, 3], rows[:, 6] = np.cos(t / 2), np.sin(t / 2)
-    return rows
-
-
-def test_a_motion_elsewhere_and_later_is_the_same_motion():
-    rows = walking()
-    other = rows[12:].copy()
-    angle = 0.7
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    other[:, :2] = other[:, :2] @ turn.T + (4.0, 5.0)
-    w, z = other[:, 3].copy(), other[:, 6].copy()
-    other[:, 3] = np.cos(angle / 2) * w - np.sin(angle / 2) * z
-    other[:, 6] = np.cos(angle / 2) * z + np.sin(angle / 2) * w
-    for difference, one, laid in (compare(rows, other), compare(other, rows)):
-        assert abs(difference.alignment.lag) == 12
-        assert difference.alignment.scale == pytest.approx(1)
-        np.testing.assert_allclose(one, laid, atol=1e-9)
-        assert difference.root_mm == pytest.approx(0, abs=1e-6)
-        assert difference.joints_deg == pytest.approx(0, abs=1e-6)
-
-
-def test_differences_are_measured():
-    rows = walking()
-    other = rows.copy()
-    other[:, 2] += 0.02
-    other[:, 7 + g1.joint_index("left_elbow")] += 0.1
-    difference, *_ = compare(rows, other)
-    assert difference.root_mm == pytest.approx(20)
-    assert difference.feet_mm == pytest.approx(20)
-    assert difference.feet_from_root_mm == pytest.approx(0, abs=1e-6)
-    assert difference.joints_deg == pytest.approx(np.degrees(0.1) / 29)
-    assert difference.parts_deg["arm"] == pytest.approx(np.degrees(0.1) / 8)
-    assert difference.parts_deg["leg"] == 0
-    assert difference.hands_from_root_mm > 5
-
-
-def person_walking(speed: float, cadence: float, leg_m: float) -> Recording:
-    """Feet that stand 60 % of their cycle, on a path to the left."""
-    t = np.arange(8 * 60) / 60
-    cycle = 2 / cadence
-    points = np.zeros((len(t), len(POINTS), 3))
-    for side, phase, aside in zip(SIDES, (0.0, 0.5), (0.1, -0.1), strict=True):
-        turns = t / cycle + phase
-        swing = np.clip((turns % 1 - 0.6) / 0.4, 0, 1)
-        moved = swing - np.sin(2 * np.pi * swing) / (2 * np.pi)
-        ankle = points[:, point(f"{side}_ankle")]
-        ankle[:, 0] = speed * cycle * (np.floor(turns) - phase + moved + 0.3)
-        ankle[:, 2] = 0.09 + 0.06 * (1 - np.cos(2 * np.pi * swing))
-        points[:, point(f"{side}_toe")] = ankle + (0.14, 0, -0.07)
-        hip = points[:, point(f"{side}_hip")]
-        hip[:, 0], hip[:, 2] = speed * t, 0.09 + leg_m
-        points[:, point(f"{side}_knee")] = hip - (0, 0, 0.5 * leg_m)
-        for part in ("hip", "knee", "ankle", "toe"):
-            points[:, point(f"{side}_{part}"), 1] = aside
-    turn = np.array([[0.6, -0.8, 0], [0.8, 0.6, 0], [0, 0, 1]])
-    return Recording("walk", 60.0, points @ turn.T)
-
-
-@pytest.mark.parametrize("speed, cadence", [(1.0, 1.6), (1.5, 2.0)])
-def test_known_walk_of_a_person(monkeypatch, speed, cadence):
-    person = person_walking(speed, cadence, leg_m=0.9)
-    monkeypatch.setattr(Recording, "leg_m", lambda _: 0.9)  # these shanks stretch
-    paces = human_paces(person)
-    assert len(paces) >= 8 * cadence - 5
-    found = {k: np.median([getattr(p, k) for p in paces]) for k in vars(paces[0])}
-    assert found["speed"] == pytest.approx(speed / 0.9, rel=0.02)
-    assert found["froude"] == pytest.approx(speed**2 / (9.81 * 0.9), rel=0.04)
-    assert found["cadence"] == pytest.approx(cadence, rel=0.02)
-    assert found["step_length"] == pytest.approx(speed / cadence / 0.9, rel=0.03)
-    assert found["step_width"] == pytest.approx(0.2 / 0.9, rel=0.02)
-    assert found["stance_share"] == pytest.approx(0.6, abs=0.1)
-    (row,) = by_speed(paces).values()
-    assert row["strides"] == len(paces)
-
-
-def test_paces_are_grouped_by_speed_and_flight():
-    walk = LegPace(1.2, 0.1, 1.7, 0.7, 0.1, 0.6, 0.2, 0.0)
-    run = replace(walk, speed=3.0, flight_share=0.3)
-    found = by_speed([walk, replace(walk, cadence=1.9), run, replace(run, speed=0.1)])
-    assert list(found) == ["walk 1 to 1.5 legs/s", "run 2 to 4 legs/s"]
-    assert found["walk 1 to 1.5 legs/s"]["cadence"] == pytest.approx(1.8)

@@ -6,11 +6,7 @@ import torch
 from spectral_skills.control.run import Tracker
 from spectral_skills.motion.windows import anchor_poses
 from spectral_skills.planner.data import CHUNK
-from spectral_skills.planner.routes import (
-    PlannedSource,
-    longest,
-    on_floor,
-)
+from spectral_skills.planner.routes import PlannedSource, longest, on_floor
 from spectral_skills.planner.text import TextStates
 
 WIDTH = 5

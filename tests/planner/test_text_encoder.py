@@ -8,23 +8,17 @@ import torch
 from spoken import encoder, needs_weights
 
 from spectral_skills.planner import text
-from spectral_skills.planner.text import (
-    MiniLM,
-    TextStates,
-    WordPiece,
-    pooled,
-    words,
-)
+from spectral_skills.planner.text import MiniLM, TextStates, WordPiece, pooled, words
 
 # What the tokenizers package (0.23) makes of them with the model's tokenizer.json.
 GOLDEN: dict[str, list[int]] = {
     "": [101, 102],
     "Walk FORWARD, then turn left!": [
-        *(101, 3328, 2830, 1010, 2059, 2735, 2187, 999, 102),
+        *(101, 3328, 2830, 1010, 2059, 2735, 2187, 999, 102)
     ],
     "sidestepping héllo café": [101, 3903, 2618, 14853, 7592, 7668, 102],
     "gehe vorwärts 走路": [
-        *(101, 16216, 5369, 29536, 2099, 18367, 2015, 100, 100, 102),
+        *(101, 16216, 5369, 29536, 2099, 18367, 2015, 100, 100, 102)
     ],
     "\U0001f44b don't; $5 ^x _y_": [
         *(101, 100, 2123, 1005, 1056, 1025, 1002, 1019, 1034, 1060, 1035, 1061, 1035),
@@ -32,7 +26,7 @@ GOLDEN: dict[str, list[int]] = {
     ],
     f"{'x' * 100} {'x' * 101}": [101, 22038, *[20348] * 49, 100, 102],
     "Σίσυφος ΣΑΣ": [
-        *(101, 1173, 18199, 29733, 29735, 29736, 15297, 1173, 14608, 29733, 102),
+        *(101, 1173, 18199, 29733, 29735, 29736, 15297, 1173, 14608, 29733, 102)
     ],
     "zero\u200bwidth": [101, 5717, 9148, 11927, 2232, 102],
 }

@@ -3,16 +3,16 @@
 import base64
 import io
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+import retarget
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.motion.corpus_writer import CorpusWriter, Refusal
-from spectral_skills.motion.human.compare import Alignment
 from spectral_skills.motion.human.quality import Quality
 from spectral_skills.motion.human.recording import POINTS, point
 from spectral_skills.motion.human.rows import HumanRows
@@ -67,19 +67,6 @@ def test_a_person_is_brought_to_the_robot():
     assert Pair.of(moved, rows).person == pytest.approx(plain.person, abs=1e-6)
 
 
-def test_another_version_is_brought_to_the_first(make_clip):
-    """It began 7 frames later, somewhere else and facing elsewhere."""
-    ours, points = make_clip(frames=80).qpos(), _person(80)
-    far = Alignment(0, 80, 0, 2.0, (5.0, 1.0), 1.0)
-    theirs = far.common(ours, ours)[1][7:]
-    assert np.linalg.norm(theirs[:, :2] - ours[7:, :2], axis=1).min() > 0.5
-    pair = Pair.versus(points, ours, theirs)
-    assert pair.frames == 73 and pair.robots[0] == pytest.approx(ours[7:], abs=1e-6)
-    assert pair.robots[1][:, :3] == pytest.approx(ours[7:, :3], abs=1e-5)
-    plain = Pair.of(points[7:], ours[7:])
-    assert pair.person == pytest.approx(plain.person)
-
-
 def _sides(picture: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where a picture is blue, as a person's left, and where it is orange."""
     red, _, blue = np.moveaxis(picture.astype(int), -1, 0)
@@ -110,25 +97,12 @@ def test_a_film_lasts_as_long_as_the_motion(tmp_path, monkeypatch):
         return [path]
 
     monkeypatch.setattr(film, "save", save)
-    points, rows = _person(20), _robot(20)
-    human.write_film(Pair.of(points, rows), tmp_path / "one", "walk")
-    two = Pair.versus(points, rows, rows)
+    pair = Pair.of(_person(20), _robot(20))
+    human.write_film(pair, tmp_path / "one", "walk")
+    two = replace(pair, robots=2 * pair.robots)
     human.write_film(two, tmp_path / "two", "walk", ("ours", "theirs"), most_s=0.2)
     assert kept["one"] == (7, (48, 96, 3), 50 / 3)
     assert kept["two"] == (4, (48, 128, 3), 50 / 3)
-
-
-def test_a_strip_has_a_row_of_pairs_for_each_kind(tmp_path):
-    pair = Pair.of(_person(9), _robot(9))
-    human.strip(tmp_path / "kinds.png", {"walk": pair, "run": pair}, panels=2)
-    with Image.open(tmp_path / "kinds.png") as image:
-        blue, orange = _sides(np.asarray(image.convert("RGB")))
-    assert blue.shape[1] == 1600
-    for row in np.array_split(np.arange(len(blue)), 2):
-        for half in (slice(200, 900), slice(900, 1600)):
-            assert blue[row, half].sum() > 100 and orange[row, half].sum() > 100
-    with pytest.raises(ValueError, match="no motions"):
-        human.strip(tmp_path / "none.png", {})
 
 
 def _quality(**values: float | dict) -> Quality:
@@ -236,6 +210,9 @@ def test_all_kinds_are_shown_from_best_to_worst():
 
 
 def test_a_clip_of_each_kind(retargeted, tmp_path):
-    human_page.draw_kinds(retargeted, tmp_path / "kinds.png")
+    retarget.draw_kinds(retargeted, tmp_path / "kinds.png")
     with Image.open(tmp_path / "kinds.png") as image:
         assert image.width == 1600 and image.height < 400
+        blue, orange = _sides(np.asarray(image.convert("RGB")))
+    for half in (slice(200, 900), slice(900, 1600)):
+        assert blue[:, half].sum() > 100 and orange[:, half].sum() > 100

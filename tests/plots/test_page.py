@@ -14,13 +14,7 @@ import pytest
 from PIL import Image
 
 from spectral_skills.control.rollout import Rollout
-from spectral_skills.experiments.findings import (
-    RECORDS,
-    Chart,
-    Film,
-    Findings,
-    Series,
-)
+from spectral_skills.experiments.findings import RECORDS, Chart, Film, Findings, Series
 from spectral_skills.plots import film, page
 from spectral_skills.plots.page import findings_page as build
 from spectral_skills.results import Result

@@ -15,13 +15,7 @@ import pytest
 from loopback import free_domain
 from messages import standing
 
-from spectral_skills.control.safety import (
-    LIMITS,
-    Fault,
-    Limits,
-    Order,
-    damped_stop,
-)
+from spectral_skills.control.safety import LIMITS, Fault, Limits, Order, damped_stop
 from spectral_skills.robot import g1
 from spectral_skills.runtime import drive, unitree
 from spectral_skills.runtime.dds import RobotLink

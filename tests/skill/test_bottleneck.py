@@ -8,12 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from spectral_skills.skill.bottleneck import (
-    VQ,
-    BottleneckConfig,
-    Categorical,
-    build,
-)
+from spectral_skills.skill.bottleneck import VQ, BottleneckConfig, Categorical, build
 
 KINDS = ["continuous", "fsq", "gumbel", "categorical", "vq"]
 WIDTH = 5
@@ -212,10 +207,7 @@ def test_penalty_is_the_distance_from_uniform(kind):
     assert (sure > 0.9 * most).all() and (sure <= most + 1e-4).all()
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["categorical", "gumbel"],
-)
+@pytest.mark.parametrize("kind", ["categorical", "gumbel"])
 def test_classes_of_no_probability_do_no_harm(kind):
     """Penalty and gradients are finite where a softmax is zero."""
     bottleneck = _bottleneck(kind)

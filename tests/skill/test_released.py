@@ -153,11 +153,7 @@ def test_a_clip_is_encoded_and_steered(model, directions, bank):
 
 def test_pictures_of_directions_stand_on_the_floor(directions):
     """The pose in the middle is the default one; all are within limits."""
-    from spectral_skills.plots.skills import (
-        PANELS,
-        pose_amplitude,
-        predicted_poses,
-    )
+    from spectral_skills.plots.skills import PANELS, pose_amplitude, predicted_poses
 
     index = directions.index("stance_height")
     far = pose_amplitude(directions, index)

@@ -143,7 +143,7 @@ def test_names_families_and_marks(directions):
     assert directions.family("spectral").tolist() == [0, 1, 2]
     assert directions.determined.tolist() == [True, True, False, True, False]
     assert directions.single_limb.tolist() == [
-        *("", "right_leg", "left_arm", "right_arm", ""),
+        *("", "right_leg", "left_arm", "right_arm", "")
     ]
     np.testing.assert_allclose(directions.eigenvalue_ratios, [0.25, 1.0])
 

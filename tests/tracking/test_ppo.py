@@ -26,10 +26,7 @@ from spectral_skills.tracking.ppo import (
 from spectral_skills.tracking.references import CommandConfig
 
 SMALL = ControllerConfig(
-    hidden=(32, 32),
-    critic_hidden=(32, 32),
-    history=1,
-    command=CommandConfig(width=4),
+    hidden=(32, 32), critic_hidden=(32, 32), history=1, command=CommandConfig(width=4)
 )
 
 

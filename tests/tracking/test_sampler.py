@@ -11,13 +11,7 @@ from spectral_skills import config as configs
 from spectral_skills.tracking import sampler as module
 from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig
 
-PLAIN = SamplerConfig(
-    bin=10,
-    uniform=((0, 0.5),),
-    lead=0,
-    rate_cap=None,
-    clip_cap=None,
-)
+PLAIN = SamplerConfig(bin=10, uniform=((0, 0.5),), lead=0, rate_cap=None, clip_cap=None)
 
 
 @pytest.fixture(autouse=True)

@@ -20,11 +20,8 @@ from spectral_skills.cli.arguments import (
 from spectral_skills.models import RELEASED_TRACKER, Models, TrackerPaths
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from spectral_skills.artifact import Provenance
     from spectral_skills.skill.model import SkillModel
-    from spectral_skills.tracking.policy import Controller
 
 
 def pretrain(
@@ -239,7 +236,14 @@ def adapt(
         explained = "not measured: the held-out clips stand still"
     print(f"explained {explained}")
     # The old critic knows only the old commands, so a new one must be trained.
-    _save(found.controller, provenance, {}, out, release)
+    if found.controller.config.released:
+        found.controller.release(out, provenance)
+    else:
+        found.controller.save(out, provenance, {})
+    print(f"model     {out}")
+    if release is not None:
+        found.controller.release(release, provenance)
+        print(f"release   {release}")
 
 
 def _check_new(*folders: Path | None) -> None:
@@ -247,25 +251,6 @@ def _check_new(*folders: Path | None) -> None:
     for folder in folders:
         if folder is not None and folder.exists():
             raise ValueError(f"{folder}: there already; name a new folder")
-
-
-def _save(
-    controller: "Controller",
-    provenance: "Provenance",
-    critic: "dict[str, Tensor]",
-    out: Path,
-    release: Path | None,
-) -> None:
-    """Write a controller that was computed instead of trained; a released one has no
-    critic."""
-    if controller.config.released:
-        controller.release(out, provenance)
-    else:
-        controller.save(out, provenance, critic)
-    print(f"model     {out}")
-    if release is not None:
-        controller.release(release, provenance)
-        print(f"release   {release}")
 
 
 def collect(

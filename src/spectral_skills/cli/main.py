@@ -55,8 +55,7 @@ SHARED = {
 """Help of options that mean the same wherever a verb does not describe them."""
 COUNTS = ("--frames", "--robots", "--probe-every", "--checkpoint-every")
 """Options that take 200M, 1.5B or 2e9 for a number."""
-AXES = ("--up",)
-"""Options that take -x, -y or -z, which look like options themselves."""
+AXES = ("--up",)  # options that take -x, -y or -z, which look like options themselves
 
 
 def usage(only: str = "") -> str:
@@ -271,7 +270,3 @@ def _print(text: str) -> None:
 def _stop_printing() -> None:
     """Drop further output: its reader, such as `head`, has seen enough."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-if __name__ == "__main__":
-    main()

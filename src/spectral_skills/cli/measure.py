@@ -278,12 +278,7 @@ def evaluate_readout(
 
 
 def skills_encode(
-    name: str,
-    /,
-    *,
-    skill: Path = BASE,
-    corpus: Path = EMBEDDED,
-    out: Path,
+    name: str, /, *, skill: Path = BASE, corpus: Path = EMBEDDED, out: Path
 ) -> None:
     """Encode a clip into its stream of skills, one for every control step.
 
@@ -304,11 +299,7 @@ def skills_encode(
 
 
 def skills_bases(
-    *,
-    chosen: Path | None = None,
-    skill: Path = BASE,
-    corpus: Path,
-    out: Path,
+    *, chosen: Path | None = None, skill: Path = BASE, corpus: Path, out: Path
 ) -> None:
     """Encode recorded motions into bases that a robot can play, without the motions.
 

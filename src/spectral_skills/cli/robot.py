@@ -254,7 +254,6 @@ def _simulate(
 
 
 def _keep(record, out: Path, film: bool, silent: bool) -> None:
-    """Write the record and a film."""
     from spectral_skills.plots.film import write_film
 
     out.mkdir(parents=True, exist_ok=True)

@@ -227,8 +227,7 @@ def chain(
     from spectral_skills.plots import runs
 
     check_folder(out)
-    records = out / RECORDS
-    blended, hard = api.chain(Models.at(models), names, switch, records=records)
+    blended, hard = api.chain(Models.at(models), names, switch, records=out / RECORDS)
     runs.show_chain(blended, hard)
     title, caption = " - ".join(names), "blue: switched at once"
     runs.draw_pair(title, blended.executed, hard.executed, out, caption, film)
@@ -265,8 +264,7 @@ def say(
 
     check_folder(out)
     loaded = Models.at(models)
-    more = {"every": every, "seconds": seconds, "seed": seed}
-    spoken = api.say(loaded, text, **more)
+    spoken = api.say(loaded, text, every=every, seconds=seconds, seed=seed)
     if json:
         print(runs.spoken_json(spoken))
     else:

@@ -273,8 +273,7 @@ class Runner:
         parts = (seen, one.skills, one.action, one.servo, *(one.push or ()))
         about = f"{self.fingerprint} {one.seed} {self.device.type}"
         name = "".join(c if c.isalnum() or c in "+-._" else "_" for c in one.name)
-        file = f"{one.base.name}-{name}-{_digest(parts, about)}.npz"
-        return self.records / file
+        return self.records / f"{one.base.name}-{name}-{_digest(parts, about)}.npz"
 
     def _read(self, one: Run) -> np.ndarray | None:
         path = self.record(one)

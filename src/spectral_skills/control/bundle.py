@@ -56,19 +56,15 @@ class RobotFacts:
 class Layout:
     """Sizes and order of the inputs of the graphs."""
 
-    history: int
-    """Number of frames, the oldest first."""
-    proprio: tuple[tuple[str, int], ...]
-    """Parts of a frame and their sizes."""
+    history: int  # number of frames, the oldest first
+    proprio: tuple[tuple[str, int], ...]  # parts of a frame and their sizes
     skill: int
     phase: int
     """Number of values after the skill in a command: sine and cosine of its age."""
-    hold: int
-    """Number of control steps that one command lasts."""
+    hold: int  # number of control steps that one command lasts
     window: tuple[int, int]
     """First and last frame that the encoder sees, counted from now."""
-    joint_order: JointOrder
-    """Order of the joints in the controller's graph."""
+    joint_order: JointOrder  # order of the joints in the controller's graph
 
 
 @dataclass(frozen=True)
@@ -79,38 +75,27 @@ class Manifest:
     made_with: str
     robot: RobotFacts
     layout: Layout
-    controller: str
-    """Hash of the controller's weights."""
-    encoder: str
-    """Fingerprint of the encoder."""
-    planner: str
-    """Hash of the planner's weights; empty without a planner."""
+    controller: str  # hash of the controller's weights
+    encoder: str  # fingerprint of the encoder
+    planner: str  # hash of the planner's weights; empty without a planner
     bases: tuple[BaseFacts, ...]
     typical: float
-    far: float
-    """Those of `SkillSupport`."""
-    plan_every: int
-    """Number of control steps between two plans."""
+    far: float  # those of `SkillSupport`
+    plan_every: int  # number of control steps between two plans
     sentences: tuple[tuple[str, str], ...]
     """Every motion and sentence that the planner has learned."""
-    takes_s: dict[str, float]
-    """Duration of each motion."""
-    files: dict[str, str]
-    """Hash of every other file."""
+    takes_s: dict[str, float]  # duration of each motion
+    files: dict[str, str]  # hash of every other file
 
 
 @dataclass(frozen=True)
 class SkillSupport:
     """A sample of a corpus's skills, from which the distance of others is measured."""
 
-    bank: np.ndarray
-    """(n, d) float32, kept in half precision."""
-    typical: float
-    """Median distance of the corpus's skills to the bank of other clips."""
-    far: float
-    """The 99th percentile of that distance."""
-    encoder: str = ""
-    """Fingerprint of the encoder of the skills."""
+    bank: np.ndarray  # (n, d) float32, kept in half precision
+    typical: float  # median distance of the corpus's skills to the bank of other clips
+    far: float  # the 99th percentile of that distance
+    encoder: str = ""  # fingerprint of the encoder of the skills
 
     def distance(self, skill: np.ndarray) -> float:
         """Return the distance from a skill to the nearest one of the bank."""

@@ -49,13 +49,10 @@ SUNK_M, SUNK_FRAMES = 0.25, FPS // 2
 by the paper's rule."""
 CURVE_FRAMES = 8 * FPS + 1
 """Number of frames of the root error curve: 8 s and the start."""
-GONE_SHARE = 0.8
-"""Least share of the path gone of an episode that is followed."""
-TRAVEL_M = 2.0
-"""Least distance from start to end of a reference that travels."""
+GONE_SHARE = 0.8  # least share of the path gone of an episode that is followed
+TRAVEL_M = 2.0  # least distance from start to end of a reference that travels
 _TORSO = g1.TRACKED_LINKS.index("torso_link")
-_AT_ONCE = 1 << 17
-"""Number of frames whose links are computed at once."""
+_AT_ONCE = 1 << 17  # number of frames whose links are computed at once
 
 
 class FrameErrors(NamedTuple):
@@ -64,14 +61,11 @@ class FrameErrors(NamedTuple):
     local_mm: Tensor
     global_mm: Tensor
     root_mm: Tensor
-    causes: Tensor
-    """(T + 1, n, causes) whether each rule is broken."""
+    causes: Tensor  # (T + 1, n, causes) whether each rule is broken
     fallen: Tensor
     """Whether the torso is below `FALL_M` while the reference's pelvis is not."""
-    sunk: Tensor
-    """Whether the pelvis is far below the reference's."""
-    low: Tensor
-    """Whether the torso is below `FALL_M`, wherever the reference is."""
+    sunk: Tensor  # whether the pelvis is far below the reference's
+    low: Tensor  # whether the torso is below `FALL_M`, wherever the reference is
 
 
 def errors(rollout: Rollout, rules: TerminationConfig | None = None) -> FrameErrors:

@@ -27,10 +27,8 @@ from spectral_skills.control.streams import (
 )
 from spectral_skills.robot import g1
 
-FADES = (2, 30)
-"""Fewest and most steps of a live cross-fade."""
-RESCUE = 25
-"""Number of steps to standing when a source has failed."""
+FADES = (2, 30)  # fewest and most steps of a live cross-fade
+RESCUE = 25  # number of steps to standing when a source has failed
 BRAKED = 60
 """Fewest steps that a robot stands before a fast base, and between one and others."""
 _TILT_MARGIN = 0.2
@@ -88,7 +86,6 @@ class Channel:
 
     @property
     def used(self) -> bool:
-        """Whether it is not at its default."""
         return bool(self.position or self.mute or self.solo)
 
 
@@ -123,14 +120,12 @@ class Mixer:
         """Knobs of the last cue that were not released since."""
         self._deck: LiveStream = BaseStream(bundle.base(REST))
         self._other: LiveStream | None = None
-        self._fade = (0, 1)
-        """Step and number of steps of the running cross-fade."""
+        self._fade = (0, 1)  # step and number of steps of the running cross-fade
         self._slow = self._stood = BRAKED
         """Number of steps since a fast base was heard, and since anything was that is
         not standing."""
         self._cue: Cue | None = None
-        self._left: int | None = None
-        """Number of steps until the queue goes on."""
+        self._left: int | None = None  # number of steps until the queue goes on
 
     @property
     def stream(self) -> LiveStream:

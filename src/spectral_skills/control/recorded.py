@@ -39,8 +39,7 @@ from spectral_skills.skill.encoder import SkillEncoder
 CHOSEN = Path(__file__).with_name("recorded.toml")
 RELEASED = Path(__file__).parents[1] / "pretrained" / "bases.safetensors"
 """Recorded bases in the released skill space."""
-_CUT = 60
-"""Number of steps that may be cut off the end of a clip for a longer loop."""
+_CUT = 60  # number of steps that may be cut off the end of a clip for a longer loop
 _NEARBY, _SMOOTH = 100, 13
 """Number of steps in which a slow moment is looked for, and over which a speed is
 averaged."""
@@ -52,10 +51,8 @@ class Chosen:
 
     clip: str
     text: str
-    frames: tuple[int, int]
-    """First frame, and the one after the last."""
-    once: bool = False
-    """Whether it ends in standing; otherwise it is repeated."""
+    frames: tuple[int, int]  # first frame, and the one after the last
+    once: bool = False  # whether it ends in standing; otherwise it is repeated
     straight: bool = False
     """Whether a repetition ends with the heading that it began with, which no person's
     steps do exactly."""

@@ -27,8 +27,7 @@ planned at the desk where a bundle has such a base. The planner's episodes use 0
 the drive benchmark 0.30 m, the robot simulator 0.45 m or a tilt of 0.8 rad. Tracking
 metrics compare with a reference instead (`control/metrics.py`).
 """
-Array = Any
-"""NumPy array or tensor."""
+Array = Any  # NumPy array or tensor
 _PER_STEP = ("robot", "robot_velocity", "reference", "actions", "skills")
 _ARRAYS = (*_PER_STEP, "lengths")
 
@@ -37,20 +36,15 @@ _ARRAYS = (*_PER_STEP, "lengths")
 class Rollout:
     """T control steps of n robots."""
 
-    robot: Array
-    """(T + 1, n, 36) poses; not a number where the simulation broke."""
-    names: tuple[str, ...]
-    """(n,) names of the clips or bases."""
+    robot: Array  # (T + 1, n, 36) poses; not a number where the simulation broke
+    names: tuple[str, ...]  # (n,) names of the clips or bases
     lengths: Array
     """(n,) number of rows that count; in later ones the robot's clip is over."""
     reference: Array = None
     """(T + 1, n, 36) poses, or None where robots follow skills alone."""
-    robot_velocity: Array = None
-    """(T + 1, n, 35) velocities in MuJoCo's convention."""
-    actions: Array = None
-    """(T, n, 29)"""
-    skills: Array = None
-    """(T, n, s) what commands were made of."""
+    robot_velocity: Array = None  # (T + 1, n, 35) velocities in MuJoCo's convention
+    actions: Array = None  # (T, n, 29)
+    skills: Array = None  # (T, n, s) what commands were made of
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Further columns, such as the amplitudes and the events of a take."""
     fps: float = float(g1.CONTROL_HZ)

@@ -43,8 +43,7 @@ class Triple:
 
     direction: str
     amplitude: float
-    runs: tuple[Steered, ...]
-    """Runs in the order of `WAYS`."""
+    runs: tuple[Steered, ...]  # runs in the order of `WAYS`
 
     @property
     def base(self) -> Base:
@@ -198,8 +197,7 @@ def gather(found: DescribedSkills, names: Sequence[str]) -> dict[str, np.ndarray
     return {BLEND: arm, PAIR: arm - still, STANDING: high - low, WALKING: up - down}
 
 
-Key = tuple[str, float]
-"""A way to raise the arm, and its lambda or amplitude."""
+Key = tuple[str, float]  # a way to raise the arm, and its lambda or amplitude
 
 
 def lines(
@@ -221,10 +219,8 @@ def add_lines(report: Draft, executed: Mapping[Key, Executed]) -> None:
     """The table of added skills, and its charts; a fallen run has no numbers."""
     found: dict[Key, dict[str, float]] = {}
     for (way, size), one in executed.items():
-        row, seen = (
-            way + (f", {size:g}" if size else ""),
-            found.setdefault((way, size), {}),
-        )
+        row = way + (f", {size:g}" if size else "")
+        seen = found.setdefault((way, size), {})
         report.add(row, {"falls": not one.stands})
         measured = measure(one.rows, hold(one.run.base))
         for column, (name, unit, scale) in GRID.columns.items():

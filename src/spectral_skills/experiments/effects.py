@@ -41,10 +41,8 @@ _FOREARM_NOTICED_RAD = 0.3
 class Effect:
     """What steering has changed."""
 
-    changes: dict[str, float]
-    """Changes of every measure of `UNITS`."""
-    pose: np.ndarray
-    """(29,) change of the mean joint angles, rad."""
+    changes: dict[str, float]  # changes of every measure of `UNITS`
+    pose: np.ndarray  # (29,) change of the mean joint angles, rad
 
     @property
     def arm_rms(self) -> float:
@@ -185,8 +183,7 @@ def predicted(
 
 def headings(rows: np.ndarray) -> np.ndarray:
     """(T,) yaw of the pelvis without jumps, rad."""
-    yaw = rotation.yaw(torch.as_tensor(np.asarray(rows)[:, 3:7]))
-    return np.unwrap(yaw.numpy())
+    return np.unwrap(rotation.yaw(torch.as_tensor(np.asarray(rows)[:, 3:7])).numpy())
 
 
 def stride_hz(rows: np.ndarray) -> float:

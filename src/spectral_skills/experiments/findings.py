@@ -22,8 +22,7 @@ from spectral_skills.results import Result, current_command, hardware, model_has
 if TYPE_CHECKING:
     from spectral_skills.control.batch import Run
 
-RECORDS = "records"
-"""Folder of the recorded runs, beside the findings."""
+RECORDS = "records"  # folder of the recorded runs, beside the findings
 Role = Literal["", "behind", "trail"]
 
 
@@ -62,12 +61,10 @@ class Chart:
     kind: Literal["line", "scatter", "bar", "path", "map"]
     """A path is seen from above, in metres, with equal axes. On a map only
     neighbourhoods have a meaning."""
-    x: str
-    """Label with its unit."""
+    x: str  # label with its unit
     y: str
     series: tuple[Series, ...]
-    note: str = ""
-    """What to see in the chart."""
+    note: str = ""  # what to see in the chart
 
 
 @dataclass(frozen=True)
@@ -90,8 +87,7 @@ class Findings:
     films: tuple[Film, ...] = ()
     note: str = ""
     """How the experiment differs from the paper, and what the numbers mean."""
-    model: str = ""
-    """How the controller was trained: frames, data, command."""
+    model: str = ""  # how the controller was trained: frames, data, command
 
     def save(self, folder: Path) -> Path:
         """Write `<experiment>.json` into a folder."""
@@ -158,14 +154,11 @@ class Draft:
     """
 
     experiment: str
-    runner: Any
-    """The `Runner` of the runs, or what they were `MeasuredWith`."""
-    corpus: str = ""
-    """Hash of the corpus that was used, where there is one."""
+    runner: Any  # the `Runner` of the runs, or what they were `MeasuredWith`
+    corpus: str = ""  # hash of the corpus that was used, where there is one
     table: str = ""
     """Title of the table of results; `Composition: <experiment>` by default."""
-    seed: int = 0
-    """Seed of the numbers that are added without one."""
+    seed: int = 0  # seed of the numbers that are added without one
     results: list[Result] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
     films: list[Film] = field(default_factory=list)

@@ -37,8 +37,7 @@ from spectral_skills.spectral.support import (
 NAME = "ladder"
 GRID = grid(NAME)
 STEPS = GRID.steps
-STEADY = 2 * RAMP_STEPS
-"""Number of steps after a change that belong to no stage."""
+STEADY = 2 * RAMP_STEPS  # number of steps after a change that belong to no stage
 BEGINS = {name: first for name, (first, _) in GRID.stages.items() if first}
 """Steps at which something changes."""
 RELEASE = BEGINS["released"]
@@ -46,8 +45,7 @@ STAGES = {name: slice(a + STEADY, b) for name, (a, b) in GRID.stages.items()}
 """Steady steps of each stage."""
 AMPLITUDES: dict[str, float] = GRID.amplitudes
 STEERED: dict[str, list[str]] = GRID.steered
-_EVERY = 10
-"""Number of steps between points of a chart."""
+_EVERY = 10  # number of steps between points of a chart
 
 
 def knobs(directions: Directions) -> list[Knob]:
@@ -63,8 +61,7 @@ def knobs(directions: Directions) -> list[Knob]:
     ]
 
 
-Trail = Mapping[str, np.ndarray]
-"""(d,) mean skill of each stage."""
+Trail = Mapping[str, np.ndarray]  # (d,) mean skill of each stage
 Found = dict[str, dict[str, float]]
 """Measures of the stages that a run has stood through; the support counts windows of
 the corpus that move alike, and is of the steered stages."""
@@ -334,11 +331,7 @@ def _around(groups: list[Series], line: Series) -> list[Series]:
 
 
 def add_arm_and_turn(
-    report: Draft,
-    base: str,
-    near: Neighbours,
-    axes: np.ndarray,
-    steered: Executed,
+    report: Draft, base: str, near: Neighbours, axes: np.ndarray, steered: Executed
 ) -> None:
     """Skills along the directions (2, d) of arm and turn: windows of the corpus that
     move like the base, and the stages of a run."""

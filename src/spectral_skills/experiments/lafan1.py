@@ -36,8 +36,7 @@ FIRST_FRAMES = 15 * FPS
 """Number of frames of the first 15 s, including the start, as of a window."""
 WINDOWS, WHOLE, FIRST = "windows", "whole clips", "first 15 s"
 """Settings, as rows and outcomes name them."""
-GET_UP = "fall"
-"""Kind of the six clips that fall and get up."""
+GET_UP = "fall"  # kind of the six clips that fall and get up
 
 
 class Line(NamedTuple):
@@ -46,12 +45,9 @@ class Line(NamedTuple):
     row: str
     metric: str
     label: str
-    few: str = ""
-    """The paper after 6.0 B frames."""
-    many: str = ""
-    """The paper after 27.0 B frames."""
-    bfm: str = ""
-    """BFM-Zero as the paper measured it, in another simulator."""
+    few: str = ""  # the paper after 6.0 B frames
+    many: str = ""  # the paper after 27.0 B frames
+    bfm: str = ""  # BFM-Zero as the paper measured it, in another simulator
 
     @property
     def section(self) -> str:
@@ -75,8 +71,7 @@ def evaluate(
 ) -> Evaluation:
     """Score a controller on windows of the 40 clips and, with `whole`, on the clips."""
     corpus = corpus.select(motion_sets.lafan1(corpus))
-    seconds = WINDOW_FRAMES / FPS
-    starts = motion_sets.lafan1_windows(corpus, STARTS, seconds, SEED)
+    starts = motion_sets.lafan1_windows(corpus, STARTS, WINDOW_FRAMES / FPS, SEED)
     course = Course(corpus, device, starts, WINDOW_FRAMES, physics)
     windows, kind_of = course.episodes(models), course.kinds()
     rows = window_rows(windows, kind_of)

@@ -53,8 +53,7 @@ class Dose:
     parts: Parts
     amplitudes: np.ndarray
     runs: list[Steered]
-    effects: np.ndarray
-    """(n,) effects, measured until the fall where there is one."""
+    effects: np.ndarray  # (n,) effects, measured until the fall where there is one
 
     @property
     def stands(self) -> np.ndarray:
@@ -103,10 +102,8 @@ def turn_up(
     seed: int | None = None,
 ) -> list[Dose]:
     """Every knob at every amplitude, in both signs."""
-    base, signed = (
-        runner.base(base_name),
-        sorted({a * s for a in amplitudes for s in (-1, 1)}),
-    )
+    base = runner.base(base_name)
+    signed = sorted({a * s for a in amplitudes for s in (-1, 1)})
     runs = {
         (knob, a): attempt(runner, base, knob, a, seed)
         for knob, a in product(knobs, signed)
@@ -178,11 +175,8 @@ def _add_lines(
         row, (slope, fit, n) = row.replace("_", " "), dose.line()
         report.add(row, {"slope": slope}, n, seed=seed, unit=unit)
         report.add(row, {"R^2": fit}, n, seed=seed)
-        contexts, mean = (
-            runner.directions.contexts,
-            {"predicted slope": np.mean(expected)},
-        )
-        report.add(row, mean, contexts, seed=seed, unit=unit)
+        mean = {"predicted slope": np.mean(expected)}
+        report.add(row, mean, runner.directions.contexts, seed=seed, unit=unit)
         report.add(row, {"falls": falls(dose.runs)}, len(dose.runs), seed=seed)
 
 

@@ -17,19 +17,12 @@ from spectral_skills.motion.windows import reference_poses
 from spectral_skills.skill.encoder import SkillBank, SkillEncoder, encode_rows
 from spectral_skills.spectral.response import NAMES as ATTRIBUTE_NAMES
 from spectral_skills.spectral.response import Attributes
-from spectral_skills.spectral.support import (
-    WINDOW,
-    Descriptors,
-    describe,
-    nearest,
-)
+from spectral_skills.spectral.support import WINDOW, Descriptors, describe, nearest
 
-EVERY = 10
-"""Number of frames between skills of the corpus."""
+EVERY = 10  # number of frames between skills of the corpus
 MOST_POINTS = 4000
 """Largest number of points for t-SNE, which takes half a minute for them."""
-_EXAGGERATION = 12.0
-"""Factor of attraction between similar points at first."""
+_EXAGGERATION = 12.0  # factor of attraction between similar points at first
 PENALTY = 1e-2
 """Penalty of the ridge, as a share of the variance of a normalised skill number."""
 _FAR = 1 << 32
@@ -43,10 +36,8 @@ class Neighbours:
     encoder: SkillEncoder
     bank: SkillBank
     windows: Descriptors
-    kinds: tuple[str, ...]
-    """Kind of motion of each clip."""
-    corpus: str
-    """Hash of the corpus."""
+    kinds: tuple[str, ...]  # kind of motion of each clip
+    corpus: str  # hash of the corpus
 
     @classmethod
     def build(cls, encoder: SkillEncoder, corpus: Corpus | None = None) -> "Neighbours":
@@ -117,12 +108,10 @@ def place_on_map(x: Tensor, y: Tensor, more: Tensor) -> Tensor:
 class DescribedSkills:
     """Skills, and attributes of the motions they were encoded from."""
 
-    skills: np.ndarray
-    """(n, d)"""
+    skills: np.ndarray  # (n, d)
     attributes: np.ndarray
     """(n, a) of the same windows, columns as in `spectral.response.NAMES`."""
-    clips: np.ndarray
-    """(n,) position of each window's clip in the corpus."""
+    clips: np.ndarray  # (n,) position of each window's clip in the corpus
 
     def attribute(self, name: str) -> np.ndarray:
         """(n,) one attribute."""

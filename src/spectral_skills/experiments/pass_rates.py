@@ -18,13 +18,7 @@ import numpy as np
 
 from spectral_skills.control.batch import Executed, Run, Runner
 from spectral_skills.control.steering import full_amplitude, standard
-from spectral_skills.experiments.effects import (
-    Steered,
-    effect,
-    falls,
-    hold,
-    predicted,
-)
+from spectral_skills.experiments.effects import Steered, effect, falls, hold, predicted
 from spectral_skills.experiments.findings import Draft, Findings, Series, grid
 from spectral_skills.experiments.neighbours import (
     DescribedSkills,
@@ -75,8 +69,7 @@ class Verdict:
 
     share: float
     """Share of the goal that was reached; of two joints, by the one that moved less."""
-    failure: str
-    """Reason: `fall`, `too little`, `speed`, `heading`, or empty."""
+    failure: str  # reason: `fall`, `too little`, `speed`, `heading`, or empty
 
     @property
     def passes(self) -> bool:
@@ -157,8 +150,7 @@ class Trial:
         return judge(self.target, self.steered.executed, self.steered.plain)
 
 
-Chosen = dict[Goal, tuple[str, np.ndarray]]
-"""A named direction for each target."""
+Chosen = dict[Goal, tuple[str, np.ndarray]]  # a named direction for each target
 
 
 class Trials:

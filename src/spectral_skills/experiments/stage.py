@@ -36,13 +36,10 @@ class EpisodeScores:
 
     success: np.ndarray
     """(n,) whether the thresholds were kept as long as there was a reference."""
-    local_mm: np.ndarray
-    """(n,) mean over the frames before a fall."""
+    local_mm: np.ndarray  # (n,) mean over the frames before a fall
     global_mm: np.ndarray
-    fell: np.ndarray
-    """(n,) whether the robot fell, at any time."""
-    refused: int = 0
-    """Number of plans that were not finite."""
+    fell: np.ndarray  # (n,) whether the robot fell, at any time
+    refused: int = 0  # number of plans that were not finite
 
 
 class Stage:
@@ -67,8 +64,7 @@ class Stage:
         self.episodes = episodes
         self.references = References.build(self.clips.to(self.device))
         numbers = torch.arange(len(self.clips), device=self.device)
-        self.motion = numbers.repeat_interleave(episodes)
-        """(n,) motion of each robot."""
+        self.motion = numbers.repeat_interleave(episodes)  # (n,) motion of each robot
         self._physics: Physics | None = None
 
     def of(self, motions: Sequence[str], episodes: int, steps: int) -> "Stage":

@@ -168,8 +168,7 @@ def read_table(path: Path) -> dict[str, Description]:
 
 def _table_key(name: str) -> str:
     """Table rows name clips with or without an ending or folders."""
-    stem = name.replace("\\", "/").rsplit("/", 1)[-1]
-    return _ENDING.sub("", stem)
+    return _ENDING.sub("", name.replace("\\", "/").rsplit("/", 1)[-1])
 
 
 def stamp(path: Path) -> str:
@@ -270,8 +269,7 @@ def build(
                 first, _, rest = message.partition("\n")
                 again = bool(rest) and rest in said
                 said.add(rest)
-                short = f"{first} (as above)"
-                bar.write(short if again else message, file=sys.stderr)
+                bar.write(f"{first} (as above)" if again else message, file=sys.stderr)
 
             for refusal in writer.refused:
                 say(str(refusal))

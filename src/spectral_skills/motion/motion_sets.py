@@ -363,7 +363,6 @@ def hold_out(
 
 
 def _held_out(corpus: Corpus, share: float, seed: int) -> np.ndarray:
-    """Which clips are held out."""
     hashes = np.array([name_hash(name, seed) for name in corpus.names])
     if share < 1:
         return hashes < share

@@ -23,8 +23,7 @@ from spectral_skills.motion.windows import POSE_SIZE, anchor_poses
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
 
 VERSION = 1
-CHUNK = 30
-"""Number of commands that are planned at once."""
+CHUNK = 30  # number of commands that are planned at once
 Output = Literal["skill", "pose"]
 FRAMES = ("proprio", "skill", "root", "reference", "motion", "valid")
 _ABOUT, _ARRAYS = "rows.json", "frames.safetensors"
@@ -33,12 +32,9 @@ _ABOUT, _ARRAYS = "rows.json", "frames.safetensors"
 @dataclass(frozen=True)
 class Motion:
     name: str
-    sentences: tuple[str, ...]
-    """Sentences to train with."""
-    held_out: tuple[str, ...] = ()
-    """Sentences that only test a planner."""
-    frames: int = 0
-    """Length in control steps."""
+    sentences: tuple[str, ...]  # sentences to train with
+    held_out: tuple[str, ...] = ()  # sentences that only test a planner
+    frames: int = 0  # length in control steps
     # The hash of rows is older than these.
     first: int | None = field(default=None, repr=False)
     """First frame in its clip; None where that was not noted."""
@@ -50,15 +46,11 @@ class Motion:
 class About:
     """Origin of rows."""
 
-    controller: str
-    """Weights hash of the controller that executed the motions."""
-    encoder: str
-    """Fingerprint of the encoder of its skills; empty if it follows poses."""
+    controller: str  # weights hash of the controller that executed the motions
+    encoder: str  # fingerprint of the encoder of its skills; empty if it follows poses
     command: Output
-    hold: int
-    """Number of control steps for which a command is held."""
-    corpus: str
-    """Hashes of the corpora of the motions, joined by plus signs."""
+    hold: int  # number of control steps for which a command is held
+    corpus: str  # hashes of the corpora of the motions, joined by plus signs
     motions: tuple[Motion, ...]
     version: int = VERSION
 
@@ -71,12 +63,9 @@ class About:
 class Batch(NamedTuple):
     """The contents of some rows."""
 
-    history: Tensor
-    """(n, 10, 93) sensed frames, oldest first."""
-    chunk: Tensor
-    """(n, 30, a)"""
-    motion: Tensor
-    """(n,) index of the motion."""
+    history: Tensor  # (n, 10, 93) sensed frames, oldest first
+    chunk: Tensor  # (n, 30, a)
+    motion: Tensor  # (n,) index of the motion
 
 
 class Rows:

@@ -33,12 +33,10 @@ from spectral_skills.planner.data import CHUNK, Motion
 from spectral_skills.planner.sections import ClipSection, beginning, section
 from spectral_skills.robot import g1
 
-CANDIDATES = 4
-"""Number of clips that are tried for a motion."""
+CANDIDATES = 4  # number of clips that are tried for a motion
 _LOOKED_AT, _LONGEST = 48, 1500
 """Number of clips whose parts are compared for a motion, and of frames of a clip."""
-_LOWEST_M = 0.35
-"""Height of the pelvis below which somebody sits, lies or has fallen."""
+_LOWEST_M = 0.35  # height of the pelvis below which somebody sits, lies or has fallen
 _FLAWS = ("jump_share", "sunk_share", "inside_share", "skating_share", "limb_off_share")
 """Shares of the frames of a retargeted clip that no robot can follow."""
 _CMU = "mocap.cs.cmu.edu"
@@ -49,8 +47,7 @@ _NAMED = [one for source in read_table(__file__).values() for one in source]
 class Saying(NamedTuple):
     """Something to say, and the clips that show it."""
 
-    corpus: Corpus
-    """With mirror images, which follow the clips."""
+    corpus: Corpus  # with mirror images, which follow the clips
     clips: tuple[int, ...]
     say: tuple[str, ...] = ()
     """Wordings to learn; if there are none, each clip has its own."""
@@ -68,21 +65,15 @@ class Saying(NamedTuple):
 class Motions:
     """Parts of clips; several may be candidates for one motion."""
 
-    names: tuple[str, ...]
-    """Names of the clips."""
-    rows: tuple[np.ndarray, ...]
-    """(T, 36) of each part."""
-    sentences: tuple[tuple[str, ...], ...]
-    """Sentences to train with."""
+    names: tuple[str, ...]  # names of the clips
+    rows: tuple[np.ndarray, ...]  # (T, 36) of each part
+    sentences: tuple[tuple[str, ...], ...]  # sentences to train with
     held_out: tuple[tuple[str, ...], ...]
-    firsts: tuple[int, ...]
-    """First frames of the parts in their clips."""
-    loops: tuple[int, ...]
-    """Frames from which parts continue at their ends."""
+    firsts: tuple[int, ...]  # first frames of the parts in their clips
+    loops: tuple[int, ...]  # frames from which parts continue at their ends
     worths: tuple[float, ...]
     """Numbers of frames; those in which hardly anything moves count less."""
-    meanings: tuple[int, ...]
-    """Which motion each is a candidate for."""
+    meanings: tuple[int, ...]  # which motion each is a candidate for
 
     @classmethod
     def of(cls, parts: Iterable[tuple]) -> "Motions":

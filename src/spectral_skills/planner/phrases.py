@@ -23,8 +23,7 @@ _PLAIN, _SHORT, _FRAMED, _MOST = 8, 3, 5, 16
 and in total."""
 _REWORDED, _JOINED, _FRAMED_OLD, _FRAMED_NEW = 3, 1, 2, 2
 """Numbers of held-out sentences: reworded, newly joined, old and new ones in frames."""
-_FRAMED_GIVEN = 2
-"""Number of sentences in frames for a motion whose wordings are given."""
+_FRAMED_GIVEN = 2  # number of sentences in frames for a motion whose wordings are given
 _VARIETY = {1: 48, 2: 7, 3: 4}
 """Number of ways to say each part of a sentence, by the number of its parts."""
 
@@ -224,7 +223,6 @@ def _joined(act: str, gesture: str, joins: Sequence[str]) -> list[str]:
 def _framed(
     orders: Sequence[str], frames: Mapping[str, str], seed: Sequence[str]
 ) -> list[str]:
-    """Orders in frames, each in a different one."""
     found = []
     for frame, order in zip(_shuffled(list(frames), seed), cycle(orders), strict=False):
         whose = frames[frame]
@@ -246,10 +244,7 @@ def _shuffled(ways: Sequence[str], seed: Sequence[str]) -> list[str]:
 # Verbs and their forms.
 
 
-_IRREGULAR = {
-    "be": ("being", "is"),
-    "have": ("having", "has"),
-}
+_IRREGULAR = {"be": ("being", "is"), "have": ("having", "has")}
 _SHORT_VOWEL = re.compile("[^aeiou]*(?:qu)?[aeiou][^aeiouwxy]")
 """A verb of one syllable whose last letter doubles: `stop`, but not `walk` or `row`."""
 

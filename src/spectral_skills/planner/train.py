@@ -39,14 +39,11 @@ from spectral_skills.updates import (
 
 _LATEST = 0.999
 """Largest time of the flow at which the velocity is learned; 1 is the data."""
-_TYPICAL = 1 << 14
-"""Number of rows that statistics are taken from."""
-_AT_ONCE = 256
-"""Number of rows that are evaluated together."""
+_TYPICAL = 1 << 14  # number of rows that statistics are taken from
+_AT_ONCE = 256  # number of rows that are evaluated together
 _BROKEN = 1.25
 """Factor by which the loss on held-out robots rises where training breaks down."""
-_OURS = "planner."
-"""Prefix of the planner's weights in a checkpoint."""
+_OURS = "planner."  # prefix of the planner's weights in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -104,8 +101,7 @@ class Phrases:
         # Attention is fastest if the number of keys is divisible by eight.
         room = (0, -text.mask.shape[1] % 8)
         self.text = TextStates(
-            functional.pad(text.states, (0, 0, *room)),
-            functional.pad(text.mask, room),
+            functional.pad(text.states, (0, 0, *room)), functional.pad(text.mask, room)
         ).to(device)
         self.deviation = float(text.states[text.mask].std())
         counts = torch.tensor([len(some) for some in sentences], device=device)
@@ -120,16 +116,11 @@ class Phrases:
 class Draws(NamedTuple):
     """Random numbers of a batch."""
 
-    rows: Tensor
-    """(n,)"""
-    noise: Tensor
-    """(n, 30, a)"""
-    time: Tensor
-    """(n,) 0 at noise, 1 at data."""
-    phrase: Tensor
-    """(n,) uniform numbers that pick a sentence."""
-    keep: Tensor
-    """(n,) False where the state is hidden."""
+    rows: Tensor  # (n,)
+    noise: Tensor  # (n, 30, a)
+    time: Tensor  # (n,) 0 at noise, 1 at data
+    phrase: Tensor  # (n,) uniform numbers that pick a sentence
+    keep: Tensor  # (n,) False where the state is hidden
 
 
 class PlanTrainer(runs.Job):
@@ -171,8 +162,7 @@ class PlanTrainer(runs.Job):
         self.loss = torch.compile(self._loss, dynamic=False) if cuda else self._loss
         self.draws: Draws | None = None
         """Random numbers of the present update, always in the same memory."""
-        self._learn: Callable[[], Tensor] | None = None
-        """What an update does with them."""
+        self._learn: Callable[[], Tensor] | None = None  # what an update does with them
 
     def _typical(self) -> Batch:
         """Training rows at even distances; refuses one that is not finite."""
@@ -361,6 +351,5 @@ def train(
         provenance = Provenance(KIND, run.command, config.seed, rows.hash, parents)
         trainer = PlanTrainer(config, rows, encoder)
         trainer.begin(run, provenance)
-        every = config.checkpoint_every
-        runs.train(run, trainer, config.updates, every, watch=watch)
+        runs.train(run, trainer, config.updates, config.checkpoint_every, watch=watch)
     return trainer.planner.eval()

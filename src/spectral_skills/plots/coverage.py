@@ -18,12 +18,7 @@ from spectral_skills.experiments.effects import headings
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.gait import average, rate, runs
 from spectral_skills.motion.kinematics import Kinematics, LinkPoses, sole_heights
-from spectral_skills.motion.synthetic.factors import (
-    FACTORS,
-    PAIRS,
-    TRAVELS,
-    factors_of,
-)
+from spectral_skills.motion.synthetic.factors import FACTORS, PAIRS, TRAVELS, factors_of
 from spectral_skills.plots import charts
 from spectral_skills.plots.charts import COLOURS, INK, LEFT, MUTED, RIGHT
 from spectral_skills.robot import g1
@@ -39,8 +34,7 @@ _STILL = 0.15
 """Speed, m/s or rad/s, below which frames are not shown: they would hide the rest."""
 _MANY = LinearSegmentedColormap.from_list("many", ["#e6f1f7", "#5aa3cc", "#00466e"])
 _PATHS_EACH = 14
-_SHOWN_M = 2.3
-"""Length of a path along which footprints are drawn."""
+_SHOWN_M = 2.3  # length of a path along which footprints are drawn
 _HEEL_TOE_M = np.array([-0.04, 0.11])
 
 

@@ -1,4 +1,4 @@
-"""A person beside the robot: stills, strips and films.
+"""A person beside the robot: stills and films.
 
 A person is drawn in the robot's world and at its size, scaled by the ratio of leg
 lengths about the floor, by the rasteriser that also draws robots. What then differs
@@ -6,10 +6,9 @@ between the two is the retargeting.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from textwrap import fill
 from typing import Literal
 
 import numpy as np
@@ -18,20 +17,17 @@ from matplotlib.figure import Figure
 
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.human import fit
-from spectral_skills.motion.human.compare import align, laid, turn
 from spectral_skills.motion.human.quality import LINK_OF_POINT
 from spectral_skills.motion.human.recording import POINTS, SIDES, leg_length, point
 from spectral_skills.motion.kinematics import Kinematics
-from spectral_skills.plots import charts, film
+from spectral_skills.plots import film
 from spectral_skills.robot import g1, software
 from spectral_skills.robot.model import Camera, Capsules, unit
 
-LEG_M = fit.STRAIGHT_M
-"""What a person's straight leg becomes."""
+LEG_M = fit.STRAIGHT_M  # what a person's straight leg becomes
 SIDE_RGB = (0.27, 0.52, 0.74), (0.86, 0.50, 0.27)
 BODY_RGB = (0.66, 0.68, 0.71)
 FILM_SIZE = (560, 336)
-SCALED = "the person is scaled to the robot's legs"
 _LIMBS = {
     ("hip", "knee"): (0.100, 0.068),
     ("knee", "ankle"): (0.070, 0.046),
@@ -65,17 +61,6 @@ class Pair:
         return cls(person, (rows,), contacts)
 
     @classmethod
-    def versus(cls, points: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> "Pair":
-        """A person with two versions of its motion, the second laid onto the first.
-
-        Points go with `ours`; `theirs` may begin elsewhere and earlier or later.
-        """
-        found = align(ours, theirs)
-        first, second = found.common(ours, theirs)
-        pair = cls.of(points[found.first :][: found.frames], first)
-        return replace(pair, robots=(*pair.robots, film.unbroken(second)))
-
-    @classmethod
     def of_clip(cls, corpus: Corpus, index: int) -> "Pair | None":
         """A clip with the person it was made from, where the corpus has one."""
         human = corpus.human(index)
@@ -88,7 +73,6 @@ class Pair:
         return len(self.person)
 
     def part(self, start: int, end: int) -> "Pair":
-        """Some frames of it."""
         contacts = None if self.contacts is None else self.contacts[start:end]
         robots = tuple(one[start:end] for one in self.robots)
         return Pair(self.person[start:end], robots, contacts)
@@ -96,6 +80,26 @@ class Pair:
     def spread(self, panels: int) -> np.ndarray:
         """Frames spread evenly from the first to the last."""
         return np.linspace(0, self.frames - 1, panels).round().astype(int)
+
+
+def laid(
+    goal: np.ndarray, found: np.ndarray
+) -> tuple[float, tuple[float, float], float]:
+    """Turn, shift after it, and the scale it would need, that lay places (n, 2) of the
+    floor onto others."""
+    centres = goal.mean(axis=0), found.mean(axis=0)
+    goal, found = goal - centres[0], found - centres[1]
+    dot = (goal * found).sum()
+    cross = (found[:, 0] * goal[:, 1] - found[:, 1] * goal[:, 0]).sum()
+    yaw = float(np.arctan2(cross, dot))
+    x, y = (centres[0] - turn(yaw) @ centres[1]).tolist()
+    scale = float(np.hypot(dot, cross) / max((found**2).sum(), 1e-12))
+    return yaw, (x, y), scale
+
+
+def turn(yaw: float) -> np.ndarray:
+    """(2, 2) matrix of a turn on the floor."""
+    return np.array([[np.cos(yaw), -np.sin(yaw)], [np.sin(yaw), np.cos(yaw)]])
 
 
 @lru_cache(maxsize=1)
@@ -196,24 +200,6 @@ def write_film(
         for picture, frame in zip(drawn, frames.tolist(), strict=True)
     ]
     return film.save(pictures, path, FPS / film.STRIDE)
-
-
-@charts.styled
-def strip(path: Path, pairs: dict[str, Pair], title: str = "", panels: int = 6) -> None:
-    """Write a PNG with a row of stills per labelled pair, person beside robot."""
-    if not pairs:
-        raise ValueError("no motions to draw")
-    tall_px, left_px, top_px = 176, 200, 84 if title else 24
-    height_px = top_px + len(pairs) * (tall_px + 8) + 24
-    sheet = charts.sheet(height_px, title, f"From left to right in time; {SCALED}.")
-    sheet.set_layout_engine("none")
-    for number, (label, pair) in enumerate(pairs.items()):
-        down_px = top_px + number * (tall_px + 8)
-        row(sheet, pair, pair.spread(panels), left_px, down_px, tall_px, times=False)
-        middle = 1 - (down_px + tall_px / 2) / height_px
-        words = fill(label, 19, max_lines=6, placeholder=" ...")
-        sheet.text(0.015, middle, words, size=11, weight="bold", va="center")
-    charts.save(sheet, path)
 
 
 def row(

@@ -15,7 +15,6 @@ from spectral_skills.experiments.corpus_check import groups
 from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.corpus_writer import Refusal
 from spectral_skills.motion.human.quality import pooled
-from spectral_skills.motion.motion_sets import OTHER
 from spectral_skills.plots import charts, film, human
 from spectral_skills.plots.human_sheet import (
     MEASURES,
@@ -27,12 +26,9 @@ from spectral_skills.plots.page import Part, Section, cells, embedded, text, wri
 from spectral_skills.workers import in_order
 
 FILM_SIZE = (288, 176)
-FILMS = 24
-"""Number of clips that are filmed to show the kinds."""
-WORST = 2
-"""Number of clips that are filmed for being worst by a measure."""
-_LENGTH_S, _STEP = 2.8, 6
-"""Of a film, and frames from one picture to the next."""
+FILMS = 24  # number of clips that are filmed to show the kinds
+WORST = 2  # number of clips that are filmed for being worst by a measure
+_LENGTH_S, _STEP = 2.8, 6  # of a film, and frames from one picture to the next
 _LARGEST_FILM = 160_000
 _BINS = 24
 
@@ -260,20 +256,6 @@ def draw_film(pair: human.Pair) -> tuple[bytes, np.ndarray]:
     few = drawn[:: max(1, len(drawn) // 3)][:3]
     clip = film.webp_bytes(drawn, _STEP / FPS, _LARGEST_FILM)
     return clip, np.concatenate(few, axis=1)
-
-
-def draw_kinds(corpus: Corpus | Path, path: Path) -> None:
-    """Draw stills of one clip of each kind, the one in the middle by quality."""
-    corpus = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
-    kinds = groups(corpus)
-    chosen = spread(kinds, Measured(corpus).rank, len(set(kinds)))
-    named = [index for index in chosen if kinds[index] != OTHER]
-    pairs = {}
-    for index in named or chosen:
-        words = f"{kinds[index]}: {_first(corpus.entry(index).text)}"
-        pairs[f"{words} ({corpus.names[index]})"] = human.Pair.of_clip(corpus, index)
-    title = "People's motion on the robot, a clip of each kind"
-    human.strip(path, pairs, title, panels=8)
 
 
 def _first(words: str) -> str:

@@ -21,10 +21,8 @@ from spectral_skills.robot import g1
 _DATA = read_table(__file__, "human.toml")
 TEXTS: dict[str, str] = _DATA["text"]
 PANELS = 8
-_ON_FLOOR_M = 0.01
-"""Height of a sole below which it is drawn as standing."""
-_LEAST_M = 0.8
-"""Width of floor that is drawn at least."""
+_ON_FLOOR_M = 0.01  # height of a sole below which it is drawn as standing
+_LEAST_M = 0.8  # width of floor that is drawn at least
 _JOINTS = "person's ankle or ball"
 """The lower one: a person's sole is not recorded, so it looks higher in a swing."""
 _COLOURS = dict(zip(SIDES, (LEFT, RIGHT), strict=True))
@@ -68,12 +66,8 @@ def human_sheet(corpus: Corpus, index: int, path: Path) -> None:
     sheet.text(0.03, 1 - 80 / 1260, found, size=11, va="top", linespacing=1.5)
     human.row(sheet, pair, frames, 48, 128, 220, who="person")
     human.row(sheet, pair, frames, 48, 354, 220, who="robots", times=False)
-    above, left, right, bars = (
-        "feet from above (m)",
-        "left foot's height (cm)",
-        "right foot's height (cm)",
-        "feet on the floor",
-    )
+    above, bars = "feet from above (m)", "feet on the floor"
+    left, right = (f"{side} foot's height (cm)" for side in SIDES)
     wide: Any = [[above, left, left], [above, right, right], [above, bars, bars]]
     ratios = {"height_ratios": (1, 1, 0.7), "width_ratios": (0.95, 1, 1)}
     panels = sheet.subplot_mosaic(wide, gridspec_kw=ratios)

@@ -19,10 +19,8 @@ from spectral_skills.control.safety import Order, Sensed
 from spectral_skills.robot import g1
 
 MOTORS = 35
-ENABLED = 1
-"""Mode of a motor that obeys; 0 is off."""
-TICK_S = 0.001
-"""Unit of the counter in a state."""
+ENABLED = 1  # mode of a motor that obeys; 0 is off
+TICK_S = 0.001  # unit of the counter in a state
 
 
 def _struct(fields: str, **parts: np.dtype | tuple[np.dtype, int]) -> np.dtype:
@@ -51,11 +49,7 @@ LOW_STATE = _struct(
     motors=(MOTOR_STATE, MOTORS),
 )
 
-TOPICS = {
-    LOW_CMD: "rt/lowcmd",
-    LOW_STATE: "rt/lowstate",
-    IMU_STATE: "rt/secondary_imu",
-}
+TOPICS = {LOW_CMD: "rt/lowcmd", LOW_STATE: "rt/lowstate", IMU_STATE: "rt/secondary_imu"}
 _WIRE = {IMU_STATE: (54, 54), LOW_CMD: (1000, 2), LOW_STATE: (2088, 70)}
 """Number of bytes on the wire, and of those before the first motor."""
 

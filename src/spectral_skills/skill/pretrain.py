@@ -16,16 +16,10 @@ from spectral_skills.motion.windows import MotionTensors, WindowSampler
 from spectral_skills.runs import RunFolder
 from spectral_skills.skill import contracted
 from spectral_skills.skill.model import KIND, SkillModel
-from spectral_skills.skill.trainer import (
-    PretrainConfig,
-    Trainer,
-    draw_slices,
-    sigreg,
-)
+from spectral_skills.skill.trainer import PretrainConfig, Trainer, draw_slices, sigreg
 from spectral_skills.updates import Means, part, precision
 
-_AT_ONCE = 1024
-"""Number of windows evaluated at once."""
+_AT_ONCE = 1024  # number of windows evaluated at once
 TRAINED = ("prediction", "sigreg_batch", "penalty", "gradient_norm")
 """Figures of training, averaged over the updates since the last evaluation."""
 
@@ -58,8 +52,7 @@ def pretrain(
             if unseen:
                 words = f"{unseen:,} of {sum(map(len, corpora)):,} clips are held out"
             print(words)
-        every = config.checkpoint_every
-        runs.train(run, job, config.updates, every, watch=watch)
+        runs.train(run, job, config.updates, config.checkpoint_every, watch=watch)
     return job.result()
 
 
@@ -197,10 +190,7 @@ class Pretraining(runs.Job):
 
 
 def split(
-    corpora: Sequence[Corpus],
-    held_out: float,
-    mirror: bool,
-    device: torch.device | str,
+    corpora: Sequence[Corpus], held_out: float, mirror: bool, device: torch.device | str
 ) -> tuple[MotionTensors, MotionTensors]:
     """Motions to train on and motions held out; with nothing held out, both are all."""
 

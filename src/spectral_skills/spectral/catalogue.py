@@ -41,13 +41,10 @@ LOOSELY_PREDICTED = _FEET
 USUAL_BASE, USUAL_AMPLITUDE = "walk", 2.0
 """Base on which directions were measured first and most, and the amplitude that is used
 where it has a noticeable effect."""
-HELD_S = 5.38
-"""Time in which a robot of the catalogue turns by the heading it reports."""
+HELD_S = 5.38  # time in which a robot of the catalogue turns by the heading it reports
 UNTRIED, FELL = "not tried so far", "the robot fell"
-_PURE = 0.55
-"""Smallest share of a wish in everything that a direction changes."""
-_ENOUGH = 3.0
-"""Noticeable changes of what a fader is for; more are not better."""
+_PURE = 0.55  # smallest share of a wish in everything that a direction changes
+_ENOUGH = 3.0  # noticeable changes of what a fader is for; more are not better
 _PREFERENCE = {"robot": 1.5, "target": 1.3, "part": 1.1, "spectral": 1.0}
 """Weights of families: a direction solved for its effect is easier to explain."""
 _UNTRIED_REACH, _BEYOND = 3.0, 1.25
@@ -133,10 +130,8 @@ class Choice:
     amplitude: float
     """Signed amplitude within what the robot withstood when it was measured."""
     wish: str
-    effect: str
-    """Measured changes, in words and numbers."""
-    cosine: float = 1.0
-    """Similarity of what was typed to the wish."""
+    effect: str  # measured changes, in words and numbers
+    cosine: float = 1.0  # similarity of what was typed to the wish
 
     @property
     def label(self) -> str:
@@ -202,15 +197,12 @@ TOPICS = tuple(Topic(**one) for one in _TABLES["topics"])
 class FaderLabel:
     """How a direction's fader is labelled."""
 
-    direction: str
-    """Name in the file of directions."""
+    direction: str  # name in the file of directions
     title: str
-    ends: tuple[str, str] = ("", "")
-    """Effects on the negative and on the positive side."""
+    ends: tuple[str, str] = ("", "")  # effects on the negative and on the positive side
     safe: tuple[float, float] = (0.0, 0.0)
     """Amplitudes at which the robot stayed on its feet on every base."""
-    parts: tuple[str, ...] = ()
-    """Measures that the fader is for."""
+    parts: tuple[str, ...] = ()  # measures that the fader is for
 
     @property
     def reach(self) -> float:

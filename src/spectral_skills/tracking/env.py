@@ -49,8 +49,7 @@ class StepResult(NamedTuple):
     """Result of a control step for every robot."""
 
     reward: Tensor
-    done: Tensor
-    """(n,) bool: failed, or over."""
+    done: Tensor  # (n,) bool: failed, or over
     timeout: Tensor
     """(n,) bool: over without a failure, where the episode could have continued."""
 
@@ -61,13 +60,10 @@ class _State(NamedTuple):
     clip: Tensor
     frame: Tensor
     age: Tensor
-    since: Tensor
-    """Steps since the command was published."""
+    since: Tensor  # steps since the command was published
     push_in: Tensor
-    walk: Tensor
-    """(n, 2) error of the robot's estimate of its place, m."""
-    height: Tensor
-    """Height of the reference's pelvis, m, current or averaged."""
+    walk: Tensor  # (n, 2) error of the robot's estimate of its place, m
+    height: Tensor  # height of the reference's pelvis, m, current or averaged
     last_action: Tensor
     history: Tensor
     source: Tensor
@@ -230,8 +226,7 @@ class TrackingEnv:
         state, observation, qpos, qvel = self._go_on(
             state, now, drawn, (*fresh, begun), done
         )
-        result = StepResult(reward, done, timeout)
-        return state, observation, result, sums, qpos, qvel
+        return state, observation, StepResult(reward, done, timeout), sums, qpos, qvel
 
     def _draw(self) -> tuple[_Pair, _Pair]:
         """Clip and frame where each robot would start if its episode were over, and

@@ -45,10 +45,8 @@ class ActorCritic(ABC):
         self.controller = controller.to(device).train()
         self.critic = critic.to(device).train()
         self.compiled = compiled
-        self.kept = controller
-        """The controller that the run saves and measures."""
-        self.iterations = 0
-        """Number of updates that learned something."""
+        self.kept = controller  # the controller that the run saves and measures
+        self.iterations = 0  # number of updates that learned something
         self._last = torch.zeros((), device=device)
         """Losses of the last update, the same in every process."""
         self._modules: dict[str, nn.Module] = {
@@ -210,14 +208,12 @@ class ReplayBatch(NamedTuple):
     inputs: Tensor
     states: Tensor
     actions: Tensor
-    returns: Tensor
-    """(n,) discounted rewards up to the later state."""
+    returns: Tensor  # (n,) discounted rewards up to the later state
     discounts: Tensor
     """(n,) factor of the later state's value; 0 where the episode has failed."""
     later_inputs: Tensor
     later_states: Tensor
-    weights: Tensor
-    """(n,) 1, or 0 for a row without information."""
+    weights: Tensor  # (n,) 1, or 0 for a row without information
 
 
 class Replay:
@@ -244,8 +240,7 @@ class Replay:
         self.inputs, self.states, self.actions = stored
         self.rewards = zeros(dtype=torch.float32)
         self.failed, self.timed_out = (zeros(dtype=torch.bool) for _ in range(2))
-        self.count = 0
-        """Number of control steps written so far."""
+        self.count = 0  # number of control steps written so far
         # On the device, where a captured graph reads it.
         self._shown = torch.zeros((), dtype=torch.long, device=device)
 
@@ -316,8 +311,7 @@ class Launcher:
     ):
         self.function, self.device = function, device
         self.captures, self.overlaps = captures, overlaps
-        self.due = 0
-        """Number of calls that will run beside the next steps of robots."""
+        self.due = 0  # number of calls that will run beside the next steps of robots
         self._graph: Callable[[], Tensor] | None = None
         if overlaps:
             self._aside = torch.cuda.Stream(device)

@@ -27,8 +27,7 @@ from spectral_skills.tracking.policy import Critic
 from spectral_skills.updates import precision
 
 Figures = dict[str, Tensor]
-_SAMPLE = 65_536
-"""Most transitions on which the change of the policy is measured."""
+_SAMPLE = 65_536  # most transitions on which the change of the policy is measured
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,7 @@ class Rollouts(NamedTuple):
     dones: Tensor
     timeouts: Tensor
     values: Tensor
-    std: Tensor
-    """(29,) deviations of all actions."""
+    std: Tensor  # (29,) deviations of all actions
 
 
 class Transitions(NamedTuple):
@@ -307,8 +305,7 @@ class PPOLearner(ActorCritic):
             reconstruction = self.controller.joint.reconstruction(*encoded).mean()
             penalty = encoded[1].penalty.mean()
             loss = loss + reconstruction + self.config.joint_penalty * penalty
-        parts = torch.stack((surrogate, clipped, reconstruction, penalty))
-        return loss, parts.detach()
+        return loss, torch.stack((surrogate, clipped, reconstruction, penalty)).detach()
 
     def change(self, inputs: Tensor, means: Tensor, std: Tensor) -> Tensor:
         """Mean KL(old || new) for rows whose actions had these means and deviations."""

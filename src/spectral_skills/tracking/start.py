@@ -153,10 +153,8 @@ def check_shares(config: TrackConfig, processes: int) -> None:
     if config.robots % (processes * parts):
         sharers = f"{processes} processes with {parts} minibatches each"
     elif config.learner == "sac" and rows % processes:
-        what, sharers = (
-            f"a batch of {rows:,} rows",
-            f"{processes} processes (--sac.batch)",
-        )
+        what = f"a batch of {rows:,} rows"
+        sharers = f"{processes} processes (--sac.batch)"
     else:
         return
     raise ValueError(f"{what} cannot be shared equally by {sharers}")
@@ -258,8 +256,7 @@ def load_init(
     if _fits(weights, critic):
         critic.load_state_dict(weights)
         return config
-    alone = max(config.learning.critic_warmup, NEW_CRITIC_WARMUP)
-    return with_warmup(config, alone)
+    return with_warmup(config, max(config.learning.critic_warmup, NEW_CRITIC_WARMUP))
 
 
 def _fits(weights: dict[str, Tensor], critic: nn.Module) -> bool:
@@ -287,8 +284,7 @@ class Memory:
 
     def __init__(self, device: torch.device, robots: int):
         self.device, self.robots = device, robots
-        self.fixed = 0
-        """Bytes in use before there are robots."""
+        self.fixed = 0  # bytes in use before there are robots
 
     def used(self) -> tuple[int, int]:
         """Bytes in use by all programs, and bytes in total."""

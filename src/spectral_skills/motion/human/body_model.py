@@ -55,8 +55,7 @@ def positions(
     turns[:, :, :BODY_JOINTS] = from_vector(vectors.astype(np.float64))
     offsets = rest - rest[list(body.parents)]
     places, world = forward(body.parents, offsets, turns, rest[0] + trans)
-    order = [*range(BODY_JOINTS), *HANDS[len(rest)]]
-    return places[:, order], world[:, 0]
+    return places[:, [*range(BODY_JOINTS), *HANDS[len(rest)]]], world[:, 0]
 
 
 def _file(model: str | None, gender: list[str]) -> Path:

@@ -11,8 +11,7 @@ import numpy as np
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.gait import rate
 from spectral_skills.motion.human.axes import UPS, levelled, same_sides, upright
-from spectral_skills.motion.human.contacts import standing_height
-from spectral_skills.motion.human.rate import true_rate
+from spectral_skills.motion.human.feet import standing_height
 from spectral_skills.motion.human.recording import (
     POINTS,
     SIDES,
@@ -21,16 +20,19 @@ from spectral_skills.motion.human.recording import (
     leg_length,
     point,
 )
-from spectral_skills.motion.human.repairs import bridged, smoothed, whole_part
+from spectral_skills.motion.human.repairs import (
+    bridged,
+    smoothed,
+    true_rate,
+    whole_part,
+)
 
 UNITS_M = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "dm": 0.1}
 CMU_UNIT_M = 2.54 / 100 / 0.45
-LEG_M = (0.45, 1.05)
-"""Thigh and shank together, from children to tall people."""
+LEG_M = (0.45, 1.05)  # thigh and shank together, from children to tall people
 _WIDEST_LEG_M = (0.3, 1.5)  # what is believed of units that the user states
 _USUAL_LEG_M = 0.82
-TOE_HEIGHT_M = 0.02
-"""Of the ball of the foot over the floor when standing."""
+TOE_HEIGHT_M = 0.02  # of the ball of the foot over the floor when standing
 _SLOW_M_S, _REST_S = 0.5, 0.06
 _COARSEST_HZ, _COARSE_HZ = 10.0, 20.0
 _SHORTEST_S, _LONGEST_S = 0.5, 3600.0
@@ -52,16 +54,13 @@ _PELVIS = [point(name) for name in ("pelvis", "left_hip", "right_hip")]
 class HumanOptions:
     """What the user knows better than the file."""
 
-    fps: float | None = None
-    """Frame rate, Hz; overrides the file's."""
+    fps: float | None = None  # frame rate, Hz; overrides the file's
     units: str | None = None
     """m, cm, mm, in, dm, cmu, or metres for one unit as a number."""
-    up: str | None = None
-    """Axis that points up: x, y, z, -x, -y or -z."""
+    up: str | None = None  # axis that points up: x, y, z, -x, -y or -z
     mapping: dict[str, str] | None = None
     """Joints of points of the body by name, where those found are wrong."""
-    body_model: str | None = None
-    """File or folder of SMPL models, for AMASS archives."""
+    body_model: str | None = None  # file or folder of SMPL models, for AMASS archives
 
     def __post_init__(self):
         if self.fps is not None and not 1.0 <= self.fps <= 1000.0:

@@ -25,14 +25,9 @@ from spectral_skills.motion.collisions import Clearance
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.human import arms, feet
 from spectral_skills.motion.human import balance as balancing
-from spectral_skills.motion.human.contacts import Stance, find_contacts
-from spectral_skills.motion.human.feet import Soles, smoothed
+from spectral_skills.motion.human.feet import Soles, Stance, find_contacts, smoothed
 from spectral_skills.motion.human.recording import SIDES, Recording
-from spectral_skills.motion.ik import (
-    InverseKinematics,
-    Pull,
-    limit_velocity,
-)
+from spectral_skills.motion.ik import InverseKinematics, Pull, limit_velocity
 from spectral_skills.motion.targets import BoneTarget, PoseTarget
 from spectral_skills.robot import g1
 
@@ -353,8 +348,6 @@ def _foot_targets(soles: Soles) -> list[PoseTarget]:
 
 
 def _at(target: PoseTarget | BoneTarget, frames: np.ndarray | tuple):
-    """A target at some frames."""
-
     def some(value):
         return value[frames] if isinstance(value, Tensor) else value
 

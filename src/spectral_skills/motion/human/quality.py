@@ -15,12 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectral_skills.config import from_dict, to_dict
-from spectral_skills.motion.checks import (
-    Evidence,
-    Plausibility,
-    share,
-    summary,
-)
+from spectral_skills.motion.checks import Evidence, Plausibility, share, summary
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.corpus import FPS
 from spectral_skills.motion.human.fit import Fit
@@ -78,8 +73,7 @@ _LIMBS = (
 )
 """Joints, and the bones of a person that they should not outrun."""
 SKATING_M_S, SUNK_M, INSIDE_M, FLOATING_M = 0.1, 0.02, 0.02, 0.03
-LIMB_OFF = np.radians(60)
-"""What one sees at a glance in a film."""
+LIMB_OFF = np.radians(60)  # what one sees at a glance in a film
 _JUMP_RAD_S, _JUMP_OF_LIMB, _JUMP_OF_HIPS_M_S = 12.0, 3.0, 1.5
 """A joint jumps that is so much faster than so many times the person's limb; hips, that
 leave the scaled person's so fast."""

@@ -68,7 +68,6 @@ class Raw:
         return replace(self, notes=(*self.notes, *filter(None, notes)), **changes)
 
     def part(self, frames: slice) -> Self:
-        """Some frames of it."""
         bone = self.pelvis_turn
         bone = None if bone is None else bone[frames]
         return replace(self, points=self.points[frames], pelvis_turn=bone)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from spectral_skills.motion.clip import ClipError
-from spectral_skills.motion.human import joint_names, limbs
+from spectral_skills.motion.human import limbs
 from spectral_skills.motion.human.limbs import ARM, LEG, NEEDED, NO_LENGTH, Tree
 from spectral_skills.motion.human.recording import POINTS, SIDES
 from spectral_skills.motion.readers.assemble import printable
@@ -262,8 +262,8 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 def _name(names: Sequence[str]) -> str:
     whole = [re.split(r"[:|]", name)[-1] for name in names]
-    here = set(map(joint_names.plain, (*names, *whole)))
-    for name, joints in joint_names.TABLE["skeletons"].items():
-        if here.issuperset(map(joint_names.plain, joints)):
+    here = set(map(limbs.plain, (*names, *whole)))
+    for name, joints in limbs.TABLE["skeletons"].items():
+        if here.issuperset(map(limbs.plain, joints)):
             return name
     return "other"

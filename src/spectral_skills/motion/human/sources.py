@@ -14,8 +14,8 @@ import numpy as np
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.human import body_model, bvh, cmu_pack
 from spectral_skills.motion.human.conditions import HumanOptions, settle
-from spectral_skills.motion.human.rate import cmu_recording
 from spectral_skills.motion.human.recording import POINTS, SIDES, Raw, Recording, point
+from spectral_skills.motion.human.repairs import cmu_recording
 from spectral_skills.motion.human.skeletons import Skeleton, identify
 from spectral_skills.motion.intake import walk
 from spectral_skills.motion.readers.archives import ZippedArrays, read_array, texts

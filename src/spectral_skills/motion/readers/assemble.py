@@ -40,8 +40,7 @@ _WXYZ_MARGIN_M = 0.005  # files with the real part last are the rule
 class ReadOptions:
     """What the user knows better than the file."""
 
-    fps: float | None = None
-    """Frame rate, Hz; overrides the file's."""
+    fps: float | None = None  # frame rate, Hz; overrides the file's
     pad_wrists: bool = False
     """Whether to accept 23-joint motions and set the six wrist joints to zero."""
 
@@ -123,8 +122,7 @@ def from_isaaclab(joints: np.ndarray) -> np.ndarray:
     """Reorder (T, 29) or (T, 23) joints from IsaacLab's order to MuJoCo's."""
     wristless = [name for name in g1.ISAACLAB_JOINTS if "wrist" not in name]
     if joints.shape[-1] == len(wristless):
-        order = [wristless.index(g1.JOINTS[i]) for i in g1.WITHOUT_WRISTS]
-        return joints[..., order]
+        return joints[..., [wristless.index(g1.JOINTS[i]) for i in g1.WITHOUT_WRISTS]]
     if joints.shape[-1] == g1.NUM_JOINTS:
         return joints[..., g1.ISAACLAB_TO_MUJOCO]
     return joints  # `build` refuses it

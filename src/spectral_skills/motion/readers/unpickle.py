@@ -57,7 +57,6 @@ class Stream:
         self._block = io.BytesIO()
 
     def read(self, size: int) -> bytes:
-        """Exactly `size` bytes."""
         self._reads += 1
         if self._reads > MAX_READS:
             raise ClipError("too large", f"the pickle takes over {MAX_READS:,} steps")
