@@ -19,11 +19,15 @@ class Result:
     metric: str
     value: float
     unit: str = ""
-    n: int = 1  # number of samples behind the value: frames, clips, repetitions
+    n: int = 1
+    """Number of samples behind the value: frames, clips, repetitions."""
     seed: int = 0
-    run: str = ""  # hash of the run or data behind the value; empty where there is none
-    paper: str = ""  # value that the paper, or our goal, has for the same cell
-    command: str = ""  # command line that measures the value again, with its options
+    run: str = ""
+    """Hash of the run or data behind the value; empty where there is none."""
+    paper: str = ""
+    """Value that the paper, or our goal, has for the same cell."""
+    command: str = ""
+    """Command line that measures the value again, with its options."""
     hardware: str = ""
     models: str = ""
     """Hashes of the models and corpora that were used; see `model_hashes`."""

@@ -56,15 +56,19 @@ class RobotFacts:
 class Layout:
     """Sizes and order of the inputs of the graphs."""
 
-    history: int  # number of frames, the oldest first
-    proprio: tuple[tuple[str, int], ...]  # parts of a frame and their sizes
+    history: int
+    """Number of frames, the oldest first."""
+    proprio: tuple[tuple[str, int], ...]
+    """Parts of a frame and their sizes."""
     skill: int
     phase: int
     """Number of values after the skill in a command: sine and cosine of its age."""
-    hold: int  # number of control steps that one command lasts
+    hold: int
+    """Number of control steps that one command lasts."""
     window: tuple[int, int]
     """First and last frame that the encoder sees, counted from now."""
-    joint_order: JointOrder  # order of the joints in the controller's graph
+    joint_order: JointOrder
+    """Order of the joints in the controller's graph."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +79,24 @@ class Manifest:
     made_with: str
     robot: RobotFacts
     layout: Layout
-    controller: str  # hash of the controller's weights
-    encoder: str  # fingerprint of the encoder
-    planner: str  # hash of the planner's weights; empty without a planner
+    controller: str
+    """Hash of the controller's weights."""
+    encoder: str
+    """Fingerprint of the encoder."""
+    planner: str
+    """Hash of the planner's weights; empty without a planner."""
     bases: tuple[BaseFacts, ...]
     typical: float
-    far: float  # those of `SkillSupport`
-    plan_every: int  # number of control steps between two plans
+    far: float
+    """Those of `SkillSupport`."""
+    plan_every: int
+    """Number of control steps between two plans."""
     sentences: tuple[tuple[str, str], ...]
     """Every motion and sentence that the planner has learned."""
-    takes_s: dict[str, float]  # duration of each motion
-    files: dict[str, str]  # hash of every other file
+    takes_s: dict[str, float]
+    """Duration of each motion."""
+    files: dict[str, str]
+    """Hash of every other file."""
 
 
 @dataclass(frozen=True)

@@ -61,11 +61,14 @@ class FrameErrors(NamedTuple):
     local_mm: Tensor
     global_mm: Tensor
     root_mm: Tensor
-    causes: Tensor  # (T + 1, n, causes) whether each rule is broken
+    causes: Tensor
+    """(T + 1, n, causes) whether each rule is broken."""
     fallen: Tensor
     """Whether the torso is below `FALL_M` while the reference's pelvis is not."""
-    sunk: Tensor  # whether the pelvis is far below the reference's
-    low: Tensor  # whether the torso is below `FALL_M`, wherever the reference is
+    sunk: Tensor
+    """Whether the pelvis is far below the reference's."""
+    low: Tensor
+    """Whether the torso is below `FALL_M`, wherever the reference is."""
 
 
 def errors(rollout: Rollout, rules: TerminationConfig | None = None) -> FrameErrors:

@@ -51,8 +51,10 @@ class Chosen:
 
     clip: str
     text: str
-    frames: tuple[int, int]  # first frame, and the one after the last
-    once: bool = False  # whether it ends in standing; otherwise it is repeated
+    frames: tuple[int, int]
+    """First frame, and the one after the last."""
+    once: bool = False
+    """Whether it ends in standing; otherwise it is repeated."""
     straight: bool = False
     """Whether a repetition ends with the heading that it began with, which no person's
     steps do exactly."""

@@ -36,15 +36,20 @@ _ARRAYS = (*_PER_STEP, "lengths")
 class Rollout:
     """T control steps of n robots."""
 
-    robot: Array  # (T + 1, n, 36) poses; not a number where the simulation broke
-    names: tuple[str, ...]  # (n,) names of the clips or bases
+    robot: Array
+    """(T + 1, n, 36) poses; not a number where the simulation broke."""
+    names: tuple[str, ...]
+    """(n,) names of the clips or bases."""
     lengths: Array
     """(n,) number of rows that count; in later ones the robot's clip is over."""
     reference: Array = None
     """(T + 1, n, 36) poses, or None where robots follow skills alone."""
-    robot_velocity: Array = None  # (T + 1, n, 35) velocities in MuJoCo's convention
-    actions: Array = None  # (T, n, 29)
-    skills: Array = None  # (T, n, s) what commands were made of
+    robot_velocity: Array = None
+    """(T + 1, n, 35) velocities in MuJoCo's convention."""
+    actions: Array = None
+    """(T, n, 29)"""
+    skills: Array = None
+    """(T, n, s) what commands were made of."""
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Further columns, such as the amplitudes and the events of a take."""
     fps: float = float(g1.CONTROL_HZ)

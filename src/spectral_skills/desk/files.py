@@ -56,7 +56,8 @@ class Preset:
     """Positions of everything on a desk but the robot."""
 
     version: int
-    encoder: str  # fingerprint: the directions of another encoder mean something else
+    encoder: str
+    """Fingerprint: the directions of another encoder mean something else."""
     a: str
     b: str
     live: Deck | None = None

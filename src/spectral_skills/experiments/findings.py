@@ -61,10 +61,12 @@ class Chart:
     kind: Literal["line", "scatter", "bar", "path", "map"]
     """A path is seen from above, in metres, with equal axes. On a map only
     neighbourhoods have a meaning."""
-    x: str  # label with its unit
+    x: str
+    """Label with its unit."""
     y: str
     series: tuple[Series, ...]
-    note: str = ""  # what to see in the chart
+    note: str = ""
+    """What to see in the chart."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class Findings:
     films: tuple[Film, ...] = ()
     note: str = ""
     """How the experiment differs from the paper, and what the numbers mean."""
-    model: str = ""  # how the controller was trained: frames, data, command
+    model: str = ""
+    """How the controller was trained: frames, data, command."""
 
     def save(self, folder: Path) -> Path:
         """Write `<experiment>.json` into a folder."""
@@ -154,11 +157,14 @@ class Draft:
     """
 
     experiment: str
-    runner: Any  # the `Runner` of the runs, or what they were `MeasuredWith`
-    corpus: str = ""  # hash of the corpus that was used, where there is one
+    runner: Any
+    """The `Runner` of the runs, or what they were `MeasuredWith`."""
+    corpus: str = ""
+    """Hash of the corpus that was used, where there is one."""
     table: str = ""
     """Title of the table of results; `Composition: <experiment>` by default."""
-    seed: int = 0  # seed of the numbers that are added without one
+    seed: int = 0
+    """Seed of the numbers that are added without one."""
     results: list[Result] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
     films: list[Film] = field(default_factory=list)

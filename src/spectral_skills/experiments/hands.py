@@ -72,13 +72,17 @@ def tour() -> tuple[np.ndarray, slice]:
 class Pass:
     """One round of all reaches and the tour."""
 
-    runs: list[Executed]  # all reaches, then the tour
+    runs: list[Executed]
+    """All reaches, then the tour."""
     asked: np.ndarray
     """(n, 3) move that the skills of each reach ask for, m: less than the target where
     they were limited."""
-    reached: np.ndarray  # (n, 3) mean move of the hand while the target is held, m
-    traced: np.ndarray  # (T, 3) move of the hand over the tour, m
-    values: dict[str, float]  # errors and drift, cm
+    reached: np.ndarray
+    """(n, 3) mean move of the hand while the target is held, m."""
+    traced: np.ndarray
+    """(T, 3) move of the hand over the tour, m."""
+    values: dict[str, float]
+    """Errors and drift, cm."""
 
 
 class StandingRobot:

@@ -108,10 +108,12 @@ def place_on_map(x: Tensor, y: Tensor, more: Tensor) -> Tensor:
 class DescribedSkills:
     """Skills, and attributes of the motions they were encoded from."""
 
-    skills: np.ndarray  # (n, d)
+    skills: np.ndarray
+    """(n, d)"""
     attributes: np.ndarray
     """(n, a) of the same windows, columns as in `spectral.response.NAMES`."""
-    clips: np.ndarray  # (n,) position of each window's clip in the corpus
+    clips: np.ndarray
+    """(n,) position of each window's clip in the corpus."""
 
     def attribute(self, name: str) -> np.ndarray:
         """(n,) one attribute."""

@@ -69,7 +69,8 @@ class Verdict:
 
     share: float
     """Share of the goal that was reached; of two joints, by the one that moved less."""
-    failure: str  # reason: `fall`, `too little`, `speed`, `heading`, or empty
+    failure: str
+    """Reason: `fall`, `too little`, `speed`, `heading`, or empty."""
 
     @property
     def passes(self) -> bool:

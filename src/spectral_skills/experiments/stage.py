@@ -36,10 +36,13 @@ class EpisodeScores:
 
     success: np.ndarray
     """(n,) whether the thresholds were kept as long as there was a reference."""
-    local_mm: np.ndarray  # (n,) mean over the frames before a fall
+    local_mm: np.ndarray
+    """(n,) mean over the frames before a fall."""
     global_mm: np.ndarray
-    fell: np.ndarray  # (n,) whether the robot fell, at any time
-    refused: int = 0  # number of plans that were not finite
+    fell: np.ndarray
+    """(n,) whether the robot fell, at any time."""
+    refused: int = 0
+    """Number of plans that were not finite."""
 
 
 class Stage:

@@ -170,16 +170,22 @@ class ClipOutcome:
 
     name: str
     kind: str
-    start: int  # frame of the clip at which the episode begins
+    start: int
+    """Frame of the clip at which the episode begins."""
     frames: int
     success: bool
-    cause: str  # cause of the failure; empty where nothing failed
-    failed_at: int  # first failing frame, counted from the start; 0 for none
-    followed: bool  # success, at least 80 % of the path gone, and MPJPE-G under 0.5 m
+    cause: str
+    """Cause of the failure; empty where nothing failed."""
+    failed_at: int
+    """First failing frame, counted from the start; 0 for none."""
+    followed: bool
+    """Success, at least 80 % of the path gone, and MPJPE-G under 0.5 m."""
     path_m: float | None
     """Length of the reference's path; under 0.3 m, or 0, it goes nowhere."""
-    path_share: float | None  # share of the path gone before the failure
-    joint_correlation: float | None  # of the joints that move; None where none does
+    path_share: float | None
+    """Share of the path gone before the failure."""
+    joint_correlation: float | None
+    """Of the joints that move; None where none does."""
     mpjpe_local_mm: float | None
     """Mean over the frames before the failure; None where there are none."""
     mpjpe_global_mm: float | None
@@ -188,12 +194,15 @@ class ClipOutcome:
     """Root error at the last frame, whatever happened before."""
     fell_at: int
     """First frame with a low torso over a reference that stands; 0 for none."""
-    sank_at: int  # first frame of half a second far below the reference; 0 for none
+    sank_at: int
+    """First frame of half a second far below the reference; 0 for none."""
     whole_local_mm: float | None
     """MPJPE-L over all frames, including those after a failure."""
     whole_global_mm: float | None
-    broken: int  # number of frames with a broken simulation, which no error counts
-    setting: str = ""  # where several are measured: windows, whole clips or first 15 s
+    broken: int
+    """Number of frames with a broken simulation, which no error counts."""
+    setting: str = ""
+    """Where several are measured: windows, whole clips or first 15 s."""
 
 
 _COLUMNS = {

@@ -32,9 +32,12 @@ _ABOUT, _ARRAYS = "rows.json", "frames.safetensors"
 @dataclass(frozen=True)
 class Motion:
     name: str
-    sentences: tuple[str, ...]  # sentences to train with
-    held_out: tuple[str, ...] = ()  # sentences that only test a planner
-    frames: int = 0  # length in control steps
+    sentences: tuple[str, ...]
+    """Sentences to train with."""
+    held_out: tuple[str, ...] = ()
+    """Sentences that only test a planner."""
+    frames: int = 0
+    """Length in control steps."""
     # The hash of rows is older than these.
     first: int | None = field(default=None, repr=False)
     """First frame in its clip; None where that was not noted."""

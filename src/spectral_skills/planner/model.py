@@ -72,10 +72,12 @@ class HeadConfig:
 class Context(NamedTuple):
     """Inputs that do not change while a chunk is made."""
 
-    state: Tensor  # (n, 1, width) token
+    state: Tensor
+    """(n, 1, width) token."""
     text: tuple[Pair, ...]
     """Keys and values (n or 1, heads, k, head width) for every even block."""
-    mask: Tensor  # (n or 1, 1, 1, k) True where there is a token
+    mask: Tensor
+    """(n or 1, 1, 1, k) True where there is a token."""
 
 
 def wave(bucket: Tensor, width: int) -> Tensor:

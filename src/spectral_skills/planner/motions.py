@@ -47,7 +47,8 @@ _NAMED = [one for source in read_table(__file__).values() for one in source]
 class Saying(NamedTuple):
     """Something to say, and the clips that show it."""
 
-    corpus: Corpus  # with mirror images, which follow the clips
+    corpus: Corpus
+    """With mirror images, which follow the clips."""
     clips: tuple[int, ...]
     say: tuple[str, ...] = ()
     """Wordings to learn; if there are none, each clip has its own."""
@@ -65,15 +66,21 @@ class Saying(NamedTuple):
 class Motions:
     """Parts of clips; several may be candidates for one motion."""
 
-    names: tuple[str, ...]  # names of the clips
-    rows: tuple[np.ndarray, ...]  # (T, 36) of each part
-    sentences: tuple[tuple[str, ...], ...]  # sentences to train with
+    names: tuple[str, ...]
+    """Names of the clips."""
+    rows: tuple[np.ndarray, ...]
+    """(T, 36) of each part."""
+    sentences: tuple[tuple[str, ...], ...]
+    """Sentences to train with."""
     held_out: tuple[tuple[str, ...], ...]
-    firsts: tuple[int, ...]  # first frames of the parts in their clips
-    loops: tuple[int, ...]  # frames from which parts continue at their ends
+    firsts: tuple[int, ...]
+    """First frames of the parts in their clips."""
+    loops: tuple[int, ...]
+    """Frames from which parts continue at their ends."""
     worths: tuple[float, ...]
     """Numbers of frames; those in which hardly anything moves count less."""
-    meanings: tuple[int, ...]  # which motion each is a candidate for
+    meanings: tuple[int, ...]
+    """Which motion each is a candidate for."""
 
     @classmethod
     def of(cls, parts: Iterable[tuple]) -> "Motions":

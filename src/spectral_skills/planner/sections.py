@@ -47,8 +47,10 @@ class ClipSection(NamedTuple):
     """A part of a clip."""
 
     first: int
-    end: int  # first frame after it
-    loop: int  # frame, counted from the first, from which it continues at its end
+    end: int
+    """First frame after it."""
+    loop: int
+    """Frame, counted from the first, from which it continues at its end."""
     worth: float
     """Number of frames; those in which hardly anything moves count less, and all count
     less if the part does not show what the clip shows."""

@@ -36,10 +36,12 @@ class BottleneckConfig:
 class Code(NamedTuple):
     """Output of a bottleneck for a batch of features."""
 
-    skill: Tensor  # (n, width)
+    skill: Tensor
+    """(n, width)."""
     latent: Tensor | None
     """(n, width) skill before quantisation, which SIGReg shapes; None for classes."""
-    penalty: Tensor  # (n,) regulariser, summed over coordinates or groups
+    penalty: Tensor
+    """(n,) regulariser, summed over coordinates or groups."""
 
 
 class Continuous(nn.Module):

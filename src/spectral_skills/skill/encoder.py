@@ -205,10 +205,12 @@ def save_stream(path: Path, skills: np.ndarray, name: str, encoder: str) -> None
 class SkillBank:
     """Skills of a whole corpus, clip after clip, on the encoder's device."""
 
-    skills: Tensor  # (n, d)
+    skills: Tensor
+    """(n, d)"""
     clips: Tensor
     """(n,) position of the clip in the corpus; clips that are too short have none."""
-    times: Tensor  # (n,) time of the skill, in frames from the clip's start
+    times: Tensor
+    """(n,) time of the skill, in frames from the clip's start."""
 
     @classmethod
     def build(

@@ -238,9 +238,12 @@ reconstruction: what the encoder saw."""
 class PredictionBatch:
     """What heads learn from, normalised and flat."""
 
-    context: Tensor  # (n, context * 38)
-    future: Tensor  # (n, future * 38)
-    seen: Tensor  # (n, inputs) what the encoder saw
+    context: Tensor
+    """(n, context * 38)"""
+    future: Tensor
+    """(n, future * 38)"""
+    seen: Tensor
+    """(n, inputs) what the encoder saw."""
     next_skill: Tensor | None = None
     """(n, width) the slow encoder's skill of the next chunk."""
 

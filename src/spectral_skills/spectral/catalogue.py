@@ -130,8 +130,10 @@ class Choice:
     amplitude: float
     """Signed amplitude within what the robot withstood when it was measured."""
     wish: str
-    effect: str  # measured changes, in words and numbers
-    cosine: float = 1.0  # similarity of what was typed to the wish
+    effect: str
+    """Measured changes, in words and numbers."""
+    cosine: float = 1.0
+    """Similarity of what was typed to the wish."""
 
     @property
     def label(self) -> str:
@@ -197,12 +199,15 @@ TOPICS = tuple(Topic(**one) for one in _TABLES["topics"])
 class FaderLabel:
     """How a direction's fader is labelled."""
 
-    direction: str  # name in the file of directions
+    direction: str
+    """Name in the file of directions."""
     title: str
-    ends: tuple[str, str] = ("", "")  # effects on the negative and on the positive side
+    ends: tuple[str, str] = ("", "")
+    """Effects on the negative and on the positive side."""
     safe: tuple[float, float] = (0.0, 0.0)
     """Amplitudes at which the robot stayed on its feet on every base."""
-    parts: tuple[str, ...] = ()  # measures that the fader is for
+    parts: tuple[str, ...] = ()
+    """Measures that the fader is for."""
 
     @property
     def reach(self) -> float:

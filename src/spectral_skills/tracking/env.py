@@ -49,7 +49,8 @@ class StepResult(NamedTuple):
     """Result of a control step for every robot."""
 
     reward: Tensor
-    done: Tensor  # (n,) bool: failed, or over
+    done: Tensor
+    """(n,) bool: failed, or over."""
     timeout: Tensor
     """(n,) bool: over without a failure, where the episode could have continued."""
 

@@ -208,12 +208,14 @@ class ReplayBatch(NamedTuple):
     inputs: Tensor
     states: Tensor
     actions: Tensor
-    returns: Tensor  # (n,) discounted rewards up to the later state
+    returns: Tensor
+    """(n,) discounted rewards up to the later state."""
     discounts: Tensor
     """(n,) factor of the later state's value; 0 where the episode has failed."""
     later_inputs: Tensor
     later_states: Tensor
-    weights: Tensor  # (n,) 1, or 0 for a row without information
+    weights: Tensor
+    """(n,) 1, or 0 for a row without information."""
 
 
 class Replay:

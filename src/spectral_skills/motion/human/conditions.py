@@ -54,13 +54,16 @@ _PELVIS = [point(name) for name in ("pelvis", "left_hip", "right_hip")]
 class HumanOptions:
     """What the user knows better than the file."""
 
-    fps: float | None = None  # frame rate, Hz; overrides the file's
+    fps: float | None = None
+    """Frame rate, Hz; overrides the file's."""
     units: str | None = None
     """m, cm, mm, in, dm, cmu, or metres for one unit as a number."""
-    up: str | None = None  # axis that points up: x, y, z, -x, -y or -z
+    up: str | None = None
+    """Axis that points up: x, y, z, -x, -y or -z."""
     mapping: dict[str, str] | None = None
     """Joints of points of the body by name, where those found are wrong."""
-    body_model: str | None = None  # file or folder of SMPL models, for AMASS archives
+    body_model: str | None = None
+    """File or folder of SMPL models, for AMASS archives."""
 
     def __post_init__(self):
         if self.fps is not None and not 1.0 <= self.fps <= 1000.0:

@@ -40,7 +40,8 @@ _WXYZ_MARGIN_M = 0.005  # files with the real part last are the rule
 class ReadOptions:
     """What the user knows better than the file."""
 
-    fps: float | None = None  # frame rate, Hz; overrides the file's
+    fps: float | None = None
+    """Frame rate, Hz; overrides the file's."""
     pad_wrists: bool = False
     """Whether to accept 23-joint motions and set the six wrist joints to zero."""
 
