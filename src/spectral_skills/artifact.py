@@ -28,12 +28,15 @@ T = TypeVar("T")
 VERSION = 1
 PRETRAINED = Path(__file__).parent / "pretrained"
 """Folder of the models that come with the package."""
-RELEASED = "base"  # name of these models, accepted wherever a folder is
-SHARD_BYTES = 16 << 20  # largest size of a file of released weights
+RELEASED = "base"
+"""Name of these models, accepted wherever a folder is."""
+SHARD_BYTES = 16 << 20
+"""Largest size of a file of released weights."""
 _CONFIG, _PROVENANCE = "config.json", "provenance.json"
 _WEIGHTS, PREDICTOR = "weights", "predictor"
 """Beginnings of the names of files of tensors."""
-_UNROUNDED = "unrounded"  # role of the weights that a released model was rounded from
+_UNROUNDED = "unrounded"
+"""Role of the weights that a released model was rounded from."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,8 @@ class RunFolder:
         self.log_path, self.model_folder = path / "log.jsonl", path / "model"
         self._writer = self._lock = None
         self._known = path / "config.json"
-        self.command = command  # commands that made the run, in their order
+        self.command = command
+        """Commands that made the run, in their order."""
         # Listed once: another process may be about to begin. Hidden files belong to a
         # write that is unfinished or was abandoned.
         names = os.listdir(path) if path.exists() else []
@@ -227,7 +228,8 @@ class LogEntry(NamedTuple):
 
     row: dict[str, Any]
     line: str
-    draw: bool = True  # whether the curves are worth drawing again
+    draw: bool = True
+    """Whether the curves are worth drawing again."""
 
 
 class Job(Protocol):

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 NOTHING_USABLE = 2
 INTERRUPTED = 130
 EMBEDDED = Path("embedded")
-RECORDS = "records"  # folder under --out that keeps the runs of experiments
+RECORDS = "records"
+"""Folder under --out that keeps the runs of experiments."""
 
 
 def check_file(out: Path, suffix: str) -> None:

@@ -55,7 +55,8 @@ SHARED = {
 """Help of options that mean the same wherever a verb does not describe them."""
 COUNTS = ("--frames", "--robots", "--probe-every", "--checkpoint-every")
 """Options that take 200M, 1.5B or 2e9 for a number."""
-AXES = ("--up",)  # options that take -x, -y or -z, which look like options themselves
+AXES = ("--up",)
+"""Options that take -x, -y or -z, which look like options themselves."""
 
 
 def usage(only: str = "") -> str:

@@ -103,10 +103,14 @@ class Manifest:
 class SkillSupport:
     """A sample of a corpus's skills, from which the distance of others is measured."""
 
-    bank: np.ndarray  # (n, d) float32, kept in half precision
-    typical: float  # median distance of the corpus's skills to the bank of other clips
-    far: float  # the 99th percentile of that distance
-    encoder: str = ""  # fingerprint of the encoder of the skills
+    bank: np.ndarray
+    """(n, d) float32, kept in half precision."""
+    typical: float
+    """Median distance of the corpus's skills to the bank of other clips."""
+    far: float
+    """The 99th percentile of that distance."""
+    encoder: str = ""
+    """Fingerprint of the encoder of the skills."""
 
     def distance(self, skill: np.ndarray) -> float:
         """Return the distance from a skill to the nearest one of the bank."""

@@ -22,8 +22,10 @@ from torch import Tensor
 PATH_M, PATH_MPS, STAY_M = 0.3, 0.1, 0.4
 """Least path of a reference that goes anywhere, least speed at which it goes, and how
 far from its start it is then at some time."""
-NEAR_M = 0.5  # whoever is farther from its reference has left it
-MOVING_RAD = 0.05  # least standard deviation of a joint that moves
+NEAR_M = 0.5
+"""Whoever is farther from its reference has left it."""
+MOVING_RAD = 0.05
+"""Least standard deviation of a joint that moves."""
 _HALF_S = 0.5
 
 

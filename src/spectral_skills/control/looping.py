@@ -21,14 +21,17 @@ from spectral_skills.skill.encoder import SkillEncoder
 
 BLEND = 15
 """Number of frames that are blended; as many on either side of a jump are compared."""
-SHORTEST = 25  # shortest loop, in steps
+SHORTEST = 25
+"""Shortest loop, in steps."""
 ALIKE, UNLIKE = 0.15, 0.35
 """Differences of poses (rad of a joint or of tilt, m of height) below which they count
 as the same, and above which they cannot be blended."""
 REST, STILL = 50, 0.05
 """A clip rests if neither a joint nor the root moves further in its last steps."""
-_MOST = 3000  # number of steps before the end of a clip that are compared
-_TURN = 0.1  # turn of the robot, rad, over which the change of skills is measured
+_MOST = 3000
+"""Number of steps before the end of a clip that are compared."""
+_TURN = 0.1
+"""Turn of the robot, rad, over which the change of skills is measured."""
 
 
 def looped(

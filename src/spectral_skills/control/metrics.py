@@ -49,10 +49,13 @@ SUNK_M, SUNK_FRAMES = 0.25, FPS // 2
 by the paper's rule."""
 CURVE_FRAMES = 8 * FPS + 1
 """Number of frames of the root error curve: 8 s and the start."""
-GONE_SHARE = 0.8  # least share of the path gone of an episode that is followed
-TRAVEL_M = 2.0  # least distance from start to end of a reference that travels
+GONE_SHARE = 0.8
+"""Least share of the path gone of an episode that is followed."""
+TRAVEL_M = 2.0
+"""Least distance from start to end of a reference that travels."""
 _TORSO = g1.TRACKED_LINKS.index("torso_link")
-_AT_ONCE = 1 << 17  # number of frames whose links are computed at once
+_AT_ONCE = 1 << 17
+"""Number of frames whose links are computed at once."""
 
 
 class FrameErrors(NamedTuple):

@@ -27,8 +27,10 @@ from spectral_skills.control.streams import (
 )
 from spectral_skills.robot import g1
 
-FADES = (2, 30)  # fewest and most steps of a live cross-fade
-RESCUE = 25  # number of steps to standing when a source has failed
+FADES = (2, 30)
+"""Fewest and most steps of a live cross-fade."""
+RESCUE = 25
+"""Number of steps to standing when a source has failed."""
 BRAKED = 60
 """Fewest steps that a robot stands before a fast base, and between one and others."""
 _TILT_MARGIN = 0.2
@@ -120,12 +122,14 @@ class Mixer:
         """Knobs of the last cue that were not released since."""
         self._deck: LiveStream = BaseStream(bundle.base(REST))
         self._other: LiveStream | None = None
-        self._fade = (0, 1)  # step and number of steps of the running cross-fade
+        self._fade = (0, 1)
+        """Step and number of steps of the running cross-fade."""
         self._slow = self._stood = BRAKED
         """Number of steps since a fast base was heard, and since anything was that is
         not standing."""
         self._cue: Cue | None = None
-        self._left: int | None = None  # number of steps until the queue goes on
+        self._left: int | None = None
+        """Number of steps until the queue goes on."""
 
     @property
     def stream(self) -> LiveStream:

@@ -39,7 +39,8 @@ from spectral_skills.skill.encoder import SkillEncoder
 CHOSEN = Path(__file__).with_name("recorded.toml")
 RELEASED = Path(__file__).parents[1] / "pretrained" / "bases.safetensors"
 """Recorded bases in the released skill space."""
-_CUT = 60  # number of steps that may be cut off the end of a clip for a longer loop
+_CUT = 60
+"""Number of steps that may be cut off the end of a clip for a longer loop."""
 _NEARBY, _SMOOTH = 100, 13
 """Number of steps in which a slow moment is looked for, and over which a speed is
 averaged."""

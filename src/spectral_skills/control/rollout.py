@@ -27,7 +27,8 @@ planned at the desk where a bundle has such a base. The planner's episodes use 0
 the drive benchmark 0.30 m, the robot simulator 0.45 m or a tilt of 0.8 rad. Tracking
 metrics compare with a reference instead (`control/metrics.py`).
 """
-Array = Any  # NumPy array or tensor
+Array = Any
+"""NumPy array or tensor."""
 _PER_STEP = ("robot", "robot_velocity", "reference", "actions", "skills")
 _ARRAYS = (*_PER_STEP, "lengths")
 

@@ -96,7 +96,8 @@ class ReplaySource:
             raise ValueError(f"streams of shapes {shapes}, must be (T, d) with T > 0")
         longest = max(len(s) for s in streams)
         padded = [torch.cat((s, s[-1:].expand(longest - len(s), -1))) for s in streams]
-        self.skills = torch.stack(padded, dim=1)  # (T, n, d)
+        self.skills = torch.stack(padded, dim=1)
+        """(T, n, d)"""
 
     def source(self, step: int, qpos: Tensor) -> Tensor:
         """The skills of this step, wherever the robots are."""
@@ -173,8 +174,10 @@ class Tracker:
         """
         self.offset, self._action, self._servo = offset, action, servo
         self.controller, self.command = controller, controller.config.command
-        self.source = torch.empty(0)  # (n, s) source of the running command
-        self.history = torch.empty(0)  # (n, 10, 93) sensed frames, oldest first
+        self.source = torch.empty(0)
+        """(n, s) source of the running command."""
+        self.history = torch.empty(0)
+        """(n, 10, 93) sensed frames, oldest first."""
         self._step = 0
 
     def reset(self, qpos: Tensor, qvel: Tensor) -> None:

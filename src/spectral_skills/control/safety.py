@@ -13,7 +13,8 @@ from spectral_skills import config as configs
 from spectral_skills.quaternion import gravity_planes
 from spectral_skills.robot import g1
 
-DAMPED = 8.0  # damping of every motor in a damped stop, Nm s / rad
+DAMPED = 8.0
+"""Damping of every motor in a damped stop, Nm s / rad."""
 _TICKS = 1 << 32
 
 
@@ -22,13 +23,16 @@ class Sensed:
     """The state of a robot as its sensors give it: orientation (4,) of the pelvis
     (wxyz), its turn rate (3,) in the pelvis, angles and velocities (29,) of joints."""
 
-    time_s: float  # time of arrival by the monotonic clock
-    tick: int  # counter of the robot itself
+    time_s: float
+    """Time of arrival by the monotonic clock."""
+    tick: int
+    """Counter of the robot itself."""
     quaternion: np.ndarray
     gyro: np.ndarray
     joints: np.ndarray
     velocities: np.ndarray
-    keys: int = 0  # buttons of the remote that are held
+    keys: int = 0
+    """Buttons of the remote that are held."""
 
     @property
     def gravity(self) -> np.ndarray:
@@ -139,7 +143,8 @@ class Gate:
 
     def __init__(self, limits: Limits = LIMITS):
         self.limits = limits
-        self.last: Sensed | None = None  # newest state that passed
+        self.last: Sensed | None = None
+        """Newest state that passed."""
 
     def refuse(self, sensed: Sensed) -> Fault | None:
         """The reason why a state must not pass; otherwise it is now the newest."""

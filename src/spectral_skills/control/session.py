@@ -28,7 +28,8 @@ from spectral_skills.robot import g1
 if TYPE_CHECKING:
     from spectral_skills.control.simulated import SimulatedRobot
 
-LONGEST_S = 600.0  # length at which a recording ends by itself
+LONGEST_S = 600.0
+"""Length at which a recording ends by itself."""
 _STATE, _SIMULATION = "state.", "simulation"
 _PILOT = ("history", "command", "last_action", "steps")
 _PUSH, _PUT = 0, 1
@@ -50,7 +51,8 @@ class Pilot:
         self._controller = bundle.controller()
         self.history = np.zeros((self.layout.history, 0))
         """(10, 93) sensed frames, oldest first."""
-        self.command = np.zeros(self.layout.skill)  # (d,) skill that is followed
+        self.command = np.zeros(self.layout.skill)
+        """(d,) skill that is followed."""
         self.last_action, self.steps = np.zeros(len(self.default)), 0
         self.heading: float | None = None
         """Heading by the robot's own orientation sensor, rad."""
@@ -121,7 +123,8 @@ class Session:
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle.open(bundle)
         self.mixer = Mixer(self.bundle, planner)
         self.pilot = Pilot(self.bundle)
-        self.mixed: Mixed | None = None  # last step of the mixer
+        self.mixed: Mixed | None = None
+        """Last step of the mixer."""
         self.recorder: Recorder | None = None
         self._given = robot
 

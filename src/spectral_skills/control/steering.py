@@ -15,8 +15,10 @@ from numpy.typing import ArrayLike
 
 from spectral_skills.spectral.direction_file import position
 
-RAMP_STEPS = 25  # half a second from zero to full amplitude, and back
-MARGIN_STEPS = 40  # unsteered steps at each end of the paper's runs
+RAMP_STEPS = 25
+"""Half a second from zero to full amplitude, and back."""
+MARGIN_STEPS = 40
+"""Unsteered steps at each end of the paper's runs."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,12 @@ class Knob:
 
     direction: str
     amplitude: float
-    start: int = 0  # last step without effect
-    end: int | None = None  # first step without effect again; None: never released
-    ramp: int = RAMP_STEPS  # number of steps from zero to full amplitude, and back
+    start: int = 0
+    """Last step without effect."""
+    end: int | None = None
+    """First step without effect again; None: never released."""
+    ramp: int = RAMP_STEPS
+    """Number of steps from zero to full amplitude, and back."""
 
     def __post_init__(self):
         about = f"knob of direction {self.direction!r}"

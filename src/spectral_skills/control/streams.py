@@ -16,14 +16,18 @@ from spectral_skills.control.played import PlayedBase
 from spectral_skills.control.steering import fade_weight
 from spectral_skills.robot import g1
 
-REST = "stand"  # base that is played when nothing else is
+REST = "stand"
+"""Base that is played when nothing else is."""
 FADE, GENTLE = 10, 50
 """Usual number of steps of a cross-fade, and of one from standing to a fast base."""
-AHEAD = 2  # number of steps before the end of a plan at which the next one is requested
-LATE = 10  # number of steps after which an answer is late
+AHEAD = 2
+"""Number of steps before the end of a plan at which the next one is requested."""
+LATE = 10
+"""Number of steps after which an answer is late."""
 FAST_M_S = 1.2
 """Speed from which a robot cannot begin everything at once, nor be so fast at once."""
-EXIT_S = 1.0  # time for which the exit of a program waits for a plan
+EXIT_S = 1.0
+"""Time for which the exit of a program waits for a plan."""
 RETURN = 25
 """Number of steps from the last planned skill back to standing, if no plan follows."""
 CORRECTED, LOST = math.radians(15), math.radians(45)
@@ -54,8 +58,10 @@ class LivePlanner:
         self._answer: Plan | None = None
         self._wanted: tuple[int, np.ndarray, str] | None = None
         self._asked, self._planning = threading.Condition(), False
-        self.trouble = ""  # reason why there is no answer, where it is known
-        self.took_s: list[float] = []  # duration of each plan
+        self.trouble = ""
+        """Reason why there is no answer, where it is known."""
+        self.took_s: list[float] = []
+        """Duration of each plan."""
         self.refused = 0
         """Number of plans that were not finite and so were not followed."""
         if not inline:
@@ -124,8 +130,10 @@ class LiveStream:
     def __init__(self, name: str, skill: np.ndarray):
         self.name, self._held = name, StreamStep(skill)
 
-    fast = False  # whether the robot is too fast for what else it may do
-    stands = False  # whether all that is asked for at present is to stand
+    fast = False
+    """Whether the robot is too fast for what else it may do."""
+    stands = False
+    """Whether all that is asked for at present is to stand."""
 
     @property
     def over(self) -> bool:

@@ -27,10 +27,12 @@ from spectral_skills.desk.engine import (
 from spectral_skills.robot import g1
 from spectral_skills.spectral.catalogue import Catalogue, FaderLabel, in_words
 
-Press = Callable[[], None]  # what a button does
+Press = Callable[[], None]
+"""What a button does."""
 _PUSHES = {"← left": (0.0, PUSH), "forward": (PUSH, 0.0), "right →": (0.0, -PUSH)}
 _QUEUED_S = 4.0
-_RAMPS = (5, 12, 25, 50, 100)  # lengths of ramps to choose from, in control steps
+_RAMPS = (5, 12, 25, 50, 100)
+"""Lengths of ramps to choose from, in control steps."""
 _FINE, _COARSE, _LONG = 0.05, 0.1, 5.0
 """Steps of a short and of a long fader, and the reach from which a fader is long."""
 _NOTHING = "nothing noticeable"
@@ -227,7 +229,8 @@ class Strips:
 
     def __init__(self, controls: Controls):
         self._controls, self._lock = controls, threading.Lock()
-        self._names: list[str] = []  # directions that have a strip
+        self._names: list[str] = []
+        """Directions that have a strip."""
         gui, directions = controls.gui, controls.engine.bundle.directions
         if directions is None:
             gui.add_html("This bundle has no directions, so there are no faders.")

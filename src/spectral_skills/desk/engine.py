@@ -25,12 +25,14 @@ from spectral_skills.quaternion import heading
 from spectral_skills.robot import g1
 
 Deck = Literal["a", "b"]
-PUSH = 0.6  # speed of a push, m/s
+PUSH = 0.6
+"""Speed of a push, m/s."""
 STEP_S = 1.0 / g1.CONTROL_HZ
 SLOWEST = 0.05
 _LIE = 2 * g1.CONTROL_HZ
 """Number of steps that a fallen robot lies before an automatic reset."""
-_BEGIN = ("walk", "jog")  # bases of the decks at first, where the bundle has them
+_BEGIN = ("walk", "jog")
+"""Bases of the decks at first, where the bundle has them."""
 _SPEED_STEPS = g1.CONTROL_HZ
 """Number of steps over which speed is measured: a second, so that sway is hidden."""
 _RISE = g1.CONTROL_HZ
@@ -46,7 +48,8 @@ _WINDOW = 2 * g1.CONTROL_HZ
 _LEFT, _RIGHT = (g1.joint_index(f"{side}_shoulder_pitch") for side in ("left", "right"))
 
 Action = Callable[["Engine"], None]
-Notify = Callable[[str], None]  # shows a message to people, from any thread
+Notify = Callable[[str], None]
+"""Shows a message to people, from any thread."""
 
 
 @dataclass
@@ -55,16 +58,22 @@ class Decks:
 
     a: str
     b: str
-    fade: int = FADE  # number of steps from one to the other
-    live: Deck | None = None  # the deck that is playing; None if something else is
+    fade: int = FADE
+    """Number of steps from one to the other."""
+    live: Deck | None = None
+    """The deck that is playing; None if something else is."""
 
 
 @dataclass(frozen=True)
 class Readings:
-    speed: float  # speed along its path, m/s
-    turning: float  # turn rate to the left, deg/s
-    heading: float  # heading from where it began, deg
-    left_arm: float  # angle by which the upper arm is raised to the front, deg
+    speed: float
+    """Speed along its path, m/s."""
+    turning: float
+    """Turn rate to the left, deg/s."""
+    heading: float
+    """Heading from where it began, deg."""
+    left_arm: float
+    """Angle by which the upper arm is raised to the front, deg."""
     right_arm: float
 
 
@@ -100,7 +109,8 @@ class FallLamp:
     def __init__(self):
         self._limits: deque[float] = deque(maxlen=_RISE)
         self._up = 0
-        self.steps = 0  # number of steps since the fall; 0 if the robot is up
+        self.steps = 0
+        """Number of steps since the fall; 0 if the robot is up."""
 
     def read(self, height_m: float, limit_m: float) -> bool:
         """Return whether it has fallen, after one more control step."""
@@ -120,11 +130,15 @@ class FallLamp:
 class Frame:
     """The robot after a control step."""
 
-    step: int  # number of steps since the engine began
-    row: np.ndarray  # (36,)
+    step: int
+    """Number of steps since the engine began."""
+    row: np.ndarray
+    """(36,)"""
     mixed: Mixed
-    ghost: np.ndarray | None  # (36,) pose of the base at the robot's place and heading
-    distance: float  # distance of the commanded skill to the corpus
+    ghost: np.ndarray | None
+    """(36,) pose of the base at the robot's place and heading."""
+    distance: float
+    """Distance of the commanded skill to the corpus."""
     measures: Readings
     fallen: bool
 
@@ -247,7 +261,8 @@ class Live:
     def __init__(self, engine: Engine):
         self.engine = engine
         self.paused = False
-        self.trouble = ""  # error that made it pause by itself, if any
+        self.trouble = ""
+        """Error that made it pause by itself, if any."""
         self._speed, self._single = 1.0, 0
         self._done: deque[float] = deque(maxlen=_WINDOW)
         self._stopping = threading.Event()

@@ -29,10 +29,13 @@ from spectral_skills.desk.engine import Deck, Engine, Notify
 from spectral_skills.robot import g1
 
 VERSION = 1
-FARTHEST = 30.0  # largest position of a fader; skills are about 7 long
+FARTHEST = 30.0
+"""Largest position of a fader; skills are about 7 long."""
 LONGEST_RAMP = 10 * g1.CONTROL_HZ
-LONGEST_FILM_S = 30.0  # length of a film; of a longer take it shows the beginning
-_NICE = 10  # niceness of the process that draws films
+LONGEST_FILM_S = 30.0
+"""Length of a film; of a longer take it shows the beginning."""
+_NICE = 10
+"""Niceness of the process that draws films."""
 _LONGEST_NAME = 60
 _RESERVED = re.compile(r"con|prn|aux|nul|(?:com|lpt)\d")
 """Names that some systems reserve."""
@@ -46,7 +49,8 @@ class FaderSetting:
     """A fader that is not at its default."""
 
     position: float = 0.0
-    ramp: int = RAMP_STEPS  # length of its ramp in control steps
+    ramp: int = RAMP_STEPS
+    """Length of its ramp in control steps."""
     mute: bool = False
     solo: bool = False
 

@@ -80,7 +80,8 @@ class Page:
         self._controls = Controls(gui, self.live, self.notify)
         self._fill(gui, engine, keeper)
         self.notify(_WELCOME)
-        self.pictures = True  # whether the robot is drawn
+        self.pictures = True
+        """Whether the robot is drawn."""
         self._drawn: Frame | None = None
         self._resets, self._panels_due, self._charts_due = 0, 0.0, 0.0
         self._stopping = threading.Event()

@@ -21,7 +21,8 @@ from spectral_skills.robot.model import Mesh, robot_mesh, visual_model
 
 CELL_M, GHOST_CELL_M = 0.012, 0.03
 """Size of the smallest details of the robot and of its ghost."""
-_DECIMALS = 4  # decimals of what is sent: a robot that stands still then costs little
+_DECIMALS = 4
+"""Decimals of what is sent: a robot that stands still then costs little."""
 _PAINT = {"dark": (38, 41, 48), "light": (168, 174, 184), "ghost": (64, 132, 255)}
 _GHOST_OPACITY = 0.4
 _TILE_M, _TILES = 0.5, 40
@@ -31,7 +32,8 @@ _TRAIL, _PUSH = (235, 120, 30), (220, 50, 40)
 _PUSH_S, _PUSH_M, _CHEST_M = 0.7, 0.55, 0.25
 _CAMERA, _LOOK_AT, _FOV = (3.4, -2.6, 1.5), (0.0, 0.0, 0.7), 0.62
 _UNLIT: Any = {"cast_shadow": False, "receive_shadow": False}
-Triangles = tuple[np.ndarray, np.ndarray]  # vertices (n, 3) and faces (m, 3)
+Triangles = tuple[np.ndarray, np.ndarray]
+"""Vertices (n, 3) and faces (m, 3)."""
 
 
 def aim(server: viser.ViserServer) -> None:

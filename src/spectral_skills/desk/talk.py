@@ -19,7 +19,8 @@ from spectral_skills.control.bundle import Bundle
 from spectral_skills.control.mixer import Cue
 from spectral_skills.desk.engine import Engine, Notify
 
-LONGEST = 1000  # largest number of characters of a text
+LONGEST = 1000
+"""Largest number of characters of a text."""
 _FIRST_S, _LATER_S = 90.0, 20.0
 """Longest times for an answer; the first text loads the language model."""
 
@@ -129,7 +130,8 @@ class _Process:
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._in, self._out = self._process.stdin, self._process.stdout
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._last: deque[str] = deque(maxlen=3)  # last lines of its own output
+        self._last: deque[str] = deque(maxlen=3)
+        """Last lines of its own output."""
         self._asked = 0
         threading.Thread(target=self._read, daemon=True).start()
         lines = (line.strip()[:200] for line in self._process.stderr if line.strip())

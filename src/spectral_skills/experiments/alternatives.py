@@ -43,7 +43,8 @@ class Triple:
 
     direction: str
     amplitude: float
-    runs: tuple[Steered, ...]  # runs in the order of `WAYS`
+    runs: tuple[Steered, ...]
+    """Runs in the order of `WAYS`."""
 
     @property
     def base(self) -> Base:
@@ -197,7 +198,8 @@ def gather(found: DescribedSkills, names: Sequence[str]) -> dict[str, np.ndarray
     return {BLEND: arm, PAIR: arm - still, STANDING: high - low, WALKING: up - down}
 
 
-Key = tuple[str, float]  # a way to raise the arm, and its lambda or amplitude
+Key = tuple[str, float]
+"""A way to raise the arm, and its lambda or amplitude."""
 
 
 def lines(

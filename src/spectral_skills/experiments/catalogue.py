@@ -60,13 +60,16 @@ AMPLITUDE = 2.0
 MOST = 12.0
 """Largest amplitude, nearly twice the length of a skill. Directions of little gain get
 it: the controller hardly reacts to them, and most robots stand."""
-LESS = 6.0  # an amplitude within the data: skills are about 7 long
+LESS = 6.0
+"""An amplitude within the data: skills are about 7 long."""
 BOTH = "both signs"
 OUTCOMES = (BOTH, "one sign", "falls", "weak")
 SIGNS = {BOTH: 2, "one sign": 1, "weak": 0, "falls": 0}
 """Number of signs that work, by outcome."""
-_LATE = 10  # rank after which directions are nearly degenerate in the paper
-_TURN_S = 4.0  # time over which the paper reports its turn
+_LATE = 10
+"""Rank after which directions are nearly degenerate in the paper."""
+_TURN_S = 4.0
+"""Time over which the paper reports its turn."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class DirectionEntry:
     family: str
     gain: float
     base: str
-    amplitude: float  # amplitude matched to the gain
+    amplitude: float
+    """Amplitude matched to the gain."""
     attempts: dict[float, Steered]
 
     def effect(self, amplitude: float) -> Effect | None:

@@ -45,7 +45,8 @@ _WORST = {
     *("pelvis_acceleration", "foot_acceleration", "floor_depth_mm", "self_depth_mm"),
 }
 """Measurements of which a group has its worst; of others it has the mean of frames."""
-_FLIGHT_SHARE = 0.05  # share of a stride in the air from which it is a run
+_FLIGHT_SHARE = 0.05
+"""Share of a stride in the air from which it is a run."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class Check:
     label: str
     clips: list[Plausibility]
     summary: Summary
-    gaits: Summary  # number of strides and medians of each range of speed that has any
+    gaits: Summary
+    """Number of strides and medians of each range of speed that has any."""
 
     @classmethod
     def of(cls, folder: Path, label: str = "") -> "Check":

@@ -41,8 +41,10 @@ _FOREARM_NOTICED_RAD = 0.3
 class Effect:
     """What steering has changed."""
 
-    changes: dict[str, float]  # changes of every measure of `UNITS`
-    pose: np.ndarray  # (29,) change of the mean joint angles, rad
+    changes: dict[str, float]
+    """Changes of every measure of `UNITS`."""
+    pose: np.ndarray
+    """(29,) change of the mean joint angles, rad."""
 
     @property
     def arm_rms(self) -> float:

@@ -31,12 +31,15 @@ from spectral_skills.robot import g1
 
 Answer = Literal["done", "not done", "refused"]
 _SIDES = ("left", "right")
-_FACE = (0.05, 0.0, 0.42)  # where a face would be, seen from the torso, m
-_OFF_FLOOR_M = 0.03  # height of a sole above the floor from which a foot is lifted
+_FACE = (0.05, 0.0, 0.42)
+"""Where a face would be, seen from the torso, m."""
+_OFF_FLOOR_M = 0.03
+"""Height of a sole above the floor from which a foot is lifted."""
 _SWING_M, _CLAP_M, _THRUST_M = 0.05, 0.1, 0.15
 """How far a hand goes to and fro in a swing, two hands come together in a clap, and a
 hand goes forward in a punch."""
-_TOGETHER_M = 0.25  # distance of the wrists at which hands that clap are together
+_TOGETHER_M = 0.25
+"""Distance of the wrists at which hands that clap are together."""
 _LINKS = (
     *("left_shoulder_pitch_link", "right_shoulder_pitch_link"),
     *g1.WRISTS,
@@ -67,9 +70,11 @@ REQUESTS = LISTS["requests"]
 class RequestVerdict:
     request: EverydayRequest
     answer: Answer
-    missed: Mapping[str, float]  # measures that were out of their ranges
+    missed: Mapping[str, float]
+    """Measures that were out of their ranges."""
     fell: bool = False
-    understood: str = ""  # known sentences by which it was understood
+    understood: str = ""
+    """Known sentences by which it was understood."""
 
     @property
     def right(self) -> bool:

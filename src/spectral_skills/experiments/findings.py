@@ -22,7 +22,8 @@ from spectral_skills.results import Result, current_command, hardware, model_has
 if TYPE_CHECKING:
     from spectral_skills.control.batch import Run
 
-RECORDS = "records"  # folder of the recorded runs, beside the findings
+RECORDS = "records"
+"""Folder of the recorded runs, beside the findings."""
 Role = Literal["", "behind", "trail"]
 
 

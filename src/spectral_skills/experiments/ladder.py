@@ -37,7 +37,8 @@ from spectral_skills.spectral.support import (
 NAME = "ladder"
 GRID = grid(NAME)
 STEPS = GRID.steps
-STEADY = 2 * RAMP_STEPS  # number of steps after a change that belong to no stage
+STEADY = 2 * RAMP_STEPS
+"""Number of steps after a change that belong to no stage."""
 BEGINS = {name: first for name, (first, _) in GRID.stages.items() if first}
 """Steps at which something changes."""
 RELEASE = BEGINS["released"]
@@ -45,7 +46,8 @@ STAGES = {name: slice(a + STEADY, b) for name, (a, b) in GRID.stages.items()}
 """Steady steps of each stage."""
 AMPLITUDES: dict[str, float] = GRID.amplitudes
 STEERED: dict[str, list[str]] = GRID.steered
-_EVERY = 10  # number of steps between points of a chart
+_EVERY = 10
+"""Number of steps between points of a chart."""
 
 
 def knobs(directions: Directions) -> list[Knob]:
@@ -61,7 +63,8 @@ def knobs(directions: Directions) -> list[Knob]:
     ]
 
 
-Trail = Mapping[str, np.ndarray]  # (d,) mean skill of each stage
+Trail = Mapping[str, np.ndarray]
+"""(d,) mean skill of each stage."""
 Found = dict[str, dict[str, float]]
 """Measures of the stages that a run has stood through; the support counts windows of
 the corpus that move alike, and is of the steered stages."""

@@ -36,7 +36,8 @@ FIRST_FRAMES = 15 * FPS
 """Number of frames of the first 15 s, including the start, as of a window."""
 WINDOWS, WHOLE, FIRST = "windows", "whole clips", "first 15 s"
 """Settings, as rows and outcomes name them."""
-GET_UP = "fall"  # kind of the six clips that fall and get up
+GET_UP = "fall"
+"""Kind of the six clips that fall and get up."""
 
 
 class Line(NamedTuple):
@@ -45,9 +46,12 @@ class Line(NamedTuple):
     row: str
     metric: str
     label: str
-    few: str = ""  # the paper after 6.0 B frames
-    many: str = ""  # the paper after 27.0 B frames
-    bfm: str = ""  # BFM-Zero as the paper measured it, in another simulator
+    few: str = ""
+    """The paper after 6.0 B frames."""
+    many: str = ""
+    """The paper after 27.0 B frames."""
+    bfm: str = ""
+    """BFM-Zero as the paper measured it, in another simulator."""
 
     @property
     def section(self) -> str:

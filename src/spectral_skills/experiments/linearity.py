@@ -53,7 +53,8 @@ class Dose:
     parts: Parts
     amplitudes: np.ndarray
     runs: list[Steered]
-    effects: np.ndarray  # (n,) effects, measured until the fall where there is one
+    effects: np.ndarray
+    """(n,) effects, measured until the fall where there is one."""
 
     @property
     def stands(self) -> np.ndarray:

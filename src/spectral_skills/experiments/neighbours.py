@@ -19,10 +19,12 @@ from spectral_skills.spectral.response import NAMES as ATTRIBUTE_NAMES
 from spectral_skills.spectral.response import Attributes
 from spectral_skills.spectral.support import WINDOW, Descriptors, describe, nearest
 
-EVERY = 10  # number of frames between skills of the corpus
+EVERY = 10
+"""Number of frames between skills of the corpus."""
 MOST_POINTS = 4000
 """Largest number of points for t-SNE, which takes half a minute for them."""
-_EXAGGERATION = 12.0  # factor of attraction between similar points at first
+_EXAGGERATION = 12.0
+"""Factor of attraction between similar points at first."""
 PENALTY = 1e-2
 """Penalty of the ridge, as a share of the variance of a normalised skill number."""
 _FAR = 1 << 32
@@ -36,8 +38,10 @@ class Neighbours:
     encoder: SkillEncoder
     bank: SkillBank
     windows: Descriptors
-    kinds: tuple[str, ...]  # kind of motion of each clip
-    corpus: str  # hash of the corpus
+    kinds: tuple[str, ...]
+    """Kind of motion of each clip."""
+    corpus: str
+    """Hash of the corpus."""
 
     @classmethod
     def build(cls, encoder: SkillEncoder, corpus: Corpus | None = None) -> "Neighbours":

@@ -151,7 +151,8 @@ class Trial:
         return judge(self.target, self.steered.executed, self.steered.plain)
 
 
-Chosen = dict[Goal, tuple[str, np.ndarray]]  # a named direction for each target
+Chosen = dict[Goal, tuple[str, np.ndarray]]
+"""A named direction for each target."""
 
 
 class Trials:

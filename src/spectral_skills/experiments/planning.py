@@ -252,7 +252,8 @@ def judge_pair(
     return unseen.judge(pair.factors, means(steered), means(plain))
 
 
-EVERY = (1, 10, 21, CHUNK)  # numbers of steps between plans
+EVERY = (1, 10, 21, CHUNK)
+"""Numbers of steps between plans."""
 _ROUTES: dict[Route, str] = {
     "skills": "Skills (z to z)",
     "re-encode": "Re-encode (o to z)",

@@ -39,10 +39,12 @@ TRAINING = grid("training")
 READOUT, DRIFT = "Linear readout: held-out R^2", "Skills of a robot that is off"
 CHUNK, LAST = 10, 20
 """The paper's windows: a chunk is frames 0 to 9, the future is frames 10 to 20."""
-METRES, RADIANS = 0.1, 0.1  # errors of a robot that tracks as it should
+METRES, RADIANS = 0.1, 0.1
+"""Errors of a robot that tracks as it should."""
 _WINDOWS, _DRIFT_WINDOWS = 1 << 16, 8192
 """Number of windows of each table; drift encodes each window eight times."""
-_STILL = 0.01  # deviation below which a coordinate hardly moves, m or rad
+_STILL = 0.01
+"""Deviation below which a coordinate hardly moves, m or rad."""
 _JOINTS, _ROOT = slice(0, g1.NUM_JOINTS), slice(g1.NUM_JOINTS, None)
 # Clips must have all frames that any encoder of the ablations looks at.
 _ROOM = WindowConfig(context=26, chunk=50, future=1)

@@ -67,7 +67,8 @@ class Stage:
         self.episodes = episodes
         self.references = References.build(self.clips.to(self.device))
         numbers = torch.arange(len(self.clips), device=self.device)
-        self.motion = numbers.repeat_interleave(episodes)  # (n,) motion of each robot
+        self.motion = numbers.repeat_interleave(episodes)
+        """(n,) motion of each robot."""
         self._physics: Physics | None = None
 
     def of(self, motions: Sequence[str], episodes: int, steps: int) -> "Stage":

@@ -223,7 +223,8 @@ class Evaluation:
 
     results: list[Result]
     outcomes: list[ClipOutcome]
-    note: str = ""  # how the clips were chosen
+    note: str = ""
+    """How the clips were chosen."""
 
 
 def evaluate(

@@ -36,11 +36,13 @@ from spectral_skills.robot import g1
 NAME = "unseen"
 GRID = grid(NAME)
 ADDED: dict[str, dict] = GRID.added
-Pair = tuple[str, str]  # base and added factor
+Pair = tuple[str, str]
+"""Base and added factor."""
 PAIRS: tuple[Pair, ...] = tuple(
     (base, added) for base, factors in GRID.pairs.items() for added in factors.split()
 )
-Choice = tuple[int, float]  # number of the choice of a factor's knobs, and amplitude
+Choice = tuple[int, float]
+"""Number of the choice of a factor's knobs, and amplitude."""
 
 
 def halves(pairs: Iterable[Pair]) -> dict[Pair, int]:
@@ -60,7 +62,8 @@ HALVES = halves(PAIRS)
 class PairVerdict:
     """A steered run judged by the rules."""
 
-    share: float  # share of the least change, by the weakest measure; 0 after a fall
+    share: float
+    """Share of the least change, by the weakest measure; 0 after a fall."""
     goes_on: bool
     stands: bool = True
 
@@ -153,11 +156,13 @@ class Try:
     """A pair composed with one choice of knobs at one amplitude."""
 
     pair: Pair
-    choice: int  # number of the choice of the added factor's knobs
+    choice: int
+    """Number of the choice of the added factor's knobs."""
     amplitude: float
     run: Steered
     verdict: PairVerdict
-    changes: dict[str, float]  # changes of all measures; empty after a fall
+    changes: dict[str, float]
+    """Changes of all measures; empty after a fall."""
 
     @property
     def name(self) -> str:

@@ -18,11 +18,15 @@ from spectral_skills.physics.settings import PhysicsConfig
 class Variation:
     """Differences of each robot from the nominal one; None keeps the nominal value."""
 
-    friction: Tensor | None = None  # (n,) sliding friction of all the robot's geoms
-    mass_scale: Tensor | None = None  # (n, 30) factor of each link's mass and inertia
-    torso_com: Tensor | None = None  # (n, 3) shift of the torso's centre of mass, m
+    friction: Tensor | None = None
+    """(n,) sliding friction of all the robot's geoms."""
+    mass_scale: Tensor | None = None
+    """(n, 30) factor of each link's mass and inertia."""
+    torso_com: Tensor | None = None
+    """(n, 3) shift of the torso's centre of mass, m."""
     stiffness_scale: Tensor | None = None
-    damping_scale: Tensor | None = None  # (n, 29)
+    damping_scale: Tensor | None = None
+    """(n, 29)"""
 
 
 class Physics(Protocol):
@@ -30,16 +34,20 @@ class Physics(Protocol):
 
     count: int
     device: torch.device
-    qpos: Tensor  # (n, 36) root position, root quaternion, joints
+    qpos: Tensor
+    """(n, 36) root position, root quaternion, joints."""
     qvel: Tensor
     """(n, 35) root velocity in the world, angular in the pelvis, joint velocities."""
-    targets: Tensor  # (n, 29) joint targets of the next step, rad
+    targets: Tensor
+    """(n, 29) joint targets of the next step, rad."""
     delay: Tensor
     """(n,) int32 substeps for which the previous targets still hold, 0 to 4."""
     held: Tensor
     """(n, 29) previous targets, rad; a reset must write them where there is delay."""
-    qacc: Tensor  # (n, 35) accelerations of the last substep
-    torque: Tensor  # (n, 29) motor torques of the last substep, Nm
+    qacc: Tensor
+    """(n, 35) accelerations of the last substep."""
+    torque: Tensor
+    """(n, 29) motor torques of the last substep, Nm."""
     contact_force: Tensor
     """(n, 30) largest normal force of a contact of each link, last substep, N."""
     broken: Tensor

@@ -14,9 +14,11 @@ import numpy as np
 from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_spec
 
-FRICTION = 0.6  # nominal sliding friction of the robot's geoms
+FRICTION = 0.6
+"""Nominal sliding friction of the robot's geoms."""
 
-LARGEST = 1e6  # largest coordinate or velocity of a robot that is not broken
+LARGEST = 1e6
+"""Largest coordinate or velocity of a robot that is not broken."""
 
 _NOT_IN_LIGHT_SOLE = (3, 5)
 """Capsules, of 1 to 7 from right to left, that a light foot lacks. It keeps rims,

@@ -23,7 +23,8 @@ from spectral_skills.robot import g1
 
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
 """Fields that depend on masses."""
-_PROBE = 1024  # number of robots whose memory is measured when too many were asked for
+_PROBE = 1024
+"""Number of robots whose memory is measured when too many were asked for."""
 _NO_MEMORY = ("Failed to allocate", "out of memory")
 _LARGEST = wp.constant(settings.LARGEST)
 _Table = wp.array2d[float]
@@ -45,7 +46,8 @@ class WarpPhysics:
         self.device = torch.device(device)
         if self.device.type == "cuda" and self.device.index is None:
             self.device = torch.device("cuda", torch.cuda.current_device())
-        self.bytes_per_robot = 0  # device memory in bytes; 0 on the CPU
+        self.bytes_per_robot = 0
+        """Device memory in bytes; 0 on the CPU."""
         self._streams: dict[int, wp.Stream] = {}
         wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
         wp.init()

@@ -23,7 +23,8 @@ from spectral_skills.motion.windows import POSE_SIZE, anchor_poses
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
 
 VERSION = 1
-CHUNK = 30  # number of commands that are planned at once
+CHUNK = 30
+"""Number of commands that are planned at once."""
 Output = Literal["skill", "pose"]
 FRAMES = ("proprio", "skill", "root", "reference", "motion", "valid")
 _ABOUT, _ARRAYS = "rows.json", "frames.safetensors"
@@ -49,11 +50,15 @@ class Motion:
 class About:
     """Origin of rows."""
 
-    controller: str  # weights hash of the controller that executed the motions
-    encoder: str  # fingerprint of the encoder of its skills; empty if it follows poses
+    controller: str
+    """Weights hash of the controller that executed the motions."""
+    encoder: str
+    """Fingerprint of the encoder of its skills; empty if it follows poses."""
     command: Output
-    hold: int  # number of control steps for which a command is held
-    corpus: str  # hashes of the corpora of the motions, joined by plus signs
+    hold: int
+    """Number of control steps for which a command is held."""
+    corpus: str
+    """Hashes of the corpora of the motions, joined by plus signs."""
     motions: tuple[Motion, ...]
     version: int = VERSION
 
@@ -66,9 +71,12 @@ class About:
 class Batch(NamedTuple):
     """The contents of some rows."""
 
-    history: Tensor  # (n, 10, 93) sensed frames, oldest first
-    chunk: Tensor  # (n, 30, a)
-    motion: Tensor  # (n,) index of the motion
+    history: Tensor
+    """(n, 10, 93) sensed frames, oldest first."""
+    chunk: Tensor
+    """(n, 30, a)"""
+    motion: Tensor
+    """(n,) index of the motion."""
 
 
 class Rows:

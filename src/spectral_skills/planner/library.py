@@ -25,7 +25,8 @@ from spectral_skills.planner.data import Motion
 from spectral_skills.planner.motions import learned
 from spectral_skills.skill.encoder import SkillEncoder
 
-ROBOTS = 4  # number of robots that try a motion: one as it is, the others randomised
+ROBOTS = 4
+"""Number of robots that try a motion: one as it is, the others randomised."""
 _BEFORE, _AFTER = 100, 150
 """Number of steps that a robot stands before and after a motion."""
 

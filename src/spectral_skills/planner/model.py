@@ -26,13 +26,16 @@ from spectral_skills.skill.encoder import moments
 from spectral_skills.tracking.observations import HISTORY, PROPRIO
 
 KIND = "planner"
-TIMES = 1000  # number of buckets for the time of the flow, from noise to data
-STEPS = 4  # number of Euler steps from noise to a chunk
+TIMES = 1000
+"""Number of buckets for the time of the flow, from noise to data."""
+STEPS = 4
+"""Number of Euler steps from noise to a chunk."""
 _TIME_CHANNELS = 256
 _SMALLEST_STD, _MOST_STDS = 0.01, 10.0
 """Smallest deviation that anything is divided by, and the number of deviations at which
 sensed numbers are clipped."""
-Pair = tuple[Tensor, Tensor]  # keys and values
+Pair = tuple[Tensor, Tensor]
+"""Keys and values."""
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,12 @@ from spectral_skills.planner.data import CHUNK, Motion
 from spectral_skills.planner.sections import ClipSection, beginning, section
 from spectral_skills.robot import g1
 
-CANDIDATES = 4  # number of clips that are tried for a motion
+CANDIDATES = 4
+"""Number of clips that are tried for a motion."""
 _LOOKED_AT, _LONGEST = 48, 1500
 """Number of clips whose parts are compared for a motion, and of frames of a clip."""
-_LOWEST_M = 0.35  # height of the pelvis below which somebody sits, lies or has fallen
+_LOWEST_M = 0.35
+"""Height of the pelvis below which somebody sits, lies or has fallen."""
 _FLAWS = ("jump_share", "sunk_share", "inside_share", "skating_share", "limb_off_share")
 """Shares of the frames of a retargeted clip that no robot can follow."""
 _CMU = "mocap.cs.cmu.edu"

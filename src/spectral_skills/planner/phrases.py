@@ -23,7 +23,8 @@ _PLAIN, _SHORT, _FRAMED, _MOST = 8, 3, 5, 16
 and in total."""
 _REWORDED, _JOINED, _FRAMED_OLD, _FRAMED_NEW = 3, 1, 2, 2
 """Numbers of held-out sentences: reworded, newly joined, old and new ones in frames."""
-_FRAMED_GIVEN = 2  # number of sentences in frames for a motion whose wordings are given
+_FRAMED_GIVEN = 2
+"""Number of sentences in frames for a motion whose wordings are given."""
 _VARIETY = {1: 48, 2: 7, 3: 4}
 """Number of ways to say each part of a sentence, by the number of its parts."""
 

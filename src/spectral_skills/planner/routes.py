@@ -81,7 +81,8 @@ class PlannedSource:
         self._random = torch.Generator(text.states.device).manual_seed(seed)
         self._plans: list[tuple[int, Tensor]] = []
         """First step and contents of each plan in use."""
-        self._last: Tensor | None = None  # (n, a) part of a plan that was followed last
+        self._last: Tensor | None = None
+        """(n, a) part of a plan that was followed last."""
         self._due, self._anew = 0, False
         limit = longest(self.route, encoder)
         if not 1 <= every <= limit:

@@ -24,7 +24,8 @@ from spectral_skills.motion.kinematics import Kinematics
 from spectral_skills.planner.data import CHUNK
 from spectral_skills.robot import g1
 
-STEPS = 500  # largest number of frames of a motion, as in the paper
+STEPS = 500
+"""Largest number of frames of a motion, as in the paper."""
 ALIKE_RAD, ALIKE_RAD_S = 0.1, 1.0
 """Root mean square differences of joints and of their speeds below which two frames
 look alike."""
@@ -34,8 +35,10 @@ continue differently: half of what the success criterion allows."""
 APART_RAD_S = 0.3
 """The same for the root mean square speed of the joints: one stands, one walks."""
 _LATER = (CHUNK // 3, 2 * CHUNK // 3, CHUNK)
-_STILL = 0.2  # worth of a frame after which nothing moves
-_BETTER = 1.1  # factor by which a later part must be worth more to be used
+_STILL = 0.2
+"""Worth of a frame after which nothing moves."""
+_BETTER = 1.1
+"""Factor by which a later part must be worth more to be used."""
 _SHOWN, _AROUND = 0.8, 150
 """Share of what a clip shows that a part must show, and frames around it otherwise."""
 _NOTABLE_M, _PELVIS, _NEARLY = 0.1, 3.0, 0.85

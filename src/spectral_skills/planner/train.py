@@ -39,11 +39,14 @@ from spectral_skills.updates import (
 
 _LATEST = 0.999
 """Largest time of the flow at which the velocity is learned; 1 is the data."""
-_TYPICAL = 1 << 14  # number of rows that statistics are taken from
-_AT_ONCE = 256  # number of rows that are evaluated together
+_TYPICAL = 1 << 14
+"""Number of rows that statistics are taken from."""
+_AT_ONCE = 256
+"""Number of rows that are evaluated together."""
 _BROKEN = 1.25
 """Factor by which the loss on held-out robots rises where training breaks down."""
-_OURS = "planner."  # prefix of the planner's weights in a checkpoint
+_OURS = "planner."
+"""Prefix of the planner's weights in a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +119,16 @@ class Phrases:
 class Draws(NamedTuple):
     """Random numbers of a batch."""
 
-    rows: Tensor  # (n,)
-    noise: Tensor  # (n, 30, a)
-    time: Tensor  # (n,) 0 at noise, 1 at data
-    phrase: Tensor  # (n,) uniform numbers that pick a sentence
-    keep: Tensor  # (n,) False where the state is hidden
+    rows: Tensor
+    """(n,)"""
+    noise: Tensor
+    """(n, 30, a)"""
+    time: Tensor
+    """(n,) 0 at noise, 1 at data."""
+    phrase: Tensor
+    """(n,) uniform numbers that pick a sentence."""
+    keep: Tensor
+    """(n,) False where the state is hidden."""
 
 
 class PlanTrainer(runs.Job):
@@ -162,7 +170,8 @@ class PlanTrainer(runs.Job):
         self.loss = torch.compile(self._loss, dynamic=False) if cuda else self._loss
         self.draws: Draws | None = None
         """Random numbers of the present update, always in the same memory."""
-        self._learn: Callable[[], Tensor] | None = None  # what an update does with them
+        self._learn: Callable[[], Tensor] | None = None
+        """What an update does with them."""
 
     def _typical(self) -> Batch:
         """Training rows at even distances; refuses one that is not finite."""

@@ -33,11 +33,13 @@ COLOURS: tuple[str, ...] = tuple(_PALETTE.by_key()["color"])
 LEFT, RIGHT = COLOURS[:2]
 INK, MUTED, RULE, GREY = "#1c2733", "#66727f", "#dfe4ea", "#b4bdc7"
 
-FALL = "fall"  # the mark that has a sign of its own; other marks are names
+FALL = "fall"
+"""The mark that has a sign of its own; other marks are names."""
 _SIZE, _WIDE, _TALL = (470, 310), (1040, 330), (470, 430)
 """Width and height, points; a page shows them at about as many pixels."""
 _MOST_BARS = 24
-_MOST_NAMES = 24  # number of names of points that do not hide the points
+_MOST_NAMES = 24
+"""Number of names of points that do not hide the points."""
 _FEW_POINTS, _MANY_POINTS = 24, 1500
 """Numbers of points up to which each has a marker, and from which they are a bitmap."""
 _DASHES, _MARKERS, _HATCHES = ("-", (0, (4, 2)), (0, (1, 1.5))), "os^", ("", "//", "..")

@@ -34,7 +34,8 @@ _STILL = 0.15
 """Speed, m/s or rad/s, below which frames are not shown: they would hide the rest."""
 _MANY = LinearSegmentedColormap.from_list("many", ["#e6f1f7", "#5aa3cc", "#00466e"])
 _PATHS_EACH = 14
-_SHOWN_M = 2.3  # length of a path along which footprints are drawn
+_SHOWN_M = 2.3
+"""Length of a path along which footprints are drawn."""
 _HEEL_TOE_M = np.array([-0.04, 0.11])
 
 

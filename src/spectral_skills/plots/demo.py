@@ -32,7 +32,8 @@ GRIDS, SHEETS, FOLLOWED = _DATA["grids"], _DATA["sheets"], _DATA["followed"]
 """Factors of the motions in rows of pictures, in full, and followed by a robot."""
 PANELS = 8
 _SENTENCES = 10
-_BUSY = 0.3  # joint speed, rad/s, above which a clip does more than stand
+_BUSY = 0.3
+"""Joint speed, rad/s, above which a clip does more than stand."""
 
 
 def demo_page(folder: Path, out: Path) -> Path:

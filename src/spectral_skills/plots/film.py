@@ -33,8 +33,10 @@ from spectral_skills.robot import g1
 from spectral_skills.robot.render import Camera, RobotRenderer, backend
 from spectral_skills.rotation import rotate, yaw
 
-STRIDE = 3  # control steps between pictures of a film: 60 ms, which GIF can represent
-SIZE = (480, 336)  # width and height of a film, px; encoders want multiples of 16
+STRIDE = 3
+"""Control steps between pictures of a film: 60 ms, which GIF can represent."""
+SIZE = (480, 336)
+"""Width and height of a film, px; encoders want multiples of 16."""
 LARGEST_GIF = 3_000_000
 PANELS = 8
 GHOST = (0.35, 0.62, 1.0, 0.45)
@@ -45,7 +47,8 @@ _TALL_M, _WIDE_M = 2.02, 1.0
 _HEAD_M, _AROUND_M = 0.5, 0.2
 """Top of the head above the torso; room around links for hands and perspective."""
 _BESIDE_M, _BEHIND_M = 0.95, 0.25
-_NEAR_M = 1.0  # largest distance of robot and ghost at which both stay in the picture
+_NEAR_M = 1.0
+"""Largest distance of robot and ghost at which both stay in the picture."""
 _GIF_ATTEMPTS = ((1.0, 64), (1.0, 40), (0.8, 40), (0.65, 40), (0.5, 32), (0.4, 24))
 _WEBP_QUALITIES = (65, 45, 30, 15)
 

@@ -24,7 +24,8 @@ from spectral_skills.plots import film
 from spectral_skills.robot import g1, software
 from spectral_skills.robot.model import Camera, Capsules, unit
 
-LEG_M = fit.STRAIGHT_M  # what a person's straight leg becomes
+LEG_M = fit.STRAIGHT_M
+"""What a person's straight leg becomes."""
 SIDE_RGB = (0.27, 0.52, 0.74), (0.86, 0.50, 0.27)
 BODY_RGB = (0.66, 0.68, 0.71)
 FILM_SIZE = (560, 336)

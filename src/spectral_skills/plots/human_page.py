@@ -26,9 +26,12 @@ from spectral_skills.plots.page import Part, Section, cells, embedded, text, wri
 from spectral_skills.workers import in_order
 
 FILM_SIZE = (288, 176)
-FILMS = 24  # number of clips that are filmed to show the kinds
-WORST = 2  # number of clips that are filmed for being worst by a measure
-_LENGTH_S, _STEP = 2.8, 6  # of a film, and frames from one picture to the next
+FILMS = 24
+"""Number of clips that are filmed to show the kinds."""
+WORST = 2
+"""Number of clips that are filmed for being worst by a measure."""
+_LENGTH_S, _STEP = 2.8, 6
+"""Of a film, and frames from one picture to the next."""
 _LARGEST_FILM = 160_000
 _BINS = 24
 

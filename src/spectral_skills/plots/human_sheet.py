@@ -21,8 +21,10 @@ from spectral_skills.robot import g1
 _DATA = read_table(__file__, "human.toml")
 TEXTS: dict[str, str] = _DATA["text"]
 PANELS = 8
-_ON_FLOOR_M = 0.01  # height of a sole below which it is drawn as standing
-_LEAST_M = 0.8  # width of floor that is drawn at least
+_ON_FLOOR_M = 0.01
+"""Height of a sole below which it is drawn as standing."""
+_LEAST_M = 0.8
+"""Width of floor that is drawn at least."""
 _JOINTS = "person's ankle or ball"
 """The lower one: a person's sole is not recorded, so it looks higher in a swing."""
 _COLOURS = dict(zip(SIDES, (LEFT, RIGHT), strict=True))

@@ -24,7 +24,8 @@ from spectral_skills.skill.encoder import SkillBank
 from spectral_skills.spectral.direction_file import DETERMINED, SINGLE_LIMB, Directions
 from spectral_skills.spectral.response import ATTRIBUTES
 
-PAPER_STD = 0.80  # mean standard deviation of a skill dimension over the paper's corpus
+PAPER_STD = 0.80
+"""Mean standard deviation of a skill dimension over the paper's corpus."""
 LARGEST_RAD = 0.9
 """Change of the joint that moves most, at either end of a row of poses."""
 FARTHEST = 30.0

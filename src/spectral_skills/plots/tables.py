@@ -51,7 +51,8 @@ def markdown(cells: Sequence[Sequence[str]]) -> str:
 @dataclass(frozen=True)
 class Row:
     label: str
-    n: int  # number of samples behind most of its values
+    n: int
+    """Number of samples behind most of its values."""
     cells: dict[tuple[str, str], Result]
 
 

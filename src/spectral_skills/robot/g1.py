@@ -72,7 +72,8 @@ ACTION_SCALE = 0.25 * EFFORT_LIMIT / STIFFNESS
 """Radians of joint target per unit of action."""
 
 _NEGATED = np.array([n.startswith("right_") and n.endswith("_roll") for n in JOINTS])
-JOINT_LIMITS = np.stack((_LOW, _HIGH), axis=1)  # (29, 2) lower and upper limits, rad
+JOINT_LIMITS = np.stack((_LOW, _HIGH), axis=1)
+"""(29, 2) lower and upper limits, rad."""
 JOINT_LIMITS[_NEGATED] = -JOINT_LIMITS[_NEGATED, ::-1]
 _centre = JOINT_LIMITS.mean(axis=1, keepdims=True)
 SOFT_LIMITS = _centre + 0.9 * (JOINT_LIMITS - _centre)
@@ -90,7 +91,8 @@ def target_limits(reach: float) -> np.ndarray:
 
 
 DEFAULT_JOINTS = np.where(_NEGATED, 0.0 - np.array(_DEFAULT), _DEFAULT)
-DEFAULT_HEIGHT = 0.76  # pelvis height of the default pose, m
+DEFAULT_HEIGHT = 0.76
+"""Pelvis height of the default pose, m."""
 DEFAULT_QPOS = np.array([0.0, 0.0, DEFAULT_HEIGHT, 1.0, 0.0, 0.0, 0.0, *DEFAULT_JOINTS])
 PHYSICS_DT_S = 0.005
 DECIMATION = 4

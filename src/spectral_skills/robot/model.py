@@ -23,7 +23,8 @@ FADE_M = (2.0, 8.0)
 """The floor fades into the horizon between these distances from the lookat point."""
 CELLS_M = (0.0055, 0.0028, 0.0015)
 """Grid sizes of thinned meshes; the coarsest one near the size of a pixel is drawn."""
-FILM_CELL_M = 0.016  # grid size for films, whose pictures are seen only briefly
+FILM_CELL_M = 0.016
+"""Grid size for films, whose pictures are seen only briefly."""
 
 # Directions towards the key, fill and rim light in the camera's heading frame (right,
 # ahead, up): lights turn with the camera, so every panel is lit from the same side.

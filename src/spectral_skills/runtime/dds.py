@@ -22,8 +22,10 @@ from cyclonedds.topic import Topic
 from spectral_skills.runtime import unitree
 
 LOOPBACK = "lo"
-_KEPT = 16  # number of messages that wait to be read; older ones are dropped
-_HEADER = bytes((0, 1, 0, 0))  # header of plain little-endian CDR
+_KEPT = 16
+"""Number of messages that wait to be read; older ones are dropped."""
+_HEADER = bytes((0, 1, 0, 0))
+"""Header of plain little-endian CDR."""
 _PLAIN = (1, 7)
 """Second byte of headers whose messages have our layout: either version of CDR."""
 
@@ -129,7 +131,8 @@ class _Receiver:
         self._dtype, kept = dtype, Qos(Policy.History.KeepLast(_KEPT))
         topic = Topic(participant, unitree.TOPICS[dtype], _CARRIERS[dtype])
         self._reader = DataReader(participant, topic, kept)
-        self.malformed = 0  # number of messages that could not be read
+        self.malformed = 0
+        """Number of messages that could not be read."""
 
     def __call__(self) -> list[np.ndarray]:
         """Return the messages that arrived since the last call, oldest first."""

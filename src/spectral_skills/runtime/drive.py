@@ -31,10 +31,12 @@ from spectral_skills.runtime import guard, unitree
 from spectral_skills.runtime.dds import command_sender
 from spectral_skills.runtime.guard import LoopEnd, Report, StampedOrder, pair
 
-_START_S = 20.0  # time that a guard may take to start
+_START_S = 20.0
+"""Time that a guard may take to start."""
 _WATCH_S = 0.004
 """Interval of checks that the guard still ticks; its end is noticed at once."""
-_REPEAT_S = 0.006  # silence of the guard after which the last order is repeated past it
+_REPEAT_S = 0.006
+"""Silence of the guard after which the last order is repeated past it."""
 
 
 class GuardedRobot:
@@ -77,7 +79,8 @@ class GuardedRobot:
         self._given = -np.inf
         self._order: Order | None = None
         self._braking = self._closed = False
-        self.alive = True  # whether the guard is running
+        self.alive = True
+        """Whether the guard is running."""
         self._await()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()

@@ -60,7 +60,8 @@ RELEASED_SUPPORT = Path(__file__).parents[1] / "pretrained" / "support.safetenso
 _SKILLS, _EVERY, _MEASURED = 8192, 10, 20_000
 """Number of skills in a bank, of frames between two skills of the corpus, and of skills
 whose distance to the bank is measured."""
-FOLLOWED = 2  # number of bases that robots execute for the comparison
+FOLLOWED = 2
+"""Number of bases that robots execute for the comparison."""
 _PLANS = 20
 _BLOCKS = ("joints", "joint_velocities", "last_action")
 _PROPRIO = (

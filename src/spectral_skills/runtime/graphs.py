@@ -109,7 +109,8 @@ def encoder_onnx(encoder: SkillEncoder) -> bytes:
 
 
 INPUTS = ("history", "states", "mask", "noise")
-_WORDS = 12  # number of tokens in the example; the graph takes any number
+_WORDS = 12
+"""Number of tokens in the example; the graph takes any number."""
 
 
 class EncodedPlanner(nn.Module):

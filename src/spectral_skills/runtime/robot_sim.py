@@ -69,7 +69,8 @@ class Operator:
     def __init__(self, gantry: Gantry, stop_after_s: float | None = None):
         self._gantry, self._stop_after_s = gantry, stop_after_s
         self._reached_s: float | None = None
-        self.started_s: float | None = None  # time at which start was pressed
+        self.started_s: float | None = None
+        """Time at which start was pressed."""
 
     def keys(self, now: float, order: Order | None) -> int:
         """Return the buttons that are held now."""
@@ -103,7 +104,8 @@ class Operator:
 
 
 PERIOD_S = g1.PHYSICS_DT_S
-MODE_MACHINE = 5  # machine type that a G1 with 29 motors reports
+MODE_MACHINE = 5
+"""Machine type that a G1 with 29 motors reports."""
 FALLEN_M, FALLEN_RAD = 0.45, 0.8
 WALKING_M_S = 0.15
 _STRIDE_M = 0.2
@@ -305,7 +307,8 @@ def _line(sim: RobotSim, states_hz: float, commands_hz: float) -> str:
     )
 
 
-HELD_STEPS = 25  # number of steps under control before the gantry lets go
+HELD_STEPS = 25
+"""Number of steps under control before the gantry lets go."""
 
 
 class Journey(NamedTuple):

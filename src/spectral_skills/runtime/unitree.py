@@ -19,8 +19,10 @@ from spectral_skills.control.safety import Order, Sensed
 from spectral_skills.robot import g1
 
 MOTORS = 35
-ENABLED = 1  # mode of a motor that obeys; 0 is off
-TICK_S = 0.001  # unit of the counter in a state
+ENABLED = 1
+"""Mode of a motor that obeys; 0 is off."""
+TICK_S = 0.001
+"""Unit of the counter in a state."""
 
 
 def _struct(fields: str, **parts: np.dtype | tuple[np.dtype, int]) -> np.dtype:

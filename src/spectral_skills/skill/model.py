@@ -64,7 +64,8 @@ class SkillModel(nn.Module):
     def __init__(self, config: SkillConfig):
         super().__init__()
         self.config = config
-        self.folder: Path | None = None  # folder that a released model was read from
+        self.folder: Path | None = None
+        """Folder that a released model was read from."""
         windows = config.windows
         self.encoder = SkillEncoder(config.encoder, windows)
         self.head = None

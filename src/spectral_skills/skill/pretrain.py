@@ -19,7 +19,8 @@ from spectral_skills.skill.model import KIND, SkillModel
 from spectral_skills.skill.trainer import PretrainConfig, Trainer, draw_slices, sigreg
 from spectral_skills.updates import Means, part, precision
 
-_AT_ONCE = 1024  # number of windows evaluated at once
+_AT_ONCE = 1024
+"""Number of windows evaluated at once."""
 TRAINED = ("prediction", "sigreg_batch", "penalty", "gradient_norm")
 """Figures of training, averaged over the updates since the last evaluation."""
 

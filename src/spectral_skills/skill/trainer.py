@@ -25,8 +25,10 @@ from spectral_skills.skill.bottleneck import Code
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.updates import load_optimizer, optimizer_tensors, precision
 
-_TYPICAL = 1 << 16  # number of windows from which means and deviations are taken
-POINTS, T_MAX = 17, 3.0  # number of points of SIGReg's integral, and its upper end
+_TYPICAL = 1 << 16
+"""Number of windows from which means and deviations are taken."""
+POINTS, T_MAX = 17, 3.0
+"""Number of points of SIGReg's integral, and its upper end."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ class Losses:
     """Losses of one batch; `total` is minimised."""
 
     total: Tensor
-    prediction: Tensor  # mean squared error of a coordinate, whatever the reduction
+    prediction: Tensor
+    """Mean squared error of a coordinate, whatever the reduction."""
     sigreg: Tensor
     penalty: Tensor
     latent: Tensor | None

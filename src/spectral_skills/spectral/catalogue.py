@@ -41,10 +41,13 @@ LOOSELY_PREDICTED = _FEET
 USUAL_BASE, USUAL_AMPLITUDE = "walk", 2.0
 """Base on which directions were measured first and most, and the amplitude that is used
 where it has a noticeable effect."""
-HELD_S = 5.38  # time in which a robot of the catalogue turns by the heading it reports
+HELD_S = 5.38
+"""Time in which a robot of the catalogue turns by the heading it reports."""
 UNTRIED, FELL = "not tried so far", "the robot fell"
-_PURE = 0.55  # smallest share of a wish in everything that a direction changes
-_ENOUGH = 3.0  # noticeable changes of what a fader is for; more are not better
+_PURE = 0.55
+"""Smallest share of a wish in everything that a direction changes."""
+_ENOUGH = 3.0
+"""Noticeable changes of what a fader is for; more are not better."""
 _PREFERENCE = {"robot": 1.5, "target": 1.3, "part": 1.1, "spectral": 1.0}
 """Weights of families: a direction solved for its effect is easier to explain."""
 _UNTRIED_REACH, _BEYOND = 3.0, 1.25

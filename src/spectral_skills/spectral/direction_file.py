@@ -22,7 +22,8 @@ Family = Literal["spectral", "part", "target", "robot"]
 BY_PREDICTION = "predicted_"
 """Beginning of the name of a target's direction by what is predicted alone, where the
 target's own name is that of the direction by what a robot does as well."""
-DETERMINED = 0.9  # least |cos| at which two halves of the contexts agree on a direction
+DETERMINED = 0.9
+"""Least |cos| at which two halves of the contexts agree on a direction."""
 SINGLE_LIMB = 0.6
 """Least share of the energy for which a direction is said to move a single limb."""
 LIMBS = ("left_leg", "right_leg", "left_arm", "right_arm")

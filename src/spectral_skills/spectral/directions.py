@@ -58,7 +58,8 @@ nearly all; from this one on, predicted arms move as far as a robot's."""
 PREDICTED = 0.3
 """Weight of predicted effects beside those of a robot. With less of them directions are
 stronger, and robots fall."""
-PART_DIRECTIONS = 3  # largest number of directions of each limb
+PART_DIRECTIONS = 3
+"""Largest number of directions of each limb."""
 
 
 def attributes_of(*parts: str) -> frozenset[str]:
@@ -75,9 +76,12 @@ class Target:
     """What should change, and what may."""
 
     name: str
-    goals: dict[str, float]  # change of each attribute, in the attribute's unit
-    free: frozenset[str]  # attributes that may change freely; all others are held
-    contexts: Contexts = "upright"  # where it will be used
+    goals: dict[str, float]
+    """Change of each attribute, in the attribute's unit."""
+    free: frozenset[str]
+    """Attributes that may change freely; all others are held."""
+    contexts: Contexts = "upright"
+    """Where it will be used."""
 
     def effects(self, responses: Responses, robot: Effects | None = None) -> Effects:
         """Effects in its contexts, those on a foot's height in swings of that foot;

@@ -46,8 +46,10 @@ from spectral_skills.skill.model import SkillModel
 from spectral_skills.skill.predictor import AffineFeatures
 
 TABLES = read_table(__file__, "attributes.toml")
-ENOUGH = 32  # least number of contexts of a kind; with fewer, all upright ones are used
-WALKING_M_S = 0.3  # speed from which a context walks
+ENOUGH = 32
+"""Least number of contexts of a kind; with fewer, all upright ones are used."""
+WALKING_M_S = 0.3
+"""Speed from which a context walks."""
 SWINGING_M = 0.08
 """Mean height of the ankle, 4 cm off the floor, from which its foot swings."""
 _LEG, _ARM = ("hip", "knee", "ankle"), ("shoulder", "elbow", "wrist")
@@ -76,9 +78,12 @@ class Attribute:
 
     name: str
     unit: str
-    scale: float  # noticeable change, by which attributes are compared
-    action: str  # name of a change
-    sense: int  # sign of the change with that name
+    scale: float
+    """Noticeable change, by which attributes are compared."""
+    action: str
+    """Name of a change."""
+    sense: int
+    """Sign of the change with that name."""
 
 
 ATTRIBUTES = tuple(Attribute(n, *about) for n, about in TABLES["attributes"].items())
@@ -205,9 +210,12 @@ def kinds(poses: Tensor, values: Tensor, windows: WindowConfig) -> dict[str, Ten
 class Query:
     """The point xi = (X, y_tau, tau) of a response, normalised and flat."""
 
-    context: Tensor  # (n, context * 38)
-    noisy: Tensor  # (n, m)
-    level: Tensor  # (n,) noise levels, 0 the lowest
+    context: Tensor
+    """(n, context * 38)"""
+    noisy: Tensor
+    """(n, m)"""
+    level: Tensor
+    """(n,) noise levels, 0 the lowest."""
 
 
 def query(
@@ -265,8 +273,10 @@ class _Sums:
 class Effects(_Sums):
     """Sums over contexts of effects E_i and of their squares."""
 
-    total: Tensor  # (a, d) float64: sum of E_i
-    square: Tensor  # (a, d, d) float64: for each attribute the sum of its rows' e e^T
+    total: Tensor
+    """(a, d) float64: sum of E_i."""
+    square: Tensor
+    """(a, d, d) float64: for each attribute the sum of its rows' e e^T."""
 
     @classmethod
     def of(cls, effects: Tensor) -> "Effects":
@@ -314,12 +324,18 @@ Contexts = Literal["upright", "standing", "walking", "left_swing", "right_swing"
 class Responses(_Sums):
     """Sums over contexts of their responses."""
 
-    groups: Tensor  # (groups, d, d) float64: sums of J^T J over the rows of each group
-    total: Tensor  # (m, d) float64: sum of J
-    effects: Effects  # effects of upright contexts
-    standing: Effects  # effects of upright contexts that also stand still
-    walking: Effects  # effects of upright contexts that go somewhere
-    left_swing: Effects  # effects of walking contexts in which the left foot swings
+    groups: Tensor
+    """(groups, d, d) float64: sums of J^T J over the rows of each group."""
+    total: Tensor
+    """(m, d) float64: sum of J."""
+    effects: Effects
+    """Effects of upright contexts."""
+    standing: Effects
+    """Effects of upright contexts that also stand still."""
+    walking: Effects
+    """Effects of upright contexts that go somewhere."""
+    left_swing: Effects
+    """Effects of walking contexts in which the left foot swings."""
     right_swing: Effects
 
     def among(self, kind: Contexts) -> Effects:

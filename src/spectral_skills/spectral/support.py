@@ -17,7 +17,8 @@ from spectral_skills.robot import g1
 from spectral_skills.robot.model import build_model
 from spectral_skills.workers import one_torch_thread
 
-WINDOW = FPS  # length of a window in frames: one second
+WINDOW = FPS
+"""Length of a window in frames: one second."""
 SPACING = WINDOW // 2
 """Frames between windows; this gives about the paper's 1,697,723 in 47 M frames."""
 
@@ -41,7 +42,8 @@ ATTRIBUTES: tuple[str, ...] = tuple(TOLERANCES)
 shoulder angles; the range of each ankle's height within it."""
 WITHOUT_APEX = ATTRIBUTES[:-2]
 """What the paper compares, except for one sequence where it adds the apex."""
-CHANGE_SHARE = 0.8  # share of the executed change that a supporting window must show
+CHANGE_SHARE = 0.8
+"""Share of the executed change that a supporting window must show."""
 
 _CPU_FRAMES = 16_384
 """Frames described at once on a CPU, so that the working set stays in the cache."""
@@ -52,9 +54,12 @@ _GPU_FRAMES = 1 << 20
 class Descriptors:
     """Descriptions of one-second windows of a corpus."""
 
-    values: np.ndarray  # (n, 9) float32, columns as in ATTRIBUTES
-    clips: np.ndarray  # (n,) index of each window's clip in the corpus
-    starts: np.ndarray  # (n,) first frame, counted from the start of the clip
+    values: np.ndarray
+    """(n, 9) float32, columns as in ATTRIBUTES."""
+    clips: np.ndarray
+    """(n,) index of each window's clip in the corpus."""
+    starts: np.ndarray
+    """(n,) first frame, counted from the start of the clip."""
 
 
 def describe(corpus: Corpus, device: torch.device | str = "cpu") -> Descriptors:
@@ -262,7 +267,8 @@ class Spread:
     median: float
     p90: float
     p99: float
-    n: int  # number of skills measured
+    n: int
+    """Number of skills measured."""
 
 
 def leave_one_clip_out(

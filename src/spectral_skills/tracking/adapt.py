@@ -28,7 +28,8 @@ from spectral_skills.skill.encoder import SkillEncoder, mlp
 from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.references import CommandConfig, CommandSource, References
 
-_AT_ONCE = 8192  # number of commands computed at once
+_AT_ONCE = 8192
+"""Number of commands computed at once."""
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,13 @@ class _State(NamedTuple):
     clip: Tensor
     frame: Tensor
     age: Tensor
-    since: Tensor  # steps since the command was published
+    since: Tensor
+    """Steps since the command was published."""
     push_in: Tensor
-    walk: Tensor  # (n, 2) error of the robot's estimate of its place, m
-    height: Tensor  # height of the reference's pelvis, m, current or averaged
+    walk: Tensor
+    """(n, 2) error of the robot's estimate of its place, m."""
+    height: Tensor
+    """Height of the reference's pelvis, m, current or averaged."""
     last_action: Tensor
     history: Tensor
     source: Tensor

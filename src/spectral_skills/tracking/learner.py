@@ -45,8 +45,10 @@ class ActorCritic(ABC):
         self.controller = controller.to(device).train()
         self.critic = critic.to(device).train()
         self.compiled = compiled
-        self.kept = controller  # the controller that the run saves and measures
-        self.iterations = 0  # number of updates that learned something
+        self.kept = controller
+        """The controller that the run saves and measures."""
+        self.iterations = 0
+        """Number of updates that learned something."""
         self._last = torch.zeros((), device=device)
         """Losses of the last update, the same in every process."""
         self._modules: dict[str, nn.Module] = {
@@ -242,7 +244,8 @@ class Replay:
         self.inputs, self.states, self.actions = stored
         self.rewards = zeros(dtype=torch.float32)
         self.failed, self.timed_out = (zeros(dtype=torch.bool) for _ in range(2))
-        self.count = 0  # number of control steps written so far
+        self.count = 0
+        """Number of control steps written so far."""
         # On the device, where a captured graph reads it.
         self._shown = torch.zeros((), dtype=torch.long, device=device)
 
@@ -313,7 +316,8 @@ class Launcher:
     ):
         self.function, self.device = function, device
         self.captures, self.overlaps = captures, overlaps
-        self.due = 0  # number of calls that will run beside the next steps of robots
+        self.due = 0
+        """Number of calls that will run beside the next steps of robots."""
         self._graph: Callable[[], Tensor] | None = None
         if overlaps:
             self._aside = torch.cuda.Stream(device)

@@ -27,7 +27,8 @@ from spectral_skills.tracking.policy import Critic
 from spectral_skills.updates import precision
 
 Figures = dict[str, Tensor]
-_SAMPLE = 65_536  # most transitions on which the change of the policy is measured
+_SAMPLE = 65_536
+"""Most transitions on which the change of the policy is measured."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ class Rollouts(NamedTuple):
     dones: Tensor
     timeouts: Tensor
     values: Tensor
-    std: Tensor  # (29,) deviations of all actions
+    std: Tensor
+    """(29,) deviations of all actions."""
 
 
 class Transitions(NamedTuple):

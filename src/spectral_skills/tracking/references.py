@@ -27,7 +27,8 @@ from spectral_skills.skill.encoder import SkillEncoder
 
 _QVEL = 6 + g1.NUM_JOINTS
 _FILTER_RADIUS = 8
-_AT_ONCE = 1 << 17  # number of frames that are differentiated at once
+_AT_ONCE = 1 << 17
+"""Number of frames that are differentiated at once."""
 
 
 class Reference(NamedTuple):

@@ -24,9 +24,12 @@ from spectral_skills.robot import g1
 from spectral_skills.tracking.observations import TrackingState
 
 STEP_S = 1.0 / g1.CONTROL_HZ
-CONTACT_N = 1.0  # force above which a link counts as touching something
-SHAKE_RAD_S = 1.5  # speed up to which wrists and torso turn without a penalty
-HEAD_M = 0.5  # position of the head along the torso's vertical
+CONTACT_N = 1.0
+"""Force above which a link counts as touching something."""
+SHAKE_RAD_S = 1.5
+"""Speed up to which wrists and torso turn without a penalty."""
+HEAD_M = 0.5
+"""Position of the head along the torso's vertical."""
 HAND_M = (0.18, 0.025)
 """Position of the hand along the wrist's x and y axes; to -y on the left."""
 
@@ -280,10 +283,14 @@ class Constants(NamedTuple):
     """Numbers of the robot on a device."""
 
     soft: Tensor
-    stops: Tensor  # (2, 29) lower and upper limits, rad
-    unwelcome: Tensor  # (30,) 1 for links that should touch nothing
-    default: Tensor  # (29,) joints of the default pose, rad
-    hands: Tensor  # (2, 3) the hands' points in the frames of the wrists, m
+    stops: Tensor
+    """(2, 29) lower and upper limits, rad."""
+    unwelcome: Tensor
+    """(30,) 1 for links that should touch nothing."""
+    default: Tensor
+    """(29,) joints of the default pose, rad."""
+    hands: Tensor
+    """(2, 3) the hands' points in the frames of the wrists, m."""
 
 
 _NUMBERS = (

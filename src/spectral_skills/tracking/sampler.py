@@ -100,7 +100,8 @@ class AdaptiveSampler:
         self._new_failures = torch.zeros(len(clip), dtype=torch.int32, device=device)
         self._new_steps = torch.zeros_like(self._new_failures)
         self._frames_done = 0
-        self.probabilities = self._uniform.clone()  # (bins,) float64, clip after clip
+        self.probabilities = self._uniform.clone()
+        """(bins,) float64, clip after clip."""
         self._cumulative = self.probabilities.cumsum(0)
         self._update()
 

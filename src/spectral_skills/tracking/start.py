@@ -284,7 +284,8 @@ class Memory:
 
     def __init__(self, device: torch.device, robots: int):
         self.device, self.robots = device, robots
-        self.fixed = 0  # bytes in use before there are robots
+        self.fixed = 0
+        """Bytes in use before there are robots."""
 
     def used(self) -> tuple[int, int]:
         """Bytes in use by all programs, and bytes in total."""

@@ -29,10 +29,12 @@ from spectral_skills.motion.human.repairs import (
 
 UNITS_M = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "dm": 0.1}
 CMU_UNIT_M = 2.54 / 100 / 0.45
-LEG_M = (0.45, 1.05)  # thigh and shank together, from children to tall people
+LEG_M = (0.45, 1.05)
+"""Thigh and shank together, from children to tall people."""
 _WIDEST_LEG_M = (0.3, 1.5)  # what is believed of units that the user states
 _USUAL_LEG_M = 0.82
-TOE_HEIGHT_M = 0.02  # of the ball of the foot over the floor when standing
+TOE_HEIGHT_M = 0.02
+"""Of the ball of the foot over the floor when standing."""
 _SLOW_M_S, _REST_S = 0.5, 0.06
 _COARSEST_HZ, _COARSE_HZ = 10.0, 20.0
 _SHORTEST_S, _LONGEST_S = 0.5, 3600.0

@@ -73,7 +73,8 @@ _LIMBS = (
 )
 """Joints, and the bones of a person that they should not outrun."""
 SKATING_M_S, SUNK_M, INSIDE_M, FLOATING_M = 0.1, 0.02, 0.02, 0.03
-LIMB_OFF = np.radians(60)  # what one sees at a glance in a film
+LIMB_OFF = np.radians(60)
+"""What one sees at a glance in a film."""
 _JUMP_RAD_S, _JUMP_OF_LIMB, _JUMP_OF_HIPS_M_S = 12.0, 3.0, 1.5
 """A joint jumps that is so much faster than so many times the person's limb; hips, that
 leave the scaled person's so fast."""
