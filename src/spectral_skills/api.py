@@ -485,7 +485,7 @@ def export(models: Models, out: Folder, **options: Any) -> Path:
     """Write a bundle that drives a robot or the desk without torch.
 
     Options are those of `runtime.export.export`: bases, corpora, joint_order, words,
-    streams.
+    streams, motions.
     """
     from spectral_skills.runtime.export import export as write
 

@@ -2,12 +2,15 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import save
 
 from spectral_skills.control import played
+from spectral_skills.control.bundle import Bundle, SkillSupport
 from spectral_skills.control.played import PlayedBase
 from spectral_skills.spectral.direction_file import read_arrays
 
@@ -97,3 +100,29 @@ def test_files_from_before_there_were_sentences_are_read(tmp_path):
     ]
     path.write_bytes(save(arrays, about | {"motions": json.dumps(facts)}))
     assert played.read(path, "e")["walk"].sentences == ()
+
+
+def test_a_sentence_in_known_words_is_played_where_it_can_be(tmp_path):
+    """The planner is asked only for what neither a base nor a played motion shows."""
+    learned = [("01_01", "walk forward"), ("02_02", "wash a window")]
+    learned += [("02_02", "clean a window"), ("03_03", "box")]
+    nothing = np.zeros((2, 3), np.float32)
+
+    def one(name: str, text: str, **about: Any) -> PlayedBase:
+        return PlayedBase(name, text, (0, 2), 0.4, nothing, nothing, **about)
+
+    window = one("wash a window", "", origin="mocap 02_02, frames 0 to 9 (free)")
+    clap = one("clap the hands", "", sentences=("clap", "clap the hands"))
+    bundle = Bundle(
+        tmp_path,
+        SimpleNamespace(sentences=learned),  # type: ignore[arg-type]
+        None,
+        {"walk": one("walk", "walk forward")},
+        SkillSupport(np.zeros((1, 3), np.float32), 0.0, 0.0),
+        {motion.name: motion for motion in (window, clap)},
+    )
+    assert bundle.played_for("walk forward") == "walk"
+    assert bundle.played_for("clean a window") == "wash a window"
+    assert bundle.played_for("clap") == "clap the hands"
+    assert bundle.played_for("box") is None
+    assert bundle.played_for("buy some milk") is None

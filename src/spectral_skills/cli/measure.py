@@ -335,9 +335,9 @@ def skills_motions(
 ) -> None:
     """Encode the motions that a planner knows into skills that are played instead.
 
-    `spectral say`, the desk and a robot then play them as they were recorded. Gestures
-    of the arms and the waist, which are generated, are added to them. Robots try each
-    motion, standing before and after; it is left out if one of them falls.
+    `spectral say`, the desk and a robot then play them as they were recorded. Generated
+    gestures are added to them. Robots try each motion, standing before and after; it
+    is left out if one of them falls.
 
     Args:
         planner: Folder of the planner; `base` comes with the package.

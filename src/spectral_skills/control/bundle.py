@@ -253,6 +253,19 @@ class Bundle:
             raise ValueError(f"{self.folder}: no base {name!r}; there are {known}")
         return found
 
+    def played_for(self, sentence: str) -> str | None:
+        """The base or motion that is played for a sentence, if it is known as it is."""
+        learned = self.manifest.sentences
+        asked = {motion for motion, said in learned if said == sentence}
+        same = {sentence, *(said for motion, said in learned if motion in asked)}
+        for name, base in self.bases.items():
+            if base.text in same or base.clips & asked:
+                return name
+        for name, one in self.motions.items():
+            if sentence in one.sentences or one.clips & asked:
+                return name
+        return None
+
     def controller(self) -> OnnxController:
         order = self.manifest.layout.joint_order
         return OnnxController(self.folder / CONTROLLER, order)

@@ -30,7 +30,7 @@ from spectral_skills.robot import g1
 
 VERSION = 1
 FARTHEST = 30.0
-"""Largest position of a fader; skills are about 7 long."""
+"""Largest position of a fader; skills are about 6 long."""
 LONGEST_RAMP = 10 * g1.CONTROL_HZ
 LONGEST_FILM_S = 30.0
 """Length of a film; of a longer take it shows the beginning."""

@@ -61,7 +61,7 @@ MOST = 12.0
 """Largest amplitude, nearly twice the length of a skill. Directions of little gain get
 it: the controller hardly reacts to them, and most robots stand."""
 LESS = 6.0
-"""An amplitude within the data: skills are about 7 long."""
+"""An amplitude within the data: skills are about 6 long."""
 BOTH = "both signs"
 OUTCOMES = (BOTH, "one sign", "falls", "weak")
 SIGNS = {BOTH: 2, "one sign": 1, "weak": 0, "falls": 0}
