@@ -13,9 +13,11 @@ from spectral_skills.planner.acts import amount, spelled, timed
 from spectral_skills.planner.asked import (
     asked,
     bare,
+    begins_order,
     needs_signal,
     shorter,
     tells,
+    within,
     without_tail,
 )
 from spectral_skills.planner.lookup import (
@@ -45,6 +47,8 @@ _AS_WHOLE = 0.1
 """A clause becomes one motion rather than several if its cosine is larger by this."""
 
 _BODY = set(WORDS["verbs"]["body"].split())
+_STAYS = {"bow", "do", "squat", "stand"}
+"""Verbs of the whole body that go nowhere."""
 _WISHES = [(s, wish) for wish in WORDS["wishes"] for s in wish["sentences"]]
 
 
@@ -99,15 +103,16 @@ class Interpreter:
         text = spelled(plain(text.replace("\n", "; ")))
         for clause, seconds, of_first in _clauses(text):
             begin = len(found)
-            if clause:
+            if clause and not (found and _holds(clause, found[-1].nearest)):
                 clause = self._shorter(clause)
                 # A wish cannot change what was not understood.
                 before = found[-1] if found and found[-1].understood else None
                 found += self._clause(clause, before)
-            if found and (seconds or not clause):
-                at = begin if of_first else -1
+            if found and seconds:
+                at = begin if of_first and begin < len(found) else -1
                 found[at] = replace(found[at], seconds=seconds)
-        return found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
+        found = found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
+        return _without_talk(found)
 
     def _shorter(self, clause: str) -> str:
         """A clause without what changes nothing of it, if that is nearer."""
@@ -141,7 +146,7 @@ class Interpreter:
             if refusal.far and right != clause:
                 return self._clause(right, before)
             if refusal.far and not PATTERNS.cannot.search(clause):
-                for less, rest in without_tail(clause):
+                for less, rest in _shorter(clause):
                     match = self.known.nearest(less)
                     near = match.cosine >= _NEAR_CUT and self.known.is_near(less, match)
                     if near and len(parts(less)) == 1:
@@ -160,9 +165,8 @@ class Interpreter:
         if stops and not waits and known.still.any():
             still = known.nearest(clause, known.still)
             return [_accepted(still.sentence, still)]
-        if PATTERNS.negated.search(clause) and not PATTERNS.still.search(
-            match.sentence
-        ):
+        forbids = PATTERNS.negated.search(clause) and match.sentence != clause
+        if forbids and not PATTERNS.still.search(match.sentence):
             why = "it says what not to do: say what to do instead"
             raise _Refusal(match, why)
         if tells(clause):
@@ -269,6 +273,35 @@ def _clauses(text: str) -> Iterator[tuple[str, float | None, bool]]:
         order = bare(clause)
         if order or seconds:
             yield order, seconds, bool(order and of_first)
+
+
+def _shorter(clause: str) -> Iterator[tuple[str, str]]:
+    """A clause without what is said last, or of which only an order within it is left,
+    and what is left out."""
+    yield from without_tail(clause)
+    for order, before in within(clause):
+        yield order, before
+        for less, after in without_tail(order):
+            yield less, f"{before} ... {after}"
+
+
+def _without_talk(found: list[Instruction]) -> list[Instruction]:
+    """Instructions without what is no order and was not understood."""
+    if not any(one.understood for one in found):
+        return found
+    return [
+        one
+        for one in found
+        if one.understood
+        or begins_order(one.sentence)
+        or PATTERNS.cannot.search(one.sentence)
+    ]
+
+
+def _holds(clause: str, before: str) -> bool:
+    """Whether a clause only says that the pose before it is held: `keep it there`."""
+    goes = before.split(" ")[0] in _BODY - _STAYS
+    return not goes and bool(PATTERNS.held.fullmatch(clause))
 
 
 def _is_act(sentence: str) -> bool:
