@@ -263,8 +263,12 @@ def main() -> None:
     if given.what == "flights":
         results = flights_table(models, corpus)
     else:
+        if given.clip is None:
+            parser.error("search needs --clip")
         one = corpus.select(np.array([corpus.index(given.clip)]))
-        results = search(models, one, max(flights(one), key=lambda f: f.rise_m))
+        if not (found := flights(one)):
+            parser.error(f"no flight in {given.clip}; choose a clip with a jump")
+        results = search(models, one, max(found, key=lambda flight: flight.rise_m))
     used = model_hashes(**models.hashes, corpus=corpus.hash)
     about = {"table": f"{TABLE}, {given.label}", "models": used}
     report([replace(r, **about) for r in results], "cpu", given.record)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from spectral_skills.control.gestures import _joined as joined
 from spectral_skills.control.gestures import gestures
 from spectral_skills.motion.collisions import Clearance
 from spectral_skills.motion.corpus import FPS
@@ -146,3 +147,9 @@ def test_feet_are_apart_and_the_body_is_low_where_they_should_be():
     assert heights["crouch_low"].min() < 0.45 and heights["sit_in_air"].min() < 0.55
     assert all(abs(h[-1] - h[0]) < 0.02 for h in heights.values())
     assert wrists("touch_toes")[100:180, :, 0].min() > 0.2
+
+
+def test_a_name_in_two_tables_is_refused():
+    """A pose of one would silently change the gestures of the other."""
+    with pytest.raises(ValueError, match="'rest' is in several of them"):
+        joined([{"rest": [0.0]}, {"up": [1.0]}, {"rest": [0.2]}])

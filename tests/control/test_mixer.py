@@ -178,6 +178,7 @@ def test_a_robot_that_began_to_stand_waits_for_the_rest():
         (Cue("fly"), "no base 'fly'"),
         (Cue("stand", fade=1), "2 to 30"),
         (Cue("stand", seconds=0.0), "above 0"),
+        (Cue("stand", seconds=math.inf), "not endless"),
         (Cue("stand", knobs=(("sideways", 1.0),)), "no direction"),
         (Cue("stand", knobs=(("up", np.nan),)), "nan"),
         (Cue("walk forward", planned=True), "without a planner"),

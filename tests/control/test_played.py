@@ -56,6 +56,10 @@ def test_what_is_not_such_a_file_is_refused(tmp_path):
     path = tmp_path / "motions.safetensors"
     with pytest.raises(ValueError, match="x: a motion without a heading"):
         played.write(path, [replace(motion("x", 60), turn=None)], "e")
+    broken = motion("x", 60)
+    broken.skills[7, 1] = np.nan
+    with pytest.raises(ValueError, match="x: a motion with numbers that are not fin"):
+        played.write(path, [broken], "e")
     with pytest.raises(ValueError, match="several motions are called 'x'"):
         played.write(path, [motion("x", 60), motion("y", 60), motion("x", 50)], "e")
     played.write(path, [motion("walk", 60)], "e")
@@ -63,7 +67,13 @@ def test_what_is_not_such_a_file_is_refused(tmp_path):
         played.read(path, "another")
     longer = replace(motion("walk", 60), loop=(0, 90))
     played.write(path, [longer], "e")
-    with pytest.raises(ValueError, match="20 skills for 30"):
+    with pytest.raises(ValueError, match="20 skills for 30.*spectral skills motions"):
+        played.read(path, "e")
+    played.write(path, [motion("walk", 60)], "e")
+    arrays, about = read_arrays(path)
+    arrays["scale"][0, 1] = np.inf
+    path.write_bytes(save(arrays, about))
+    with pytest.raises(ValueError, match="motions.safetensors: .* not finite"):
         played.read(path, "e")
     path.write_bytes(b"nothing")
     with pytest.raises(ValueError, match="motions.safetensors"):

@@ -75,3 +75,74 @@ def test_the_side_of_the_acting_limb_counts():
     text = "raise your left arm and leave the right arm hanging"
     for one in Interpreter(known()).interpret(text):
         assert not one.understood or one.motion == "raise left"
+
+
+@needs_weights
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wave and hold your right arm still",
+        "wave, but keep the left one down",
+        "raise both arms except the left",
+        "raise neither arm",
+        "raise your left hand, sorry, your right hand",
+        "raise your left or right arm",
+        "walk -5 steps",
+    ],
+)
+def test_what_must_not_move_does_not(text):
+    """No limb is moved that the text keeps out of it, nor the first of two sides."""
+    assert not any(one.understood for one in Interpreter(known()).interpret(text))
+
+
+@needs_weights
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_limb_may_be_named_before_its_order(side):
+    (found,) = Interpreter(known()).interpret(f"with your {side} hand, wave")
+    assert found.understood and found.motion == f"wave {side}"
+
+
+def test_only_the_limb_that_does_not_act_may_be_left_as_it_is():
+    assert spelled("raise your left arm and leave the right one down").endswith("arm")
+    for text in ("wave and keep your right arm down", "make a u-turn"):
+        assert spelled(text) == text
+    assert not list(without_tail("touch your left knee with your right hand"))
+
+
+@needs_weights
+@pytest.mark.parametrize("text", ["walk for 0 seconds", "walk 0 steps"])
+def test_what_is_to_last_no_time_is_refused(text):
+    (found,) = Interpreter(known()).interpret(text)
+    assert found.why == "it is to last no time" and found.seconds is None
+
+
+@needs_weights
+def test_a_refusal_names_what_was_typed():
+    """Not words that are spelled like it."""
+    text = "frobnicate the stepz of zanzibar"
+    assert known().spelled(text) != text
+    (found,) = Interpreter(known()).interpret(text)
+    assert not found.understood and found.sentence == text
+
+
+@needs_weights
+def test_the_language_model_reads_only_so_much(monkeypatch):
+    """A text of a thousand characters takes it no longer than some orders do."""
+    asked, true = [], KnownSentences.nearest
+
+    def nearest(self, sentence, among=None):
+        asked.append(sentence)
+        return true(self, sentence, among)
+
+    monkeypatch.setattr(KnownSentences, "nearest", nearest)
+    for text in ("very, so " * 111, "- " * 500, "a like, " * 125):
+        asked.clear()
+        (found,) = Interpreter(known()).interpret(text)
+        assert "longer than 200 characters" in found.why
+        assert len(asked) == 1 and len(asked[0]) == 200
+    asked.clear()
+    Interpreter(known()).interpret("polish it " + "very, so " * 20)
+    assert len(asked) < 20
+    for text in (", then ".join(["walk"] * 17), "walk" + " while waving" * 16):
+        with pytest.raises(ValueError, match="has 17 orders, and at most 16 are read"):
+            Interpreter(known()).interpret(text)

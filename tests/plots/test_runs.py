@@ -44,7 +44,7 @@ def spoken() -> Spoken:
         names=("walk, then sing",),
     )
     steps = (
-        _told("walk", 0, 30, knobs=(KNOB,)),
+        _told("walk", 0, 30, knobs=(KNOB,), left_out="in a hat"),
         _told("sing", 30, STEPS, cosine=0.2, why="the nearest is 'walk'"),
     )
     return Spoken("walk, then sing", steps, record, None, 1, 3, 4.25, "the encoder")
@@ -55,7 +55,7 @@ def test_lines_are_aligned(spoken, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "run         walk, then sing",
         "understood   0.0 to  0.6 s  walk  played as 'walk' (0.90), "
-        "higher steps (s08 -2)",
+        "higher steps (s08 -2), without 'in a hat'",
         "             0.6 to  1.2 s  sing  not understood: the nearest is 'walk'; "
         "keeps standing",
         "falls       no",
@@ -68,6 +68,7 @@ def test_json_says_the_same(spoken):
     found = json.loads(runs.spoken_json(spoken))
     first, second = found["steps"]
     assert first["knobs"][0]["direction"] == "s08" and first["understood"]
+    assert first["left_out"] == "in a hat" and second["left_out"] == ""
     assert (second["from_s"], second["to_s"]) == (0.6, 1.2)
     assert not second["understood"] and second["cosine"] == 0.2
     assert found["turn_deg"] == pytest.approx(90, abs=0.01)

@@ -275,7 +275,7 @@ def test_a_bundle_says_how_far_its_controller_reaches(
     module.export(models, tmp_path, ["walk0"], [clips])
     assert Bundle.open(tmp_path).manifest.robot.reach == 4.0
     values = json.loads(path.read_text())
-    for wrong in (-1.0, float("inf"), float("nan")):
+    for wrong in (-1.0, 4.1, float("inf"), float("nan")):
         values["robot"]["reach"] = wrong
         path.write_text(json.dumps(values))
         with pytest.raises(ValueError, match=f"{path}: reach is {wrong}, must be"):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import threading
 from collections.abc import Callable
 from typing import Any, cast
@@ -391,3 +392,9 @@ def test_a_log_that_cannot_be_written_holds_nothing_up(tmp_path, monkeypatch):
     log = Log(file)
     log(Event(0.0, "stopped", "a reason"))
     log.close()
+
+
+@pytest.mark.parametrize("reach", [-0.1, 4.1, math.inf, math.nan])
+def test_no_guard_can_be_told_more_than_motors_can_do(reach):
+    with pytest.raises(ValueError, match=f"reach is {reach}, must be 0 to 4"):
+        Guard(dataclasses.replace(LIMITS, reach=reach))

@@ -212,6 +212,9 @@ def test_senseless_settings_are_refused():
         _config(history=11)
     with pytest.raises(ValueError, match="smoothing is 1.0, must be at least 0"):
         _config(smoothing=1.0)
+    for wrong in (4.5, math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"reach is {wrong}, must be 0 to 4"):
+            _config(reach=wrong)
     with pytest.raises(ValueError, match="hold is 0"):
         CommandConfig(hold=0)
 

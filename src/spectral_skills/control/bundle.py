@@ -7,7 +7,6 @@
 """
 
 import hashlib
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -307,8 +306,10 @@ def _manifest(folder: Path) -> Manifest:
     manifest = configs.from_dict(Manifest, values, str(path))
     if manifest.robot.joints != g1.JOINTS:
         raise ValueError(f"{path}: a robot with other joints than the G1's")
-    if not 0 <= (reach := manifest.robot.reach) < math.inf:
-        raise ValueError(f"{path}: reach is {reach}, must be a number of at least 0")
+    if not 0 <= (reach := manifest.robot.reach) <= g1.MOST_REACH:
+        raise ValueError(
+            f"{path}: reach is {reach}, must be 0 to {g1.MOST_REACH:g}; export it again"
+        )
     if any("/" in name or name.startswith(".") for name in manifest.files):
         raise ValueError(f"{path}: a file outside of the bundle")
     return manifest

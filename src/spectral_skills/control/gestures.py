@@ -5,10 +5,11 @@ played as well. Three tables say what there is, and by which sentences: `gesture
 and `pretences.toml` of arms and waist, `stances.toml` of legs.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -134,7 +135,7 @@ class _Tables(NamedTuple):
 def _read() -> _Tables:
     tables = [configs.read_table(__file__, name) for name in _FILES]
     poses, stances, found = (
-        {k: v for table in tables for k, v in table.get(kind, {}).items()}
+        _joined([table.get(kind, {}) for table in tables])
         for kind in ("poses", "stances", "gestures")
     )
     return _Tables(
@@ -142,6 +143,14 @@ def _read() -> _Tables:
         {n: configs.from_dict(LegPose, one, n) for n, one in stances.items()},
         {n: configs.from_dict(Gesture, one, n) for n, one in found.items()},
     )
+
+
+def _joined(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Tables as one; a name that is in several of them is refused."""
+    counts = Counter(name for table in tables for name in table)
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise ValueError(f"{', '.join(_FILES)}: {twice[0]!r} is in several of them")
+    return {name: one for table in tables for name, one in table.items()}
 
 
 def _curves(gesture: Gesture) -> np.ndarray:

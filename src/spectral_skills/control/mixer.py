@@ -285,8 +285,10 @@ class Mixer:
     def _check(self, cue: Cue) -> None:
         """Refuse what cannot be played, before anything changes."""
         check_fade(cue.fade)
-        if cue.seconds is not None and not cue.seconds > 0:
-            raise ValueError(f"{cue.name}: {cue.seconds} s, must be above 0")
+        if cue.seconds is not None and not 0 < cue.seconds < np.inf:
+            raise ValueError(
+                f"{cue.name}: {cue.seconds} s, must be above 0 and not endless"
+            )
         for name, amplitude in cue.knobs:
             self.channel(name)
             if not np.isfinite(amplitude):

@@ -102,6 +102,8 @@ def write(path: Path, motions: Sequence[PlayedBase], encoder: str) -> None:
     for one in motions:
         if one.turn is None or one.headings is None:
             raise ValueError(f"{one.name}: a motion without a heading")
+        if not all(np.isfinite(array).all() for array in one.arrays.values()):
+            raise ValueError(f"{one.name}: a motion with numbers that are not finite")
         scale = np.abs(one.skills).max(axis=0).clip(min=1e-6) / _LARGEST
         arrays["skills"].append(np.rint(one.skills[::_EVERY] / scale).astype(np.int8))
         arrays["scale"].append(scale[None].astype(np.float32))
@@ -123,7 +125,12 @@ def read(path: Path, encoder: str) -> dict[str, PlayedBase]:
         ]
         lengths = [-(-one.loop[1] // _EVERY) for one in facts]
         if sum(lengths) != len(arrays["skills"]):
-            raise ValueError(f"{len(arrays['skills'])} skills for {sum(lengths)}")
+            raise ValueError(
+                f"{len(arrays['skills'])} skills for {sum(lengths)}, as in files of "
+                "older versions; make it anew with `spectral skills motions`"
+            )
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("numbers that are not finite")
         found, first = {}, 0
         for i, (one, length) in enumerate(zip(facts, lengths, strict=True)):
             part = slice(first, first + length)

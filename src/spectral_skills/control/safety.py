@@ -9,6 +9,7 @@ from enum import IntFlag, StrEnum
 
 import numpy as np
 
+from spectral_skills import config as configs
 from spectral_skills.quaternion import gravity_planes
 from spectral_skills.robot import g1
 
@@ -128,6 +129,10 @@ class Limits:
     reach: float = 1.0
     """How far beyond their limits joints may be asked to go, in units of action; that
     of the controller, by its bundle."""
+
+    def __post_init__(self):
+        within = 0 <= self.reach <= g1.MOST_REACH
+        configs.require(self, "reach", within, f"0 to {g1.MOST_REACH:g}")
 
 
 LIMITS = Limits()

@@ -77,8 +77,10 @@ def amount(clause: str) -> tuple[str, float | None]:
             rest = (found.expand(order) + clause[found.end() :]).strip()
             slower = (by for words, by in _SLOWER.items() if words.search(rest))
             seconds *= next(slower, 1.0) if is_far else 1.0
-            lasts = seconds * float(_NUMBERS.get(number, 0) or number)
-            return rest, min(max(lasts, _SHORTEST_S), _LONGEST_S)
+            lasts = seconds * float(_NUMBERS.get(number, number))
+            if lasts:
+                lasts = min(max(lasts, _SHORTEST_S), _LONGEST_S)
+            return rest, lasts
     return clause, None
 
 

@@ -169,12 +169,16 @@ def within(clause: str) -> Iterator[tuple[str, str]]:
 
 def without_tail(clause: str) -> Iterator[tuple[str, str]]:
     """A clause with less and less of what is said last of how it is done, and what is
-    left out. A side or a height is left out only where another one is named before."""
+    left out. A height is left out only where another one is named before, and a limb or
+    a side never: another one would be moved."""
     whole, left = traits(clause), clause
     while cuts := list(_TAIL.finditer(left)):
         left, rest = clause[: cuts[-1].start()], clause[cuts[-1].start() :]
         less, before = left.strip(_MARKS), traits(left)
-        keeps = all(before[t] == whole[t] or before[t] for t in whole)
+        keeps = all(
+            before[t] == whole[t] or (before[t] and t not in ("limb", "side"))
+            for t in whole
+        )
         if less and keeps and (not _AGAINST.search(rest) or _COMPARED.match(rest)):
             yield less, rest.strip(_MARKS)
 

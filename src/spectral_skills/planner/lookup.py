@@ -169,6 +169,10 @@ class KnownSentences:
         """Whether a sentence may be taken for a known one."""
         words = [PLAIN_VERBS.get(word, word) for word in WORD.findall(sentence)]
         own = self._words[match.motion]
+        acting = PATTERNS.meanwhile.sub("", sentence)
+        sides = traits(acting)["side"] & {"left", "right"}
+        if len(sides) == 2 and len(traits(match.sentence)["side"] & sides) == 1:
+            return False  # of two sides, one would be left out or taken for the other
         if match.cosine >= SURE:
             return True
         if _OTHER.intersection(words) - own or (

@@ -8,6 +8,7 @@ the other. Text that is far from everything known is not guessed.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from spectral_skills.planner.acts import amount, spelled, timed
 from spectral_skills.planner.asked import (
@@ -34,8 +35,12 @@ from spectral_skills.spectral import catalogue
 from spectral_skills.spectral.catalogue import Choice
 from spectral_skills.spectral.direction_file import Directions
 
-LONGEST_TEXT = 1000
-"""Largest number of characters of a text."""
+LONGEST_TEXT, LONGEST_ORDER = 1000, 200
+"""Largest number of characters of a text, and of an order in it."""
+MOST_ORDERS = 16
+"""Largest number of orders in a text: each takes the language model a while."""
+_MOST_TAILS = 5
+"""Number of tails of a clause that are tried without."""
 _NEAR_WISH = 0.68
 """Cosine from which a text is taken for a wish."""
 _NEAR_CUT = 0.75
@@ -101,16 +106,29 @@ class Interpreter:
             )
         found: list[Instruction] = []
         text = spelled(plain(text.replace("\n", "; ")))
-        for clause, seconds, of_first in _clauses(text):
+        clauses = list(_clauses(text))
+        count = sum(len(parts(clause)) for clause, *_ in clauses)
+        if count > MOST_ORDERS:
+            raise ValueError(
+                f"the text has {count} orders, and at most {MOST_ORDERS} are read: "
+                "say it in several texts"
+            )
+        for clause, seconds, of_first in clauses:
             begin = len(found)
-            if clause and not (found and _holds(clause, found[-1].nearest)):
+            if len(clause) > LONGEST_ORDER:
+                match = self.known.nearest(clause[:LONGEST_ORDER])
+                why = f"it is longer than {LONGEST_ORDER} characters: say less at once"
+                found.append(_refused(clause, _Refusal(match, why)))
+            elif clause and not (found and _holds(clause, found[-1].nearest)):
                 clause = self._shorter(clause)
                 # A wish cannot change what was not understood.
                 before = found[-1] if found and found[-1].understood else None
                 found += self._clause(clause, before)
-            if found and seconds:
+            if found and seconds is not None:
                 at = begin if of_first and begin < len(found) else -1
-                found[at] = replace(found[at], seconds=seconds)
+                # What is to last no time is not done, least of all for the usual time.
+                why = found[at].why or ("" if seconds else "it is to last no time")
+                found[at] = replace(found[at], seconds=seconds or None, why=why)
         found = found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
         return _without_talk(found)
 
@@ -144,9 +162,12 @@ class Interpreter:
         except _Refusal as refusal:
             right = self.known.spelled(clause)
             if refusal.far and right != clause:
-                return self._clause(right, before)
+                found = self._clause(right, before)
+                # What is refused is named as it was typed.
+                understood = any(one.understood for one in found)
+                return found if understood else [_refused(clause, refusal)]
             if refusal.far and not PATTERNS.cannot.search(clause):
-                for less, rest in _shorter(clause):
+                for less, rest in islice(_shorter(clause), _MOST_TAILS):
                     match = self.known.nearest(less)
                     near = match.cosine >= _NEAR_CUT and self.known.is_near(less, match)
                     if near and len(parts(less)) == 1:
@@ -267,11 +288,11 @@ def _clauses(text: str) -> Iterator[tuple[str, float | None, bool]]:
     of the first of its parts: an amount is, a duration that ends it is of the last."""
     for clause in asked(text):
         clause, seconds = timed(clause)
-        of_first = not seconds
+        of_first = seconds is None
         if of_first:
             clause, seconds = amount(clause)
         order = bare(clause)
-        if order or seconds:
+        if order or seconds is not None:
             yield order, seconds, bool(order and of_first)
 
 

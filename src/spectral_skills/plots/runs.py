@@ -125,6 +125,8 @@ def show_spoken(spoken: Spoken) -> None:
             knobs = "".join(f", {knob.label}" for knob in step.knobs)
             how = "planned" if step.cue.planned else "played"
             meaning = f"{how} as {step.nearest!r} ({step.cosine:.2f}){knobs}"
+            if step.left_out:
+                meaning += f", without {step.left_out!r}"
         print(f"{label:12s}{span}  {step.sentence:{wide}s}  {meaning}")
     travel_m, turn_deg = moved(spoken)
     print(f"falls       {_fall(spoken.fell_at_s)}")
@@ -143,6 +145,7 @@ def spoken_json(spoken: Spoken) -> str:
                 name: getattr(step, name)
                 for name in ("sentence", "understood", "motion", "nearest", "cosine")
             },
+            "left_out": step.left_out,
             "knobs": [
                 {"direction": k.direction, "amplitude": k.amplitude, "does": k.effect}
                 for k in step.knobs

@@ -79,6 +79,9 @@ _centre = JOINT_LIMITS.mean(axis=1, keepdims=True)
 SOFT_LIMITS = _centre + 0.9 * (JOINT_LIMITS - _centre)
 """(29, 2) limits shrunk to 0.9 of the range about its centre, rad."""
 
+MOST_REACH = 4.0
+"""Reach with which a motor pushes a joint at its limit with all of its effort."""
+
 
 def target_limits(reach: float) -> np.ndarray:
     """(29, 2) lowest and highest targets, rad. A motor pushes a joint that is at its

@@ -34,8 +34,13 @@ def kept_bundle(models: Models | None = None) -> Path:
             print(f"{missing} (docs/getting_started.md)", file=sys.stderr)
         export(models or Models.load(directions="base", planner=planner), folder)
 
-    if models is not None and models.controller.config.smoothing:
-        hashes["smoothing"] = str(models.controller.config.smoothing)
+    if models is not None:  # settings that are in no hash of weights
+        from spectral_skills.tracking.policy import ControllerConfig
+
+        config, usual = models.controller.config, ControllerConfig()
+        for name in ("smoothing", "reach"):
+            if (value := getattr(config, name)) != getattr(usual, name):
+                hashes[name] = f"{name} {value}"
     about = "-".join(hashes[role] for role in sorted(hashes))
     files = ("support.safetensors", "bases.safetensors", "motions.safetensors")
     data = [path for name in files if (path := _PRETRAINED / name).is_file()]

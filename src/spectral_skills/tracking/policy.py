@@ -64,7 +64,8 @@ class ControllerConfig:
     def __post_init__(self):
         smooth = 0 <= self.smoothing < 1
         configs.require(self, "smoothing", smooth, "at least 0 and below 1")
-        configs.require(self, "reach", self.reach >= 0, "at least 0")
+        within = 0 <= self.reach <= g1.MOST_REACH
+        configs.require(self, "reach", within, f"0 to {g1.MOST_REACH:g}")
         low, high = self.std_limits
         if not 0 < low <= self.init_std <= high:
             raise ValueError(
