@@ -22,9 +22,11 @@ _AMOUNTS = [
         re.compile(one["pattern"].replace("{number}", rf"(\d+(?:\.\d+)?|{_NUMBER})")),
         one["order"],
         one["seconds"],
+        one.get("far", False),
     )
     for one in WORDS["amounts"]
 ]
+_SLOWER = {re.compile(words): factor for words, factor in WORDS["slower"].items()}
 _SPELLED = [
     (re.compile(rf"\b(?:{w})(?!\w)"), right) for w, right in WORDS["spelled"].items()
 ]
@@ -69,19 +71,23 @@ def timed(clause: str) -> tuple[str, float | None]:
 def amount(clause: str) -> tuple[str, float | None]:
     """A clause without its number of steps, metres or degrees, and how long these take,
     s."""
-    for pattern, order, seconds in _AMOUNTS:
+    for pattern, order, seconds, is_far in _AMOUNTS:
         if found := pattern.search(clause):
             number = found["n"]
+            rest = (found.expand(order) + clause[found.end() :]).strip()
+            slower = (by for words, by in _SLOWER.items() if words.search(rest))
+            seconds *= next(slower, 1.0) if is_far else 1.0
             lasts = seconds * float(_NUMBERS.get(number, number))
             if lasts:
                 lasts = min(max(lasts, _SHORTEST_S), _LONGEST_S)
-            return (found.expand(order) + clause[found.end() :]).strip(), lasts
+            return rest, lasts
     return clause, None
 
 
 def spelled(text: str) -> str:
-    """A text without short forms and without letters that are drawn out."""
+    """A text without short forms, and without letters and words that are repeated."""
     text = re.sub(r"([a-z])\1{2,}", r"\1", text)
+    text = re.sub(r"\b([a-z]+)(?:[ ,]+\1\b)+", r"\1", text)
     for pattern, right in _SPELLED:
         text = pattern.sub(right, text)
     return text

@@ -68,7 +68,7 @@ class _Piece(NamedTuple):
 
 def asked(text: str) -> list[str]:
     """What a plain text asks for, one after the other; all of it if nothing asks."""
-    said = PATTERNS.then.split(text.replace("’", "'"))
+    said = PATTERNS.then.split(_as_orders(text.replace("’", "'")))
     clauses = [list(_pieces(clause)) for clause in said]
     kinds = [piece.kind for pieces in clauses for piece in pieces]
     if not {"order", "other"} & set(kinds):
@@ -79,6 +79,19 @@ def asked(text: str) -> list[str]:
         found += _kept(pieces, leads)
         leads = leads and all(piece.kind != "order" for piece in pieces)
     return found or said
+
+
+def _as_orders(text: str) -> str:
+    """A description as orders: `a person walks forward, turns and waves`."""
+    subject = PATTERNS.subject.match(text)
+    if not subject or re.split("[ ,]", text[subject.end() :])[0] not in PLAIN_VERBS:
+        return text
+    orders = re.sub(
+        r"((?:^|, |\b(?:and|then) )(?:then )?)([\w-]+)",
+        lambda found: found[1] + PLAIN_VERBS.get(found[2], found[2]),
+        text[subject.end() :],
+    )
+    return re.sub(r"\b(?:his|her|its|their)\b", "the", orders)
 
 
 def _kept(pieces: list[_Piece], leads: bool) -> list[str]:
@@ -114,7 +127,7 @@ def _lists(told: str, piece: str) -> bool:
 def tells(clause: str) -> bool:
     """Whether a clause speaks of others or asks a question, and gives no order."""
     plain = _COMPARED.split(clause, maxsplit=1)[0]
-    told = _TOLD.match(plain) and not _begins_order(clause)
+    told = _TOLD.match(plain) and not begins_order(clause)
     return bool(told or _QUESTION.match(clause))
 
 
@@ -145,18 +158,28 @@ def shorter(clause: str) -> list[str]:
     return [s for s in dict.fromkeys(found) if s == clause or traits(s) == named]
 
 
+def within(clause: str) -> Iterator[tuple[str, str]]:
+    """Orders within a clause that does not begin with one, and what stands before."""
+    if begins_order(clause) or _AGAINST.search(clause):
+        return
+    for word in re.finditer(r"(?<= )[\w-]+", clause):
+        if order := as_order(clause[word.start() :]):
+            yield order, clause[: word.start()].strip(_MARKS)
+
+
 def without_tail(clause: str) -> Iterator[tuple[str, str]]:
     """A clause with less and less of what is said last of how it is done, and what is
     left out. A height is left out only where another one is named before, and a limb or
     a side never: another one would be moved."""
-    for cut in reversed(list(_TAIL.finditer(clause))):
-        less, rest = clause[: cut.start()].strip(_MARKS), clause[cut.start() :]
-        before, whole = traits(less), traits(clause)
+    whole, left = traits(clause), clause
+    while cuts := list(_TAIL.finditer(left)):
+        left, rest = clause[: cuts[-1].start()], clause[cuts[-1].start() :]
+        less, before = left.strip(_MARKS), traits(left)
         keeps = all(
             before[t] == whole[t] or (before[t] and t not in ("limb", "side"))
             for t in whole
         )
-        if less and keeps and not _AGAINST.search(rest):
+        if less and keeps and (not _AGAINST.search(rest) or _COMPARED.match(rest)):
             yield less, rest.strip(_MARKS)
 
 
@@ -180,7 +203,7 @@ def _led(piece: str) -> Iterator[_Piece]:
         piece = f"{piece[: offer.start()]}please give {piece[offer.end() :]}"
     lead = _LEAD.search(piece)
     if not lead:
-        if piece:
+        if re.search("[a-z]", piece):
             yield _Piece(_kind(piece), piece)
         return
     head, order = re.sub(r"[ ,]*(?:\band)?$", "", piece[: lead.start()]), lead[0]
@@ -208,7 +231,7 @@ def _kind(piece: str) -> Literal["order", "talk", "not to do", "other"]:
         return "not to do"
     if _QUESTION.match(piece):
         return "talk"
-    if _begins_order(piece) or _WISH.match(piece):
+    if begins_order(piece) or _WISH.match(piece):
         return "order"
     if tells(piece):
         return "talk"
@@ -216,7 +239,7 @@ def _kind(piece: str) -> Literal["order", "talk", "not to do", "other"]:
     return "order" if is_named else "other"
 
 
-def _begins_order(piece: str) -> bool:
+def begins_order(piece: str) -> bool:
     """Whether it begins with a verb that is no noun: `work is fun` gives no order."""
     first = re.split("[ ,]", piece, maxsplit=1)[0]
     is_verb = PLAIN_VERBS.get(first) == first or first in _STRANGE

@@ -14,9 +14,11 @@ from spectral_skills.planner.acts import amount, spelled, timed
 from spectral_skills.planner.asked import (
     asked,
     bare,
+    begins_order,
     needs_signal,
     shorter,
     tells,
+    within,
     without_tail,
 )
 from spectral_skills.planner.lookup import (
@@ -50,6 +52,8 @@ _AS_WHOLE = 0.1
 """A clause becomes one motion rather than several if its cosine is larger by this."""
 
 _BODY = set(WORDS["verbs"]["body"].split())
+_STAYS = {"bow", "do", "squat", "stand"}
+"""Verbs of the whole body that go nowhere."""
 _WISHES = [(s, wish) for wish in WORDS["wishes"] for s in wish["sentences"]]
 
 
@@ -115,17 +119,18 @@ class Interpreter:
                 match = self.known.nearest(clause[:LONGEST_ORDER])
                 why = f"it is longer than {LONGEST_ORDER} characters: say less at once"
                 found.append(_refused(clause, _Refusal(match, why)))
-            elif clause:
+            elif clause and not (found and _holds(clause, found[-1].nearest)):
                 clause = self._shorter(clause)
                 # A wish cannot change what was not understood.
                 before = found[-1] if found and found[-1].understood else None
                 found += self._clause(clause, before)
             if found and seconds is not None:
-                at = begin if of_first else -1
+                at = begin if of_first and begin < len(found) else -1
                 # What is to last no time is not done, least of all for the usual time.
                 why = found[at].why or ("" if seconds else "it is to last no time")
                 found[at] = replace(found[at], seconds=seconds or None, why=why)
-        return found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
+        found = found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
+        return _without_talk(found)
 
     def _shorter(self, clause: str) -> str:
         """A clause without what changes nothing of it, if that is nearer."""
@@ -162,7 +167,7 @@ class Interpreter:
                 understood = any(one.understood for one in found)
                 return found if understood else [_refused(clause, refusal)]
             if refusal.far and not PATTERNS.cannot.search(clause):
-                for less, rest in islice(without_tail(clause), _MOST_TAILS):
+                for less, rest in islice(_shorter(clause), _MOST_TAILS):
                     match = self.known.nearest(less)
                     near = match.cosine >= _NEAR_CUT and self.known.is_near(less, match)
                     if near and len(parts(less)) == 1:
@@ -181,9 +186,8 @@ class Interpreter:
         if stops and not waits and known.still.any():
             still = known.nearest(clause, known.still)
             return [_accepted(still.sentence, still)]
-        if PATTERNS.negated.search(clause) and not PATTERNS.still.search(
-            match.sentence
-        ):
+        forbids = PATTERNS.negated.search(clause) and match.sentence != clause
+        if forbids and not PATTERNS.still.search(match.sentence):
             why = "it says what not to do: say what to do instead"
             raise _Refusal(match, why)
         if tells(clause):
@@ -290,6 +294,35 @@ def _clauses(text: str) -> Iterator[tuple[str, float | None, bool]]:
         order = bare(clause)
         if order or seconds is not None:
             yield order, seconds, bool(order and of_first)
+
+
+def _shorter(clause: str) -> Iterator[tuple[str, str]]:
+    """A clause without what is said last, or of which only an order within it is left,
+    and what is left out."""
+    yield from without_tail(clause)
+    for order, before in within(clause):
+        yield order, before
+        for less, after in without_tail(order):
+            yield less, f"{before} ... {after}"
+
+
+def _without_talk(found: list[Instruction]) -> list[Instruction]:
+    """Instructions without what is no order and was not understood."""
+    if not any(one.understood for one in found):
+        return found
+    return [
+        one
+        for one in found
+        if one.understood
+        or begins_order(one.sentence)
+        or PATTERNS.cannot.search(one.sentence)
+    ]
+
+
+def _holds(clause: str, before: str) -> bool:
+    """Whether a clause only says that the pose before it is held: `keep it there`."""
+    goes = before.split(" ")[0] in _BODY - _STAYS
+    return not goes and bool(PATTERNS.held.fullmatch(clause))
 
 
 def _is_act(sentence: str) -> bool:
