@@ -64,6 +64,9 @@ def _quaternion(roll: np.ndarray, pitch: np.ndarray, yaw: np.ndarray) -> np.ndar
     )
 
 
+# Tensors are small here, and threads of several workers wait for each other.
+torch.set_num_threads(1)
+
 LONGEST = ("test_demo", "test_track_cli", "test_fuzz", "test_walks_over_dds")
 """Files with few tests that take long: begun first, so that no worker ends late."""
 
@@ -71,12 +74,6 @@ LONGEST = ("test_demo", "test_track_cli", "test_fuzz", "test_walks_over_dds")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, all else as it was."""
     items.sort(key=lambda item: item.path.stem not in LONGEST)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread():
-    """Tensors are small here, and threads of several workers wait for each other."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -89,8 +89,13 @@ class Moves:
     """(T, 36) float32"""
 
 
-def gestures() -> Iterator[Moves]:
-    """Yield all gestures; those of one arm for the right and for the left."""
+@cache
+def gestures() -> tuple[Moves, ...]:
+    """All gestures; those of one arm for the right and for the left."""
+    return tuple(_each())
+
+
+def _each() -> Iterator[Moves]:
     for name, one in _read().gestures.items():
         rows = _rows(one)
         if not any("{side}" in sentence for sentence in one.say):

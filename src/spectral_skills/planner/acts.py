@@ -17,9 +17,12 @@ _SECONDS = re.compile(
     rf"(?:(\d+(?:\.\d+)?)[ -]?|\b({_NUMBER})[ -])"
     r"(s|secs?|seconds?|min|minutes?|counts?|beats?)\b"
 )
+_ANY_NUMBER = (
+    rf"(?:(?:\d+|{_NUMBER}) (?:or|to) )?(?P<n>\d+(?:\.\d+)?|{_NUMBER})"
+)
 _AMOUNTS = [
     (
-        re.compile(one["pattern"].replace("{number}", rf"(\d+(?:\.\d+)?|{_NUMBER})")),
+        re.compile(one["pattern"].replace("(?P<n>{number})", _ANY_NUMBER)),
         one["order"],
         one["seconds"],
         one.get("far", False),

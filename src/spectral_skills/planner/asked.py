@@ -49,6 +49,7 @@ _AGAINST, _FORBIDDEN, _COMPARED = (
 )
 _TAIL = _any("tails", " *")
 _MARKS = " ,.!?"
+_ONLY_SIDE = re.compile(r"(?:(?:to|towards) )?(?:(?:the|your) )?(left|right)(?: side)?")
 _NOUN_FIRST = re.compile(r"[\w-]+ (?:[\w-]+ )?(?:is|are|was|were|has)\b")
 
 
@@ -69,6 +70,9 @@ class _Piece(NamedTuple):
 def asked(text: str) -> list[str]:
     """What a plain text asks for, one after the other; all of it if nothing asks."""
     said = PATTERNS.then.split(_as_orders(text.replace("’", "'")))
+    for i in range(1, len(said)):
+        if side := _ONLY_SIDE.fullmatch(said[i].strip(_MARKS)):
+            said[i] = re.sub(r"\b(?:left|right)\b", side[1], said[i - 1])
     clauses = [list(_pieces(clause)) for clause in said]
     kinds = [piece.kind for pieces in clauses for piece in pieces]
     if not {"order", "other"} & set(kinds):
