@@ -44,7 +44,7 @@ def test_a_gesture_is_within_limits_and_slow_enough(name):
 STANCES = [
     *("one_leg", "knee_up", "stamp", "front_kick", "back_kick", "leg_aside", "star"),
     *("wide_stance", "goalkeeper", "lunge", "crouch_low", "sit_in_air", "touch_toes"),
-    *("lean_ahead", "lean_back"),
+    *("lean_ahead", "lean_back", "forward_lunge", "kneel", "plie", "chop", "toes"),
 ]
 
 

@@ -120,6 +120,39 @@ def test_of_motions_with_the_same_sentence_the_first_is_meant(others):
         assert same.nearest(sentence).motion == "0"
 
 
+WHOLE = [
+    ("stretch", "walk with a stretch"),
+    ("stretch", "stretch your limbs on a walk"),
+    ("walk", "walk"),
+    ("walk", "go for a walk"),
+    ("still", "stand still"),
+    ("brake", "run and stop suddenly"),
+    ("brake", "run fast and then stop dead"),
+    ("brake", "brake suddenly on a run"),
+    ("run", "run"),
+    ("unsure", "shrug because you do not know"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "motions"),
+    [
+        # As they are known, whatever stands in them.
+        ("run fast and then stop dead", ["brake"]),
+        ("can you run and stop suddenly", ["brake"]),
+        ("shrug because you do not know", ["unsure"]),
+        ("the robot runs fast and then stops dead", ["brake"]),
+        # A single sentence may have several parts, but not in place of one of them.
+        ("stretch while walking", ["stretch"]),
+        ("run and stop", ["run", "still"]),
+    ],
+)
+def test_what_is_known_as_a_whole_is_not_cut(text, motions):
+    found = Interpreter(KnownSentences(WHOLE, encoder())).interpret(text)
+    assert all(one.understood for one in found), found
+    assert [one.motion for one in found] == motions
+
+
 def test_a_wish_alone_changes_what_was_done_before():
     """The same motion with a knob, where no motion is like the wish."""
     sentences = [("squat", "squat"), ("squat", "squat down"), ("walk", "walk")]

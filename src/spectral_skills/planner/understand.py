@@ -29,7 +29,7 @@ from spectral_skills.planner.lookup import (
     named,
     parts,
 )
-from spectral_skills.planner.phrases import PATTERNS, WORDS, parse, plain
+from spectral_skills.planner.phrases import PATTERNS, WORDS, as_order, parse, plain
 from spectral_skills.planner.text import TextEncoder, pooled
 from spectral_skills.spectral import catalogue
 from spectral_skills.spectral.catalogue import Choice
@@ -48,8 +48,9 @@ _NEAR_CUT = 0.75
 _AS_KNOB = 0.05
 """A part of a clause becomes a knob rather than a motion if its cosine to the knob's
 wish is smaller by no more than this."""
-_AS_WHOLE = 0.1
-"""A clause becomes one motion rather than several if its cosine is larger by this."""
+_AS_WHOLE = 0.05
+"""A clause becomes several motions rather than one if the furthest of its parts is
+nearer than the whole by this; or, if the whole means one of them, not further by it."""
 
 _BODY = set(WORDS["verbs"]["body"].split())
 _STAYS = {"bow", "do", "squat", "stand"}
@@ -106,7 +107,7 @@ class Interpreter:
             )
         found: list[Instruction] = []
         text = spelled(plain(text.replace("\n", "; ")))
-        clauses = list(_clauses(text))
+        clauses = list(self._clauses(text))
         count = sum(len(parts(clause)) for clause, *_ in clauses)
         if count > MOST_ORDERS:
             raise ValueError(
@@ -131,6 +132,26 @@ class Interpreter:
                 found[at] = replace(found[at], seconds=seconds or None, why=why)
         found = found or [_refused(text, self._unknown(text, self.known.nearest(text)))]
         return _without_talk(found)
+
+    def _clauses(self, text: str) -> Iterator[tuple[str, float | None, bool]]:
+        """What is done one after the other, for how long, and whether that is the
+        duration of the first of its parts: an amount is, a duration that ends it is of
+        the last. What is known as a whole is not cut."""
+        clauses = asked(text)
+        if 1 < len(clauses) and len(text) <= LONGEST_ORDER:
+            whole = _order(text[max(0, text.find(clauses[0])) :])
+            match = self.known.nearest(whole)
+            if match.cosine >= SURE and len(asked(match.sentence)) > 1:
+                clauses = [match.sentence]
+        for clause in clauses:
+            order, seconds, of_first = _order(clause), None, False
+            if order not in self.known.sentences:
+                clause, seconds = timed(clause)
+                if of_first := seconds is None:
+                    clause, seconds = amount(clause)
+                order = _order(clause)
+            if order or seconds is not None:
+                yield order, seconds, bool(order and of_first)
 
     def _shorter(self, clause: str) -> str:
         """A clause without what changes nothing of it, if that is nearer."""
@@ -177,13 +198,12 @@ class Interpreter:
 
     def _understood(self, clause: str, before: Instruction | None) -> list[Instruction]:
         known, several = self.known, parts(clause)
-        if len(several) > 1 and any(map(PATTERNS.stop.match, several)):
-            return [one for part in several for one in self._clause(part, None)]
         match = known.nearest(clause)
-        # `wait` is to stand still, `wait for the bus` may be a motion of its own.
-        waits = clause.startswith("wait ") and known.is_near(clause, match)
-        stops = PATTERNS.stop.match(clause) and match.cosine < SURE
-        if stops and not waits and known.still.any():
+        if clause in known.sentences:
+            return self._accepted(clause, match)
+        if len(several) > 1 and any(map(self._stops, several)):
+            return [one for part in several for one in self._clause(part, None)]
+        if self._stops(clause) and known.still.any():
             still = known.nearest(clause, known.still)
             return [_accepted(still.sentence, still)]
         forbids = PATTERNS.negated.search(clause) and match.sentence != clause
@@ -202,14 +222,29 @@ class Interpreter:
             return [replace(before, knobs=(*before.knobs, knob), seconds=None)]
         raise self._unknown(clause, match)
 
+    def _stops(self, clause: str) -> bool:
+        """Whether it is to stand still: `wait`, but not `wait for the bus`, which may
+        be a motion of its own."""
+        if not PATTERNS.stop.match(clause):
+            return False
+        match = self.known.nearest(clause)
+        waits = clause.startswith("wait ") and self.known.is_near(clause, match)
+        return not waits and match.cosine < SURE
+
     def _at_once(self, clause: str, several: Sequence[str]) -> list[Instruction]:
-        """A clause with several parts as one motion, if one has them all."""
+        """A clause with several parts as one motion, if one has them all, as `walk with
+        a stretch` has those of `stretch while walking`: one that is as near as they
+        are. Unless it has as many parts, all of these must be understood."""
         known = self.known
         matches = [known.nearest(part, known.single) for part in several]
         whole = known.nearest(clause)
-        weakest = min(match.cosine for match in matches)
-        is_whole = len(parts(whole.sentence)) > 1 and known.is_near(clause, whole)
-        if is_whole and whole.cosine > weakest + _AS_WHOLE:
+        weakest = min(match.nearness for match in matches)
+        is_whole = known.is_near(clause, whole)
+        if len(parts(whole.sentence)) < len(several):
+            is_part = whole.motion in [match.motion for match in matches]
+            weakest += 2 * _AS_WHOLE * is_part
+            is_whole &= len(several) == 2 and all(map(known.is_near, several, matches))
+        if is_whole and whole.nearness > weakest - _AS_WHOLE:
             return self._accepted(clause, whole)
         both = known.together(clause, [match.motion for match in matches])
         if both and known.is_near(clause, both):
@@ -283,17 +318,10 @@ def base_of(sentence: str) -> str:
     return "walk"
 
 
-def _clauses(text: str) -> Iterator[tuple[str, float | None, bool]]:
-    """What is done one after the other, for how long, and whether that is the duration
-    of the first of its parts: an amount is, a duration that ends it is of the last."""
-    for clause in asked(text):
-        clause, seconds = timed(clause)
-        of_first = seconds is None
-        if of_first:
-            clause, seconds = amount(clause)
-        order = bare(clause)
-        if order or seconds is not None:
-            yield order, seconds, bool(order and of_first)
+def _order(clause: str) -> str:
+    """A clause without the words around it, as an order: `the robot walks`."""
+    order = bare(clause)
+    return as_order(order) or order
 
 
 def _shorter(clause: str) -> Iterator[tuple[str, str]]:
