@@ -17,9 +17,7 @@ _SECONDS = re.compile(
     rf"(?:(\d+(?:\.\d+)?)[ -]?|\b({_NUMBER})[ -])"
     r"(s|secs?|seconds?|min|minutes?|counts?|beats?)\b"
 )
-_ANY_NUMBER = (
-    rf"(?:(?:\d+|{_NUMBER}) (?:or|to) )?(?P<n>\d+(?:\.\d+)?|{_NUMBER})"
-)
+_ANY_NUMBER = rf"(?:(?:\d+|{_NUMBER}) (?:or|to) )?(?P<n>\d+(?:\.\d+)?|{_NUMBER})"
 _AMOUNTS = [
     (
         re.compile(one["pattern"].replace("(?P<n>{number})", _ANY_NUMBER)),

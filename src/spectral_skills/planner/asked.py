@@ -140,6 +140,11 @@ def needs_signal(clause: str) -> bool:
     return bool(_CONDITION.match(clause)) and not _TOLD.match(clause)
 
 
+def without_comparison(clause: str) -> str:
+    """`shrug like you do not care` as `shrug`."""
+    return re.split(r" (?:like|as if|as though)\b", clause, maxsplit=1)[0]
+
+
 def bare(clause: str) -> str:
     """A clause without the words that people put around an order."""
     inner = PATTERNS.wrapped.sub("", clause.strip(_MARKS))
@@ -159,7 +164,9 @@ def shorter(clause: str) -> list[str]:
     named, side = traits(found[1]), traits(clause)["side"]
     if named["side"] != side:
         found = found[1:] if named["side"] else [clause]
-    return [s for s in dict.fromkeys(found) if s == clause or traits(s) == named]
+    sides = named["side"], named["limb"]
+    same = [s for s in found if (traits(s)["side"], traits(s)["limb"]) == sides]
+    return list(dict.fromkeys((*found[:1], *same)))
 
 
 def within(clause: str) -> Iterator[tuple[str, str]]:
@@ -181,7 +188,7 @@ def without_tail(clause: str) -> Iterator[tuple[str, str]]:
         less, before = left.strip(_MARKS), traits(left)
         keeps = all(
             before[t] == whole[t] or (before[t] and t not in ("limb", "side"))
-            for t in whole
+            for t in whole.keys() - {"pace"}
         )
         if less and keeps and (not _AGAINST.search(rest) or _COMPARED.match(rest)):
             yield less, rest.strip(_MARKS)

@@ -19,6 +19,7 @@ from spectral_skills.planner.asked import (
     shorter,
     tells,
     within,
+    without_comparison,
     without_tail,
 )
 from spectral_skills.planner.lookup import (
@@ -202,12 +203,14 @@ class Interpreter:
         if clause in known.sentences:
             return self._accepted(clause, match)
         if len(several) > 1 and any(map(self._stops, several)):
-            return [one for part in several for one in self._clause(part, None)]
+            asked_for = [one for one in several if not PATTERNS.held.fullmatch(one)]
+            return [one for part in asked_for for one in self._clause(part, None)]
         if self._stops(clause) and known.still.any():
             still = known.nearest(clause, known.still)
             return [_accepted(still.sentence, still)]
-        forbids = PATTERNS.negated.search(clause) and match.sentence != clause
-        if forbids and not PATTERNS.still.search(match.sentence):
+        if PATTERNS.negated.search(
+            without_comparison(clause)
+        ) and not PATTERNS.still.search(match.sentence):
             why = "it says what not to do: say what to do instead"
             raise _Refusal(match, why)
         if tells(clause):
