@@ -146,3 +146,42 @@ def test_the_language_model_reads_only_so_much(monkeypatch):
     for text in (", then ".join(["walk"] * 17), "walk" + " while waving" * 16):
         with pytest.raises(ValueError, match="has 17 orders, and at most 16 are read"):
             Interpreter(known()).interpret(text)
+
+
+def test_words_that_are_repeated_count_once():
+    assert spelled("go go go, very very slowly fwd") == "go, very slowly forward"
+
+
+def test_a_way_sideways_takes_longer_than_ahead():
+    """Steps to a side are shorter."""
+    ahead, aside, back = (
+        amount(f"walk 2 m {way}")[1] for way in ("ahead", "to the left", "backward")
+    )
+    assert ahead == pytest.approx(2.7)
+    assert aside > back > ahead
+    assert amount("take three or four steps")[1] == pytest.approx(2.8)
+
+
+@needs_weights
+def test_a_pose_is_held_and_a_walk_is_not():
+    for text, last in (("bow and hold it", "bow"), ("walk and hold it", "stand")):
+        found = Interpreter(known()).interpret(f"{text} for 5 seconds")
+        assert found[-1].motion.startswith(last) and found[-1].seconds == 5
+
+
+@needs_weights
+def test_what_is_done_already_is_not_done_twice():
+    found = Interpreter(known()).interpret("stand still! don't move")
+    assert len(found) == 1 and found[0].understood
+
+
+@needs_weights
+def test_talk_that_is_no_order_is_left_out():
+    """But not what begins with a verb, nor what cannot be done."""
+    (walks,) = Interpreter(known()).interpret(
+        "walk forward. the moon is lovely tonight"
+    )
+    assert walks.understood and walks.motion == "walk"
+    for rest in ("fetch the newspaper", "a backflip"):
+        found = Interpreter(known()).interpret(f"walk forward, then {rest}")
+        assert not all(one.understood for one in found)

@@ -3,7 +3,7 @@
 import pytest
 from spoken import known, needs_weights
 
-from spectral_skills.planner.asked import asked, shorter, tells
+from spectral_skills.planner.asked import asked, shorter, tells, within
 from spectral_skills.planner.understand import Interpreter
 
 
@@ -22,6 +22,14 @@ from spectral_skills.planner.understand import Interpreter
         ("let's dance, everyone", ["dance"]),
         ("don't be afraid, jump", ["jump"]),
         ("how about a quick bow for the crowd", ["give a quick bow for the crowd"]),
+        ("yay, our team has won, come on, wave", ["wave"]),
+        ("to wave a little", ["wave a little"]),
+        ("i'd be rubbing my hands if i were you", ["rub my hands if i were you"]),
+        ("imagine a ball in front of you, kick it", ["kick it"]),
+        ("can it salute", ["salute"]),
+        # Descriptions are orders; what is said of one side only is of the act before.
+        ("a person walks, turns left and waves", ["walk", "turn left and wave"]),
+        ("step to the left, then right", ["step to the left", "step to the right"]),
         # What belongs to an order stays with it.
         ("walk forward, waving your hand", ["walk forward, waving your hand"]),
         ("wave, please, with the left hand", ["wave, with the left hand"]),
@@ -128,3 +136,15 @@ def test_the_part_that_was_not_understood_is_named():
     first, second = Interpreter(known()).interpret("It's late: fry an egg, then bow")
     assert not first.understood and first.sentence == "fry an egg"
     assert second.motion == "bow"
+
+
+@pytest.mark.parametrize(
+    ("clause", "orders"),
+    [
+        ("bruv just dance", ["dance"]),
+        ("dance and sing", []),
+        ("nobody may dance", []),
+    ],
+)
+def test_orders_within_a_clause_that_begins_with_none(clause, orders):
+    assert [order for order, _ in within(clause)] == orders

@@ -39,7 +39,7 @@ def test_settings_beside_the_weights_have_bundles_of_their_own(names):
 @pytest.mark.parametrize(
     "table",
     [
-        *(f"control/{name}.toml" for name in ("gestures", "pretences", "stances")),
+        *(f"control/{name}.toml" for name in ("gestures", "stances")),
         *(f"planner/{name}.toml" for name in ("acts", "words")),
     ],
 )

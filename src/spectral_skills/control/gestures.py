@@ -1,8 +1,8 @@
 """Gestures of a robot that stays where it is, made of key poses.
 
 A controller follows them though nobody recorded them, so what no clip shows can be
-played as well. Three tables say what there is, and by which sentences: `gestures.toml`
-and `pretences.toml` of arms and waist, `stances.toml` of legs.
+played as well. Two tables say what there is, and by which sentences: `gestures.toml` of
+arms and waist, `stances.toml` of legs.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ _ARMS = {
     for side in SIDES
 }
 _WAIST = np.array([i for i, name in enumerate(g1.JOINTS) if name.startswith("waist")])
-_FILES = ("gestures.toml", "pretences.toml", "stances.toml")
+_FILES = ("gestures.toml", "stances.toml")
 _MOVED = np.sort(np.concatenate((_WAIST, *_ARMS.values())))
 
 

@@ -8,7 +8,7 @@ the other. Text that is far from everything known is not guessed.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, pairwise
 
 from spectral_skills.planner.acts import amount, spelled, timed
 from spectral_skills.planner.asked import (
@@ -125,7 +125,7 @@ class Interpreter:
                 clause = self._shorter(clause)
                 # A wish cannot change what was not understood.
                 before = found[-1] if found and found[-1].understood else None
-                found += self._clause(clause, before)
+                found += _unsaid(self._clause(clause, before), before)
             if found and seconds is not None:
                 at = begin if of_first and begin < len(found) else -1
                 # What is to last no time is not done, least of all for the usual time.
@@ -203,8 +203,9 @@ class Interpreter:
         if clause in known.sentences:
             return self._accepted(clause, match)
         if len(several) > 1 and any(map(self._stops, several)):
-            asked_for = [one for one in several if not PATTERNS.held.fullmatch(one)]
-            return [one for part in asked_for for one in self._clause(part, None)]
+            goes_on = [two for one, two in pairwise(several) if not _holds(two, one)]
+            each = (*several[:1], *goes_on)
+            return [one for part in each for one in self._clause(part, None)]
         if self._stops(clause) and known.still.any():
             still = known.nearest(clause, known.still)
             return [_accepted(still.sentence, still)]
@@ -335,6 +336,17 @@ def _shorter(clause: str) -> Iterator[tuple[str, str]]:
         yield order, before
         for less, after in without_tail(order):
             yield less, f"{before} ... {after}"
+
+
+def _unsaid(found: list[Instruction], before: Instruction | None) -> list[Instruction]:
+    """Instructions without a first one that is being done already: who has turned
+    around goes back without turning, and who stands still goes on standing."""
+    if not (before and found[0].understood):
+        return found
+    first, *others = found
+    turns = others and (first.motion, first.seconds) == (before.motion, before.seconds)
+    stands = all(PATTERNS.still.search(one.nearest) for one in (first, before))
+    return others if turns or (stands and not others) else found
 
 
 def _without_talk(found: list[Instruction]) -> list[Instruction]:
