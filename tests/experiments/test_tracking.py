@@ -305,7 +305,7 @@ def test_a_probe_is_the_same_evaluation_again_and_again(
     assert first["success_rate"] == 0.8
     assert first["followed"] == 0.8
     errors = {"mpjpe_local_mm", "mpjpe_global_mm"}
-    assert set(first) == {"success_rate", "followed", *errors}
+    assert set(first) == {"success_rate", "followed", "probed", *errors}
     # Half of the clips of each of two corpora, each with its own robots.
     tracking.probe_of([corpus, corpus], encoder, 4, "cpu", settings)(controller)
     assert [robots.count for robots in made] == [5, 2, 2]

@@ -20,7 +20,7 @@ def run(tmp_path):
     plain["frames_per_s"] = 4e5
     probe = {"success_rate": 0.5, "mpjpe_local_mm": 20.0, "mpjpe_global_mm": 90.0}
     rows = [plain, plain | {"success_rate": 0.0}, plain | probe | {"frames": 6e7}]
-    rows.append(rows[-1] | {"frames": 8e7, "followed": 0.25})
+    rows.append(rows[-1] | {"frames": 8e7, "followed": 0.25, "probed": 4.0})
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "log.jsonl").write_text(text)
     return tmp_path
@@ -36,7 +36,10 @@ def test_every_probe_that_tracked_something_is_a_row(run):
     assert values == first | {"followed": 25}
     assert values["success"] == 50 and values["time"] == 0.5
     assert values["MPJPE-G"] == 90
-    assert {(r.n, r.seed, r.run) for r in results} == {(256, 3, "01234567")}
+    assert {(r.seed, r.run) for r in results} == {(3, "01234567")}
+    # A run that did not write how many clips there were has as many as were asked for.
+    assert {r.n for r in results if r.row == "60 M frames"} == {256}
+    assert {r.n for r in results if r.row == "80 M frames"} == {4}
 
 
 def test_a_run_without_probes_says_so(run):

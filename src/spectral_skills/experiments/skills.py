@@ -274,13 +274,14 @@ def _traced(results: list[Result], run: Path, command: str = "") -> list[Result]
 def tracking_results(run: Path, label: str) -> list[Result]:
     """A row for every probe of a training of a controller."""
     probed = [row for row in read_log(run) if "mpjpe_local_mm" in row]
-    n = read_about(run)["config"]["probe_clips"]
+    asked_for = read_about(run)["config"]["probe_clips"]
     if not probed:
         raise ValueError(f"{run}: no probe in its log that tracked a clip to the end")
     table = f"Tracking: learning on {label}"
     found = [
         Result(table, f"{row['frames'] / 1e6:,.0f} M frames", metric, value, unit, n)
         for row in probed
+        for n in [int(row.get("probed", asked_for))]  # there may be fewer clips
         for metric, (key, unit, factor) in TRAINING.tracking.items()
         if key in row  # logs of older runs have fewer
         for value in [factor * row[key]]

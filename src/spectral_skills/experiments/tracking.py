@@ -321,7 +321,8 @@ def probe_of(
         models = Models(controller, encoder)
         parts = [course.episodes(models) for course in courses]
         found = metrics.summary(Episodes.join(parts))
-        return {m.name: m.value for m in found if m.name in PROBED}
+        count = next(m.n for m in found if m.name == "success_rate")
+        return {m.name: m.value for m in found if m.name in PROBED} | {"probed": count}
 
     return probe
 

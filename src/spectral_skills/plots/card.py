@@ -9,6 +9,7 @@ of these models. card.toml has the words.
 import json
 import math
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from safetensors import safe_open
 from spectral_skills import artifact
 from spectral_skills.atomic import write_file
 from spectral_skills.config import read_table
+from spectral_skills.control import played, recorded
 from spectral_skills.motion import motion_sets
 from spectral_skills.motion.corpus import Corpus
 from spectral_skills.plots.corpus import describe
@@ -29,6 +31,7 @@ CARD, DATA = "CARD.md", "data.json"
 _WORDS = read_table(__file__)
 _KINDS = ("skill", "controller", "planner")
 _DIRECTIONS = "directions.safetensors"
+_PLAYED = {"bases.safetensors": recorded.read, "motions.safetensors": played.read}
 _KEPT = ("clips", "hours", "hash", "sources", "licences")
 
 
@@ -120,6 +123,13 @@ def _models(release: Path) -> list[str]:
     digest, parent = directions.fingerprint()[:8], directions.encoder[:8]
     size = _megabytes(release / _DIRECTIONS)
     lines.append([about, "", size, "", f"`{digest}`", f"skill `{parent}`", ""])
+    for name, read in _PLAYED.items():
+        if not (path := release / name).is_file():
+            continue
+        digest = sha256(path.read_bytes()).hexdigest()[:8]
+        about = f"{len(read(path, directions.encoder))} {_WORDS['played'][name]}"
+        own = [about, "", _megabytes(path), "", f"`{digest}`", f"skill `{parent}`", ""]
+        lines.append(own)
     files = [path for path in release.rglob("*") if path.name not in (CARD, DATA)]
     return [markdown(lines), "", f"All files together: {_megabytes(*files)} MB.\n"]
 
