@@ -67,6 +67,9 @@ def test_standing_does_nothing_but_what_asks_for_it():
         "stand still",
         "freeze and don't move a muscle",
         "freeze, do not move a muscle",
+        "freeze! don't move a muscle",
+        # As its author wrote it, who did not know how high hands hang.
+        "put your hands on your hips and look cross",
     )
     assert done == list(asked)
 
