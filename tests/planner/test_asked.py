@@ -29,6 +29,7 @@ from spectral_skills.planner.understand import Interpreter
         ("can it salute", ["salute"]),
         # Descriptions are orders; what is said of one side only is of the act before.
         ("a person walks, turns left and waves", ["walk", "turn left and wave"]),
+        ("the robot is walking, waving a hand", ["walk while waving a hand"]),
         ("step to the left, then right", ["step to the left", "step to the right"]),
         # What belongs to an order stays with it.
         ("walk forward, waving your hand", ["walk forward, waving your hand"]),

@@ -93,7 +93,7 @@ def _as_orders(text: str) -> str:
     orders = re.sub(
         r"((?:^|, |\b(?:and|then) )(?:then )?)([\w-]+)",
         lambda found: found[1] + PLAIN_VERBS.get(found[2], found[2]),
-        text[subject.end() :],
+        re.sub(r", (?=\w+ing\b)", " while ", text[subject.end() :]),
     )
     return re.sub(r"\b(?:his|her|its|their)\b", "the", orders)
 

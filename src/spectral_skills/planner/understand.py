@@ -138,14 +138,15 @@ class Interpreter:
         """What is done one after the other, for how long, and whether that is the
         duration of the first of its parts: an amount is, a duration that ends it is of
         the last. What is known as a whole is not cut."""
-        clauses = asked(text)
+        clauses = [text] if text in self.known.sentences else asked(text)
         if 1 < len(clauses) and len(text) <= LONGEST_ORDER:
             whole = _order(text[max(0, text.find(clauses[0])) :])
             match = self.known.nearest(whole)
             if match.cosine >= SURE and len(asked(match.sentence)) > 1:
                 clauses = [match.sentence]
         for clause in clauses:
-            order, seconds, of_first = _order(clause), None, False
+            order = clause if clause in self.known.sentences else _order(clause)
+            seconds, of_first = None, False
             if order not in self.known.sentences:
                 clause, seconds = timed(clause)
                 if of_first := seconds is None:
