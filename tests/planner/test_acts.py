@@ -155,7 +155,8 @@ def test_words_that_are_repeated_count_once():
 def test_a_way_sideways_takes_longer_than_ahead():
     """Steps to a side are shorter."""
     ahead, aside, back = (
-        amount(f"walk 2 m {way}")[1] for way in ("ahead", "to the left", "backward")
+        amount(f"walk 2 m {way}")[1] or 0.0
+        for way in ("ahead", "to the left", "backward")
     )
     assert ahead == pytest.approx(2.7)
     assert aside > back > ahead
@@ -178,10 +179,9 @@ def test_what_is_done_already_is_not_done_twice():
 @needs_weights
 def test_talk_that_is_no_order_is_left_out():
     """But not what begins with a verb, nor what cannot be done."""
-    (walks,) = Interpreter(known()).interpret(
-        "walk forward. the moon is lovely tonight"
-    )
+    (walks,) = Interpreter(known()).interpret("walk forward. splendid weather")
     assert walks.understood and walks.motion == "walk"
+    assert walks.left_out == "splendid weather"
     for rest in ("fetch the newspaper", "a backflip"):
         found = Interpreter(known()).interpret(f"walk forward, then {rest}")
         assert not all(one.understood for one in found)

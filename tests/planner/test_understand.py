@@ -193,6 +193,12 @@ def test_one_strange_part_is_enough():
     assert not refused.understood and "backflip" in refused.sentence
 
 
+def test_to_stop_a_motion_is_not_to_make_it():
+    for text in ("stop waving the left hand", "stop walking forward"):
+        (found,) = interpret(text)
+        assert found.motion == "stand" and found.understood
+
+
 @pytest.mark.parametrize("text", ["don't wave", "never walk forward", "do not jog"])
 def test_what_not_to_do_is_refused(text):
     """It must not be taken for its opposite."""

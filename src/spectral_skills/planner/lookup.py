@@ -26,6 +26,9 @@ SURE = 0.85
 _NEAR, _NEAR_OTHER_VERB = 0.47, 0.53
 """Nearness from which a motion is meant: usually, and if a sentence begins with a verb
 that the motion has not."""
+_LIKE, _LIKE_OTHER_VERB = 0.5, 0.6
+"""The cosine that is needed besides: of sentences that were left out in turn, what is
+less like a known one is mostly not it where the verb is another."""
 _BEGINS_OTHERWISE, _OTHER_ACT = 0.06, 0.1
 """Costs of a motion that has not the verb that a sentence begins with, or another act
 that it names: chosen on sentences of motions that were left out in turn."""
@@ -196,7 +199,8 @@ class KnownSentences:
         if len(self.sentences) < _MANY:
             return match.nearness >= _NEAR_OF_FEW
         fits = bool(words) and words[0] in own | _GENERAL
-        return match.nearness >= (_NEAR if fits else _NEAR_OTHER_VERB)
+        least, cosine = (_NEAR, _LIKE) if fits else (_NEAR_OTHER_VERB, _LIKE_OTHER_VERB)
+        return match.nearness >= least and match.cosine >= cosine
 
     @cached_property
     def _words(self) -> dict[str, set[str]]:

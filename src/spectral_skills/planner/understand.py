@@ -229,9 +229,11 @@ class Interpreter:
 
     def _stops(self, clause: str) -> bool:
         """Whether it is to stand still: `wait`, but not `wait for the bus`, which may
-        be a motion of its own."""
+        be a motion of its own; to stop waving is not to wave."""
         if not PATTERNS.stop.match(clause):
             return False
+        if clause.startswith("stop "):
+            return True
         match = self.known.nearest(clause)
         waits = clause.startswith("wait ") and self.known.is_near(clause, match)
         return not waits and match.cosine < SURE
@@ -351,16 +353,23 @@ def _unsaid(found: list[Instruction], before: Instruction | None) -> list[Instru
 
 
 def _without_talk(found: list[Instruction]) -> list[Instruction]:
-    """Instructions without what is no order and was not understood."""
-    if not any(one.understood for one in found):
-        return found
-    return [
-        one
+    """Instructions without what is no order and was not understood, which the last of
+    them tells."""
+    talk = [
+        one.sentence
         for one in found
-        if one.understood
-        or begins_order(one.sentence)
-        or PATTERNS.cannot.search(one.sentence)
+        if not (
+            one.understood
+            or begins_order(one.sentence)
+            or PATTERNS.cannot.search(one.sentence)
+        )
     ]
+    kept = [one for one in found if one.understood or one.sentence not in talk]
+    if not talk or not any(one.understood for one in kept):
+        return found
+    *others, last = kept
+    told = "; ".join(filter(None, (last.left_out, *talk)))
+    return [*others, replace(last, left_out=told)]
 
 
 def _holds(clause: str, before: str) -> bool:
