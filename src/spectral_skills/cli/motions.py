@@ -7,9 +7,8 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from spectral_skills import api
 from spectral_skills.cli.arguments import (
@@ -108,8 +107,20 @@ def retarget(
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs {jobs}: at least 1")
     check_folder(out)
-    options: Any = {"text": text, "map": map, "fps": fps, "units": units, "up": up}
-    options |= {"body_model": body_model, "balance": balance, "workers": jobs}
+
+    def make() -> "Summary":
+        return run(
+            paths,
+            out,
+            text=text,
+            map=map,
+            fps=fps,
+            units=units,
+            up=up,
+            body_model=body_model,
+            balance=balance,
+            workers=jobs,
+        )
 
     def show(summary: "Summary") -> None:
         corpus = api.open_corpus(out)
@@ -125,7 +136,6 @@ def retarget(
             path = write_page(out, out / PAGE, summary.refusals, jobs)
             print(f"page      {path}, drawn in {time.perf_counter() - start:.1f} s")
 
-    make = partial(run, paths, out, **options)
     return _made(make, paths, SUFFIXES, out, show, "motions")
 
 

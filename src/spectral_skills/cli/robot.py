@@ -11,9 +11,6 @@ from typing import Literal
 from spectral_skills.cli.arguments import check_file, check_folder, check_length
 from spectral_skills.models import RELEASED, ModelPaths, Models
 
-_PLAYED_S = 6.0
-"""Duration of what is played for a sentence, where that of its motion is not known."""
-
 
 def export(
     *,
@@ -191,19 +188,18 @@ def _program(
 def _said(bundle, text: str) -> list:
     """Return the cues of a text; a sentence that is known as it is needs no torch."""
     from spectral_skills.control.mixer import Cue
-    from spectral_skills.robot import g1
+    from spectral_skills.control.played import lasts_s
 
     manifest = bundle.manifest
     if not manifest.sentences:
         raise ValueError(f"{bundle.folder}: a bundle without a planner")
     learned = {sentence: motion for motion, sentence in manifest.sentences}
     plain = " ".join(text.lower().split())
-    takes_s = manifest.takes_s.get(learned.get(plain, ""), _PLAYED_S)
-    if played := bundle.played_for(plain):
-        until = bundle.base(played).loop[0]  # it ends or repeats itself
-        return [Cue(played, max(takes_s, until / g1.CONTROL_HZ))]
-    if plain in learned:
-        return [Cue(plain, takes_s, planned=True)]
+    played = bundle.played_for(plain)
+    if played or plain in learned:
+        base = bundle.base(played) if played else None
+        takes_s = lasts_s(manifest.takes_s.get(learned.get(plain, "")), base)
+        return [Cue(played or plain, takes_s, planned=not played)]
     from spectral_skills.planner.listener import Listener
     from spectral_skills.planner.text import MiniLM
 

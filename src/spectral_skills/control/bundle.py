@@ -18,7 +18,7 @@ from safetensors.numpy import save
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
-from spectral_skills.control.played import BaseFacts, PlayedBase
+from spectral_skills.control.played import BaseFacts, PlayedBase, shown
 from spectral_skills.control.played import read as read_motions
 from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import Directions, read_arrays
@@ -255,16 +255,12 @@ class Bundle:
 
     def played_for(self, sentence: str) -> str | None:
         """The base or motion that is played for a sentence, if it is known as it is."""
-        learned = self.manifest.sentences
-        asked = {motion for motion, said in learned if said == sentence}
-        same = {sentence, *(said for motion, said in learned if motion in asked)}
-        for name, base in self.bases.items():
-            if base.text in same or base.clips & asked:
-                return name
-        for name, one in self.motions.items():
-            if sentence in one.sentences or one.clips & asked:
-                return name
-        return None
+        named = {said: motion for motion, said in self.manifest.sentences}
+        own = self.motions.items()
+        named |= {said: name for name, one in own for said in one.sentences}
+        named |= {base.text: name for name, base in self.bases.items() if base.text}
+        played = shown(self.bases, self.motions, self.manifest.sentences)
+        return played.get(named.get(sentence, ""))
 
     def controller(self) -> OnnxController:
         order = self.manifest.layout.joint_order

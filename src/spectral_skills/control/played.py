@@ -7,7 +7,7 @@ no more than the pose where a robot begins.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -16,10 +16,13 @@ from safetensors.numpy import save
 
 from spectral_skills import config as configs
 from spectral_skills.atomic import write_file
+from spectral_skills.robot import g1
 from spectral_skills.spectral.direction_file import read_arrays
 
 RELEASED = Path(__file__).parents[1] / "pretrained" / "motions.safetensors"
 """Motions that the released planner knows, in the released skill space."""
+SHORTEST_S, LONGEST_S = 2.0, 6.0
+"""Shortest and longest duration of what repeats itself, if nobody says how long."""
 _EVERY = 3
 """Number of control steps between two kept skills."""
 _LARGEST = 127
@@ -88,6 +91,31 @@ class PlayedBase(BaseFacts):
         if found["skills"] is None or found["rows"] is None:
             raise ValueError(f"the base {facts.name!r} has no skills or no start")
         return cls(**vars(facts), **found)  # type: ignore[arg-type]
+
+
+def shown(
+    bases: Mapping[str, PlayedBase],
+    motions: Mapping[str, PlayedBase],
+    learned: Iterable[tuple[str, str]],
+) -> dict[str, str]:
+    """What is played, by its own name and by the motions of a planner that it shows:
+    those of its clip or, of a base, those that are called the same. `learned` are pairs
+    of a motion and a sentence."""
+    learned = list(learned)
+    known = {motion for motion, _ in learned}
+    found = {clip: name for name, one in motions.items() for clip in one.clips}
+    found |= {name: name for name, one in motions.items() if one.sentences}
+    for name, base in bases.items():
+        same = {motion for motion, said in learned if said == base.text}
+        found |= dict.fromkeys({name} | (base.clips & known or same), name)
+    return found
+
+
+def lasts_s(takes_s: float | None, base: PlayedBase | None) -> float:
+    """How long a motion lasts if nobody says: as long as it takes, within limits, but
+    what is played at least until it ends or repeats itself."""
+    usual = min(max(takes_s or LONGEST_S, SHORTEST_S), LONGEST_S)
+    return usual if base is None else max(usual, base.loop[0] / g1.CONTROL_HZ)
 
 
 _PARTS = ("skills", "rows", "turn", "headings")

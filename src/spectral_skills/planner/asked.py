@@ -49,6 +49,7 @@ _AGAINST, _FORBIDDEN, _COMPARED = (
 )
 _TAIL = _any("tails", " *")
 _MARKS = " ,.!?"
+_LIKE = re.compile(r" (?:like|as if|as though)\b")
 _ONLY_SIDE = re.compile(r"(?:(?:to|towards) )?(?:(?:the|your) )?(left|right)(?: side)?")
 _NOUN_FIRST = re.compile(r"[\w-]+ (?:[\w-]+ )?(?:is|are|was|were|has)\b")
 
@@ -142,7 +143,7 @@ def needs_signal(clause: str) -> bool:
 
 def without_comparison(clause: str) -> str:
     """`shrug like you do not care` as `shrug`."""
-    return re.split(r" (?:like|as if|as though)\b", clause, maxsplit=1)[0]
+    return _LIKE.split(clause, maxsplit=1)[0]
 
 
 def bare(clause: str) -> str:
@@ -190,7 +191,7 @@ def without_tail(clause: str) -> Iterator[tuple[str, str]]:
             before[t] == whole[t] or (before[t] and t not in ("limb", "side"))
             for t in whole.keys() - {"pace"}
         )
-        if less and keeps and (not _AGAINST.search(rest) or _COMPARED.match(rest)):
+        if less and keeps and (not _AGAINST.search(rest) or _LIKE.match(rest)):
             yield less, rest.strip(_MARKS)
 
 

@@ -17,6 +17,7 @@ import torch
 
 from spectral_skills.control.bundle import SENTENCES, Bundle, token_states
 from spectral_skills.control.mixer import REST, Cue
+from spectral_skills.control.played import LONGEST_S, SHORTEST_S, lasts_s, shown
 from spectral_skills.control.rollout import Rollout, fell_at
 from spectral_skills.control.session import Session
 from spectral_skills.control.streams import LivePlanner
@@ -27,9 +28,6 @@ from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates, clean,
 from spectral_skills.planner.understand import Instruction, Interpreter
 from spectral_skills.robot import g1
 
-SHORTEST_S, LONGEST_S = 2.0, 6.0
-"""Shortest and longest duration of an instruction that does not say how long; what is
-played once is played to its end."""
 MOST_S = 120.0
 """Longest run."""
 FALLEN_M = 0.35
@@ -81,19 +79,18 @@ class Listener:
     @cached_property
     def _bases(self) -> dict[str, str]:
         """What is played, by its own name and by the motions of the planner that it
-        shows: those of its clip or, of a base, those that are called the same."""
-        known, bases = self._known, self._bundle.bases
-        found = {m: n for n, one in self._bundle.motions.items() for m in one.clips}
-        own = {name for name, one in self._bundle.motions.items() if one.sentences}
-        found |= {name: name for name in (*own, *bases)}
-        shown = own | set(bases)
-        planned = torch.tensor([motion not in shown for motion in known.motions])
-        for name, base in bases.items() if planned.any() else ():
-            motions = base.clips & set(known.motions)
-            match = known.nearest(base.text, planned) if base.text else None
-            if match and not motions and match.cosine >= _SAME:
-                motions = {match.motion}
-            found |= dict.fromkeys(motions, name)
+        shows; a base also shows what means the same as its text."""
+        known, bundle = self._known, self._bundle
+        learned = bundle.manifest.sentences if self.plans else ()
+        found = shown(bundle.bases, bundle.motions, learned)
+        own = {name for name, one in bundle.motions.items() if one.sentences}
+        own |= set(bundle.bases)
+        planned = torch.tensor([motion not in own for motion in known.motions])
+        for name, base in bundle.bases.items() if planned.any() else ():
+            if base.text and not base.clips & set(known.motions):
+                match = known.nearest(base.text, planned)
+                if match.cosine >= _SAME:
+                    found[match.motion] = name
         return found
 
     def hear(self, text: str) -> tuple[list[Cue], list[str]]:
@@ -116,13 +113,10 @@ class Listener:
         says, else `seconds`, else as long as its motion takes."""
         seconds = one.seconds or seconds
         if one.understood:
-            takes_s = self._bundle.manifest.takes_s.get(one.motion, LONGEST_S)
-            takes_s = min(max(takes_s, SHORTEST_S), LONGEST_S)
             base = self._bases.get(one.motion)
-            if base:
-                until = self._bundle.base(base).loop[0]  # it ends or repeats itself
-                takes_s = max(takes_s, until / g1.CONTROL_HZ)
-            seconds = seconds or takes_s
+            played = self._bundle.base(base) if base else None
+            takes_s = self._bundle.manifest.takes_s.get(one.motion)
+            seconds = seconds or lasts_s(takes_s, played)
             knobs = tuple((knob.direction, knob.amplitude) for knob in one.knobs)
             name = base or one.nearest
             added = "".join(f", {knob.label}" for knob in one.knobs)

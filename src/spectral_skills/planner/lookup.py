@@ -125,9 +125,9 @@ class KnownSentences:
         """What it costs motions that none of their sentences has a verb of this one."""
         words = plain_words(sentence)
         first, other = set(words[:1]) - _GENERAL, _OTHER.intersection(words)
-        own = [self._words[name] for name in self._names]
-        begins = torch.tensor([bool(first - words) for words in own])
-        differs = torch.tensor([bool(other - words) for words in own])
+        each = [self._words[name] for name in self._names]
+        begins = torch.tensor([bool(first - own) for own in each])
+        differs = torch.tensor([bool(other - own) for own in each])
         return _BEGINS_OTHERWISE * begins + _OTHER_ACT * differs
 
     def spelled(self, text: str) -> str:

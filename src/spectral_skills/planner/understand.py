@@ -190,7 +190,7 @@ class Interpreter:
                 understood = any(one.understood for one in found)
                 return found if understood else [_refused(clause, refusal)]
             if refusal.far and not PATTERNS.cannot.search(clause):
-                for less, rest in islice(_shorter(clause), _MOST_TAILS):
+                for less, rest in islice(_less(clause), _MOST_TAILS):
                     match = self.known.nearest(less)
                     near = match.cosine >= _NEAR_CUT and self.known.is_near(less, match)
                     if near and len(parts(less)) == 1:
@@ -331,7 +331,7 @@ def _order(clause: str) -> str:
     return as_order(order) or order
 
 
-def _shorter(clause: str) -> Iterator[tuple[str, str]]:
+def _less(clause: str) -> Iterator[tuple[str, str]]:
     """A clause without what is said last, or of which only an order within it is left,
     and what is left out."""
     yield from without_tail(clause)
