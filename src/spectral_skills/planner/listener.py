@@ -67,14 +67,15 @@ class Listener:
         motions = bundle.motions.items()
         texts += [(name, said) for name, one in motions for said in one.sentences]
         texts += [(n, said) for n, one in self._acts.items() for said in one.sentences]
+        written = {*self._acts, *bundle.motions}
         if not self.plans:
-            return KnownSentences(texts, encoder, as_said=self._acts)
+            return KnownSentences(texts, encoder, as_said=written)
         learned = map(torch.from_numpy, token_states(bundle.folder))
         states = TextStates.of([states.float() for states in learned])
         own = pooled(encoder.encode([text for _, text in texts]))
         vectors = torch.cat((pooled(states), own)) if texts else pooled(states)
         texts = [*bundle.manifest.sentences, *texts]
-        return KnownSentences(texts, encoder, vectors, self._acts)
+        return KnownSentences(texts, encoder, vectors, written)
 
     @cached_property
     def _bases(self) -> dict[str, str]:
