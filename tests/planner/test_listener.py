@@ -56,7 +56,8 @@ def test_a_gesture_is_found_by_each_of_its_sentences(name):
 def test_every_sentence_of_a_gesture_is_known():
     """Whether or not it begins with a verb that the tables list: `flag down a cab`."""
     listener = Listener(a_bundle(), encoder())
-    assert listener.hear("flag down a cab")[0] == [Cue("hail a taxi with the right arm")]
+    (cue,) = listener.hear("flag down a cab")[0]
+    assert cue == Cue("hail a taxi with the right arm")
     said = {sentence for one in GESTURES.values() for sentence in one.sentences}
     assert said <= set(listener._known.sentences)
 
