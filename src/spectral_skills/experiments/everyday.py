@@ -1,4 +1,4 @@
-"""Seven lists of sixty everyday requests, and whether a robot does what was asked.
+"""Nine lists of sixty everyday requests, and whether a robot does what was asked.
 
 `everyday.toml` says for each request which measures must lie in which ranges. Measures
 are read from the robot's own motion, never from what it was commanded, so it does not
