@@ -272,6 +272,25 @@ def test_the_rate_grows_again_where_the_actor_begins():
     assert found == pytest.approx([5e-4, 1e-3, 1e-3, 5e-4, 1e-3])
 
 
+def test_robots_keep_their_noise_for_a_while():
+    """Mostly for one step, seldom for more, and never for more than the longest."""
+    learner, env = _learner(longest_hold=4, steps=1), Reach(400)
+    learner.update(learner.collect(env), 0.0)
+    stays, ages = [], torch.ones(400)
+    for _ in range(60):
+        before = learner._held[0].clone()
+        learner.collect(env)
+        same = (learner._held[0] == before).all(dim=1)
+        stays.append(ages[~same])
+        ages = torch.where(same, ages + 1, 1)
+    found = torch.cat(stays).long().bincount(minlength=5).float()
+    wanted = 1 / torch.arange(1, 5) ** 2
+    torch.testing.assert_close(
+        found[1:] / found.sum(), wanted / wanted.sum(), atol=0.02, rtol=0
+    )
+    assert found[5:].sum() == 0
+
+
 def test_it_goes_on_as_it_was():
     learner, env = _learner(keep_rate=0.5), Reach(16)
     for _ in range(3):
@@ -307,6 +326,7 @@ def test_what_is_not_a_number_is_noticed():
         ({"temperature": 1.0}, "temperature_limits"),
         ({"keep_rate": 0.0}, "keep_rate"),
         ({"rate_warmup": -1}, "rate_warmup"),
+        ({"longest_hold": 0}, "longest_hold"),
     ],
 )
 def test_senseless_settings_are_refused(settings, named):
@@ -378,7 +398,7 @@ def test_what_is_compiled_is_whole_and_the_same():
     learner.update(learner.collect(env), 0.0)
     batch = learner._draw(32)
     calls: list[tuple[Callable, tuple]] = [
-        (learner._choose, (env.observation,)),
+        (learner._choose, (env.observation, learner._held)),
         (learner._draw, (32,)),
         (learner.critic_loss, (batch,)),
         (learner.actor_loss, (batch.inputs, batch.states)),

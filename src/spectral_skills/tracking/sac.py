@@ -83,6 +83,9 @@ class SACConfig:
     """Number of values that a critic spreads its belief over."""
     twins: Literal["mean", "minimum"] = "mean"
     """How the beliefs of the two critics are combined."""
+    longest_hold: int = 1
+    """Most control steps for which a robot keeps the noise of its action: it keeps it
+    for k of them with a probability that falls as 1 / k^2. With 1 it never does."""
     entropy_std: float = 0.15
     """Deviation of actions whose entropy the temperature aims at."""
     temperature: float = 1e-3
@@ -97,7 +100,7 @@ class SACConfig:
 
     def __post_init__(self):
         counts = ("steps", "warmup", "updates", "actor_every", "batch", "n_step")
-        configs.at_least(self, 1, *counts)
+        configs.at_least(self, 1, *counts, "longest_hold")
         configs.at_least(self, 2, "atoms")
         configs.at_least(self, 0, "rate_warmup")
         if self.memory <= self.n_step or self.warmup <= self.n_step:
@@ -142,6 +145,10 @@ class SACLearner(ActorCritic):
         free, rates = [controller.log_std, self.log_temperature], (self.rate, self.rate)
         self._optimize(free, rates, betas=(0.9, 0.95), capturable=cuda)
         self.replay: Replay | None = None
+        self._held: tuple[Tensor, Tensor] | None = None
+        """Noise of every robot's action, and the steps for which it keeps it."""
+        shares = torch.arange(1.0, config.longest_hold + 1, device=device) ** -2
+        self._holds = (shares.cumsum(0) / shares.sum())[:-1]
         captures = self.compiled and cuda and distributed.world_size() == 1
         overlaps = captures and config.overlap
         self.launcher = Launcher(self._updates, device, captures, overlaps)
@@ -162,10 +169,17 @@ class SACLearner(ActorCritic):
             widths = *self._inputs.widths, self.controller.config.actions
             self.replay = Replay(*sizes, widths, self.device, self._inputs.dtype)
             self.launcher.forget()
+            noise = torch.zeros(robots, widths[-1], device=self.device)
+            self._held = (
+                noise,
+                torch.zeros(robots, dtype=torch.long, device=self.device),
+            )
+        assert self._held is not None
         with self.launcher.beside() as figures, torch.no_grad():
             for _ in range(self.config.steps):
                 with precision(self.device):
-                    inputs, states, action, moments = self._act(env.observation)
+                    *row, moments, held = self._act(env.observation, self._held)
+                (inputs, states, action), self._held = row, held
                 self.replay.before(inputs, states, action)
                 self._inputs.note(moments, robots)
                 self.replay.after(*env.step(action))
@@ -174,11 +188,23 @@ class SACLearner(ActorCritic):
         self._inputs.learn()
         return self.config.steps
 
-    def _choose(self, observation: Observation) -> tuple[Tensor, ...]:
-        """Inputs as they are stored, actions, and sums for the normalisers."""
+    def _choose(self, observation: Observation, held: tuple[Tensor, Tensor]):
+        """Inputs as they are stored, actions, sums for the normalisers, and the noise
+        of these actions with the steps for which it stays."""
         inputs, states = self._inputs.rows(observation)
-        action, _ = self.draw_action(self._acting, inputs)
-        return inputs, states, action, self._inputs.moments(observation)
+        noise, left = held
+        drawn = torch.randn_like(noise)
+        if len(self._holds):
+            new = left <= 0
+            draw = torch.rand(len(left), device=left.device)
+            steps = 1 + torch.searchsorted(self._holds, draw)
+            noise = torch.where(new[:, None], drawn, noise)
+            left = torch.where(new, steps, left) - 1
+        else:
+            noise = drawn
+        mean = self._acting.unlimited(inputs)
+        action, _ = squash(mean, self._acting.std, noise, self.bounds)
+        return inputs, states, action, self._inputs.moments(observation), (noise, left)
 
     def draw_action(
         self, controller: Controller, inputs: Tensor

@@ -23,7 +23,7 @@ from spectral_skills.motion import legs
 from spectral_skills.motion.clip import ClipError
 from spectral_skills.motion.collisions import Clearance
 from spectral_skills.motion.corpus import FPS
-from spectral_skills.motion.human import arms, feet
+from spectral_skills.motion.human import arms, feet, flights
 from spectral_skills.motion.human import balance as balancing
 from spectral_skills.motion.human.feet import Soles, Stance, find_contacts, smoothed
 from spectral_skills.motion.human.recording import SIDES, Recording
@@ -84,9 +84,11 @@ class Fit:
 
 def fit(person: Recording, balance: bool = False) -> Fit:
     """Fit the robot to a person; in `balance` the weight is over the feet."""
-    person = resampled(person)
-    stance = find_contacts(person)
-    scale = STRAIGHT_M / person.leg_m()
+    recorded, person = person, resampled(person)
+    stance, scale = find_contacts(person), STRAIGHT_M / person.leg_m()
+    if found := flights.find_flights(person, stance.standing):
+        person = resampled(recorded, flights.shown_at(person, found, scale))
+        stance = find_contacts(person)
     trunk = TrunkPath.of(person, scale, stance)
     soles = feet.plan(person, stance, scale, trunk.pelvis)
     rows = _solver().rows(person, trunk, soles)
@@ -96,13 +98,15 @@ def fit(person: Recording, balance: bool = False) -> Fit:
     return Fit(rows, person.points, soles.standing, scale)
 
 
-def resampled(person: Recording) -> Recording:
-    """The same motion, free of tremor, at the rate of a corpus: cubic splines."""
+def resampled(person: Recording, at: np.ndarray | None = None) -> Recording:
+    """The same motion, free of tremor, at the rate of a corpus or at given times, s:
+    cubic splines."""
     times = np.arange(person.frames) / person.fps
     count = int(np.floor(times[-1] * FPS + 1e-6)) + 1
     if count < 4:
         raise ClipError("empty", f"{person.name} lasts {times[-1]:.3f} s")
-    at = np.arange(count) / FPS
+    if at is None:
+        at = np.arange(count) / FPS
 
     def curves(values: np.ndarray) -> np.ndarray:
         sigma = _TREMOR_FRAMES * person.fps / FPS
