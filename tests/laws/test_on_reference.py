@@ -107,6 +107,20 @@ def test_only_the_first_action_may_be_any(motions, encoder):
         action = action + 1.0
 
 
+def test_a_smooth_controller_is_trained_with_what_it_keeps(motions, encoder):
+    """Targets and the action that is sensed and paid for are those of run time."""
+    env = build(motions, encoder, rewards=RewardConfig(anti_shake=0.0))
+    env.smoothing = 0.25
+    last = env._state.last_action
+    for _ in range(2):
+        env.step(last + 1.0)
+        assert torch.allclose(env._state.last_action, last + 0.75)
+        assert torch.allclose(env.observation.history[:, -1, -29:], last + 0.75)
+        targets = env.body.targets(last + 0.75, env.offset)
+        assert torch.allclose(env.physics.targets, targets)
+        last = env._state.last_action
+
+
 def test_reward_is_less_anywhere_else(motions, encoder):
     env = build(motions, encoder)
     displace(env, slice(None), 0, 0.1)

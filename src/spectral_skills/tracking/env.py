@@ -97,8 +97,10 @@ class TrackingEnv:
         seed: int = 0,
         compiled: bool = False,
         reach: float = 1.0,
+        smoothing: float = 0.0,
     ):
         self.config, self.command, self.physics = config, command, physics
+        self.smoothing = smoothing
         self.references = references
         self.device, self.count = device, count = physics.device, physics.count
         torch.manual_seed(seed)
@@ -164,6 +166,8 @@ class TrackingEnv:
     def step(self, action: Tensor) -> StepResult:
         """One control step of every robot; `observation` is then the new one."""
         physics = self.physics
+        if self.smoothing:
+            action = torch.lerp(action, self._state.last_action, self.smoothing)
         physics.targets.copy_(self.body.targets(action, self.offset))
         physics.step()
         sim = _Sim(*(getattr(physics, name) for name in _Sim._fields))

@@ -58,8 +58,8 @@ class ControllerConfig:
     released: bool = False
     """Whether the parts that only training needs were omitted."""
     smoothing: float = 0.0
-    """Share of the last action that stays in the next one at run time: actions are
-    smoother and a little late. Training ignores it."""
+    """Share of the last action that stays in the next one: actions are smoother and a
+    little late."""
 
     def __post_init__(self):
         smooth = 0 <= self.smoothing < 1

@@ -45,7 +45,7 @@ GENTLE_LR = 3e-5
 iterations, but a first step of 1e-3 can ruin a narrow policy for good."""
 _MAY_DIFFER = (
     *("init_std", "min_std", "max_std", "released", "critic_hidden"),
-    *("critic_command", "command.hold"),
+    *("critic_command", "command.hold", "smoothing"),
 )
 """Fields in which a new run may differ from the controller it starts from; where that
 has no bounds, they may be added too."""

@@ -127,7 +127,8 @@ class TrackTraining(runs.Job):
             torch.manual_seed(seed)
             command, physics = settings.command, self.physics
             robots_of = command, physics, references, encoder, seed, compiled
-            self.env = TrackingEnv(config.env, *robots_of, reach=settings.reach)
+            limits = settings.reach, settings.smoothing
+            self.env = TrackingEnv(config.env, *robots_of, *limits)
             actor, critic = self.controller, self.critic
             self.learner: ActorCritic
             if isinstance(critic, TwinCritic):
