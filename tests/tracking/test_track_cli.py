@@ -164,7 +164,7 @@ def test_the_release_may_leave_the_floor():
     assert release.controller == same and bounds != lafan1.controller.bounds
     prices = replace(lafan1.env.rewards, foot_acceleration=-2.5e-7)
     assert release.env.rewards == prices
-    assert (lafan1.sac.longest_hold, release.sac.longest_hold) == (1, 16)
+    assert (lafan1.sac.longest_hold, release.sac.longest_hold) == (1, 8)
 
 
 def test_deployment_ends_where_the_authors_did():
