@@ -14,6 +14,9 @@
 #   SMOKE=1     small, with generated clips as all three sources; results, pictures and
 #               package stay under OUT
 #   DRY=1       say what would be made
+#   LAFAN1      folder of LAFAN1 for the G1, if the release is to be measured on it too
+#   OTHERS      folders of more robot motion to measure it on, separated by spaces
+#   PYTHON      the command that runs the benchmarks (.venv/bin/python)
 #   GIVEN       stages whose outputs were brought to OUT, such as "skill controller" from
 #               a machine with a GPU: they are taken as they are
 #
@@ -28,9 +31,11 @@ SMOKE=${SMOKE:-}
 DRY=${DRY:-}
 read -ra given <<<"${GIVEN:-}"
 read -ra spectral <<<"${SPECTRAL:-.venv/bin/spectral}"
+read -ra python <<<"${PYTHON:-.venv/bin/python}"
+read -ra others <<<"${OTHERS:-}"
 chosen=("$@")
 stages=(embedded cmu g1_moves skill controller directions catalogue bases rows planner
-    motions bundle results pictures card install)
+    motions bundle results pictures install tables card)
 for name in "${chosen[@]}" "${given[@]}"; do
     [[ " ${stages[*]} " == *" $name "* ]] || {
         echo "no stage '$name'; there are ${stages[*]}" >&2
@@ -211,14 +216,67 @@ make_pictures() {
     cp "$OUT/steered/run.png" "$pictures/steered.png"
 }
 
-make_card() {
-    run report card "$new" --corpus "${corpora[@]}" --held-out "$held_out" --results "$record"
-}
-
 make_install() {
     mkdir -p "$PACKAGE"
     find "$PACKAGE" -mindepth 1 -delete
     cp -r "$new"/. "$PACKAGE"
+}
+
+bench() { # NAME...: a benchmark of the installed models, on a CPU
+    "${python[@]}" benchmarks/"$1".py "${@:2}" --record "$record"
+}
+
+measure() { # VERB TABLE...: a table of the installed models; what is there stays
+    heavy evaluate "$@" --out "$OUT/tables" --record "$record"
+}
+
+make_tables() {
+    local name level titles=() levels=()
+    mkdir -p "$OUT/tables"
+    # These commands measure the models of the package.
+    if [[ $PACKAGE != src/spectral_skills/pretrained ]]; then return; fi
+    for name in additivity alternatives pass_rates unseen; do
+        measure composition "$name" --seeds 0 1 2
+    done
+    for level in 0 1 3 4; do
+        levels+=("$OUT/tables/level$level.safetensors")
+        heavy directions --skill "$OUT/skill" --corpus "${corpora[@]}" "${responses[@]}" \
+            --held-out "$held_out" --level "$level" --out "${levels[-1]}"
+    done
+    measure composition dose --others "${levels[@]}"
+    for name in hands ladder transfer; do measure composition "$name"; done
+    measure chaining
+    measure planning everyday
+    measure planning everyday --planned
+    measure planning pairs --corpus "${corpora[@]}"
+    measure planning language --corpus "${corpora[@]}" --most 60 --episodes 1 --steps 400
+    bench wordings wordings
+    bench bases --corpus "${corpora[1]}" --robots 40 --changes 8
+    bench jumps flights --corpus "${corpora[1]}"
+    bench smoothing --corpus "${corpora[1]}" --smoothing 0 0.2 0.3 0.4
+    bench smoothing --corpus "${corpora[1]}" --smoothing 0 0.2 0.3 0.4 --other-robots
+    for name in embedded cmu; do
+        bench drift --corpus "$OUT/corpora/$name" --held-out "$held_out" --clips 20 \
+            --label "the release, ${name/cmu/CMU} held out"
+    done
+    bench drive drive
+    if [[ ${LAFAN1:-} ]]; then
+        run ingest "$LAFAN1" --out "$OUT/corpora/lafan1"
+        heavy evaluate tracking --corpus "$OUT/corpora/lafan1" --set lafan1-windows \
+            --label "the release, LAFAN1 windows" --out "$OUT/tables/lafan1.jsonl" \
+            --record "$record"
+    fi
+    if [[ ${#others[@]} != 0 ]]; then
+        run ingest "${others[@]}" --out "$OUT/corpora/others"
+        heavy evaluate tracking --corpus "$OUT/corpora/others" \
+            --label "the release, other sources" --out "$OUT/tables/others.jsonl" \
+            --record "$record"
+    fi
+}
+
+make_card() {
+    run report card "$new" --corpus "${corpora[@]}" --held-out "$held_out" --results "$record"
+    cp "$new/CARD.md" "$PACKAGE"
 }
 
 stage embedded "" "${corpora[0]}" run "${embedded[@]}" --out "${corpora[0]}"
@@ -256,8 +314,8 @@ stage results "${corpora[*]} $new/skill $new/controller $new/directions.safetens
 stage pictures "${corpora[*]:0:2} $new/skill $new/controller $new/planner
     $new/directions.safetensors $new/bases.safetensors $new/motions.safetensors" \
     "$OUT/steered $pictures/steered.png" make_pictures
-stage card "${corpora[*]} $new/skill $new/controller $new/planner
-    $new/directions.safetensors $new/bases.safetensors $new/motions.safetensors
-    $new/support.safetensors $record" \
-    "$new/CARD.md" make_card
-stage install "$new" "$PACKAGE/CARD.md" make_install
+made="$new/skill $new/controller $new/planner $new/directions.safetensors
+    $new/bases.safetensors $new/motions.safetensors $new/support.safetensors"
+stage install "$made" "$PACKAGE/controller" make_install
+stage tables "${corpora[*]} $made" "$OUT/tables $record" make_tables
+stage card "${corpora[*]} $made $record" "$new/CARD.md" make_card

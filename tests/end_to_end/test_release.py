@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "runs" / "release.sh"
 STAGES = (
     "embedded cmu g1_moves skill controller directions catalogue bases rows planner "
-    "motions bundle results pictures card install"
+    "motions bundle results pictures install tables card"
 ).split()
 STAND_IN = """#!/usr/bin/env bash
 set -euo pipefail
@@ -87,7 +87,7 @@ def test_a_changed_parent_makes_what_follows_again(release):
     (release.out / "rows" / "model.txt").write_text("other rows")
     assert release(DRY="1", SALT="new")[0] == ["planner"]
     made, _, code = release(SALT="new")
-    again = ["planner", "motions", "bundle", "pictures", "card", "install"]
+    again = ["planner", *"motions bundle pictures install tables card".split()]
     assert (made, code) == (again, 0)
     (release.out / "corpora" / "cmu" / "model.txt").write_text("other motions")
     made, skipped, _ = release(SALT="newer")
@@ -182,6 +182,31 @@ def test_results_have_the_names_that_are_in_the_docs(release, tmp_path):
             found.append(names[verb].format(label[1]))
         assert ("--kinds" in call) == ("CMU held out" in call)
     assert len(found) == 6 and set(found) <= tables
+
+
+def test_every_table_of_the_docs_can_be_measured_again(release, tmp_path):
+    """On what is installed; the experiments' tables have the names of the docs."""
+    silent = tmp_path / "silent"
+    silent.write_text('#!/usr/bin/env bash\necho "$@" >>"$CALLS"\n')
+    silent.chmod(0o755)
+    own = {"SMOKE": "", "SPECTRAL": str(silent), "PYTHON": str(silent)}
+    own |= {"LAFAN1": "lafan1", "OTHERS": "one two"}
+    assert release("tables", **own)[2] == 0
+    lines = (ROOT / "docs" / "results.jsonl").read_text().splitlines()
+    tables = {json.loads(line)["table"] for line in lines}
+    for call in release.calls:
+        words = call.split()
+        assert "--record docs/results.jsonl" in call or words[0] != "evaluate"
+        assert "--controller" not in call or words[0] == "directions"
+        if words[:2] in (["evaluate", "composition"], ["evaluate", "planning"]):
+            planned = ", planned" * ("--planned" in words)
+            assert f"{words[1].capitalize()}: {words[2]}{planned}" in tables
+        if words[0].endswith(".py"):
+            assert (ROOT / words[0]).is_file()
+    assert "ingest one two --out" in "\n".join(release.calls)
+    own |= {"OUT": str(tmp_path / "other"), "PACKAGE": str(tmp_path / "package")}
+    elsewhere = release("tables", **own)
+    assert elsewhere == (["tables"], [], 0) and not release.calls
 
 
 def test_all_of_it_in_small(tmp_path):
