@@ -104,7 +104,7 @@ digest() { # PATH...: a hash of all files under these paths, by name and content
 }
 
 stage() { # NAME INPUTS OUTPUTS COMMAND...: inputs and outputs are paths in one string
-    local name=$1 inputs=$2 outputs=$3 key path there=1
+    local name=$1 inputs=$2 outputs=$3 key path code there=1
     shift 3
     [[ ${#chosen[@]} == 0 || " ${chosen[*]} " == *" $name "* ]] || return 0
     # shellcheck disable=SC2086 # paths of inputs are words
@@ -133,7 +133,11 @@ stage() { # NAME INPUTS OUTPUTS COMMAND...: inputs and outputs are paths in one 
     fi
     rm -f "$stamps/$name"
     echo "$key" >"$stamps/$name.begun"
-    "$@" || { echo "$name: failed; the same command continues" >&2; exit 1; }
+    set +e # where a command stands before ||, its functions go on after an error
+    (set -e && "$@")
+    code=$?
+    set -e
+    [[ $code == 0 ]] || { echo "$name: failed; the same command continues" >&2; exit 1; }
     echo "$key" >"$stamps/$name"
 }
 
@@ -172,6 +176,10 @@ make_bundle() {
     cp "$OUT/bundle/support.safetensors" "$new/support.safetensors"
 }
 
+ran() { # STAGE: whether its run is here; what was given may be a model without it
+    [[ " ${given[*]} " != *" $1 "* || -f $OUT/$1/log.jsonl ]]
+}
+
 make_results() {
     local place name more
     declare -A titles=([embedded]=embedded [cmu]=CMU [g1_moves]=g1-moves)
@@ -185,11 +193,15 @@ make_results() {
             "${more[@]}" --label "the release, ${titles[$name]} held out" \
             --out "$OUT/results/$name.jsonl" --record "$record"
     done
-    run report skill --run "$OUT/skill" --label "the release's corpora" \
-        --directions "$new/directions.safetensors" --record "$record"
+    if ran skill; then
+        run report skill --run "$OUT/skill" --label "the release's corpora" \
+            --directions "$new/directions.safetensors" --record "$record"
+    fi
     if [[ $SMOKE ]]; then return; fi # it completes no clip that could be reported
-    run report tracking --run "$OUT/controller" --label "the release's corpora" \
-        --record "$record"
+    if ran controller; then
+        run report tracking --run "$OUT/controller" --label "the release's corpora" \
+            --record "$record"
+    fi
     [[ -d $OUT/unseen ]] || run synth base --clips 128 --seed 22 --out "$OUT/unseen"
     heavy evaluate tracking "${tracker[@]}" --corpus "$OUT/unseen" \
         --label "the release, generated, unseen seed 22" \

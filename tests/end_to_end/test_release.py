@@ -112,6 +112,14 @@ def test_what_a_stage_had_made_of_other_parents_is_removed(release):
     assert not half.exists()
 
 
+def test_a_stage_fails_with_any_of_its_commands(release):
+    """Also with one that others follow."""
+    release(*STAGES[: STAGES.index("results")])
+    assert release("results", FAIL="report skill")[2] == 1
+    assert "results: failed; the same command continues" in release.error
+    assert release("results") == (["results"], [], 0)
+
+
 def test_a_missing_output_is_made_again(release):
     """Whatever its stamp says."""
     release()
