@@ -144,7 +144,7 @@ def track(
 ) -> int:
     """Train a controller that executes the skills of a skill model.
 
-    Recipes: release, agile, lafan1, deploy-first, deploy, paper (combo), hub, smoke,
+    Recipes: release, lafan1, deploy-first, deploy, paper (combo), hub, smoke,
     ablation, hold10, explicit, joint-* (an unknown name lists all). Every setting of a
     recipe is an option too, such as `--frames 200M`, `--minutes 30` and
     `--robots 4096`: `spectral track release --help`. A killed run continues with the
