@@ -217,6 +217,7 @@ make_pictures() {
     else
         steered=(--base walk --direction right_arm turn --amplitude 2 1)
         cp "$OUT/directions_poses.png" "$pictures/directions.png"
+        if ran controller; then cp "$OUT/controller/curves.png" "$pictures/release_curves.png"; fi
         run steer "${steering[@]}" "${steered[@]}" --out "$OUT/steered"
         cp "$OUT/steered/run.gif" "$pictures/steered.gif"
         run rollout 111_05 "${tracker[@]}" --corpus "${corpora[1]}" --out "$OUT/rollout"

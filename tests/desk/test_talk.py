@@ -181,6 +181,8 @@ def test_without_a_language_model_it_is_named(bundle, plans):
     from spectral_skills.planner.listener import Listener, answer
 
     class Missing:
+        name = "a language model"
+
         def encode(self, texts):
             raise ModuleNotFoundError("the language model is not installed")
 

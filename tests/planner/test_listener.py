@@ -1,6 +1,7 @@
 """Played motions with sentences of their own are found by them."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,6 +35,7 @@ def a_bundle() -> Any:
     motions["swim"] = a_motion("swim")
     bases = {"walk": a_motion("walk", "walk forward")}
     return SimpleNamespace(
+        folder=Path("nowhere"),
         bases=bases,
         motions=motions,
         base=(bases | motions).__getitem__,

@@ -22,6 +22,7 @@ from spectral_skills.control.recorded import Chosen
 from spectral_skills.control.session import follow
 from spectral_skills.models import ModelPaths, Models
 from spectral_skills.motion.windows import WindowConfig
+from spectral_skills.planner.acts import acts
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
 from spectral_skills.robot import g1
@@ -162,6 +163,22 @@ def test_sentences_are_kept_without_padding(bundle):
     size = (bundle.folder / files.SENTENCES).stat().st_size
     assert size < 2 * numbers + 8 * len(states) + 1000
     assert all((one != 0).any(axis=1).all() for one in states)
+
+
+def test_what_people_say_need_not_be_read_again(bundle):
+    """Every sentence of bases, gestures and acts has its vector in the bundle."""
+    from spectral_skills.planner.text import MiniLM, pooled
+
+    model = MiniLM()
+    found = files.said_vectors(bundle.folder, model.name)
+    said = {one for _, act in acts() for one in act.sentences}
+    said |= {base.text for base in bundle.bases.values() if base.text}
+    said |= {one for motion in bundle.motions.values() for one in motion.sentences}
+    assert said == set(found)
+    some = sorted(said)[::500]
+    read = pooled(model.encode(some)).numpy()
+    np.testing.assert_allclose(np.stack([found[s] for s in some]), read, atol=2e-3)
+    assert not files.said_vectors(bundle.folder, "another model")
 
 
 def test_bases_can_be_repeated_without_a_jump(bundle):

@@ -7,6 +7,7 @@
 """
 
 import hashlib
+import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,7 @@ from spectral_skills.spectral.direction_file import Directions, read_arrays
 VERSION = 2
 MANIFEST, CONTROLLER, ENCODER = "bundle.json", "controller.onnx", "encoder.onnx"
 PLANNER, SENTENCES = "planner.onnx", "sentences.safetensors"
+SAID = "said.safetensors"
 DIRECTIONS, BASES = "directions.safetensors", "bases.safetensors"
 SUPPORT, MOTIONS = "support.safetensors", "motions.safetensors"
 JointOrder = Literal["mujoco", "isaaclab"]
@@ -188,6 +190,16 @@ def token_states(folder: Path) -> list[np.ndarray]:
     """Token states (tokens, width) of each learned sentence, in half precision."""
     arrays, _ = read_arrays(folder / SENTENCES)
     return np.split(arrays["states"], np.cumsum(arrays["tokens"])[:-1])
+
+
+def said_vectors(folder: Path, model: str) -> dict[str, np.ndarray]:
+    """Vectors (width,) of what people say besides the learned sentences; none if they
+    are of another language model than `model`."""
+    path = folder / SAID
+    arrays, about = read_arrays(path) if path.is_file() else ({}, {})
+    if about.get("model") != model:
+        return {}
+    return dict(zip(json.loads(about["said"]), arrays["vectors"], strict=True))
 
 
 class OnnxPlanner:

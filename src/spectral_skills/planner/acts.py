@@ -40,8 +40,8 @@ class Act(NamedTuple):
     sentences: tuple[str, ...]
 
 
-def acts(known: Collection[str]) -> Iterator[tuple[str, Act]]:
-    """The acts whose orders are known, by their names."""
+def acts(known: Collection[str] | None = None) -> Iterator[tuple[str, Act]]:
+    """The acts whose orders are known, or all, by their names."""
     sides = ("left", "right"), ("right", "left")
     for number, one in enumerate(read_table(__file__)["acts"]):
         sided = any("{side}" in text for text in one["do"])
@@ -50,7 +50,7 @@ def acts(known: Collection[str]) -> Iterator[tuple[str, Act]]:
                 tuple(text.format(side=side, other=other) for text in one[kind])
                 for kind in ("do", "say")
             )
-            if all(timed(order)[0] in known for order in orders):
+            if known is None or all(timed(one)[0] in known for one in orders):
                 yield (
                     f"act {number} {side}" if sided else f"act {number}",
                     Act(orders, said),

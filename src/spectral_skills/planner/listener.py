@@ -8,14 +8,16 @@ torch and the language model. It reads lines of JSON such as
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from spectral_skills.control.bundle import SENTENCES, Bundle, token_states
+from spectral_skills.control.bundle import SENTENCES, Bundle, said_vectors, token_states
 from spectral_skills.control.mixer import REST, Cue
 from spectral_skills.control.played import LONGEST_S, SHORTEST_S, lasts_s, shown
 from spectral_skills.control.rollout import Rollout, fell_at
@@ -68,14 +70,23 @@ class Listener:
         texts += [(name, said) for name, one in motions for said in one.sentences]
         texts += [(n, said) for n, one in self._acts.items() for said in one.sentences]
         written = {*self._acts, *bundle.motions}
+        vectors = self._vectors([text for _, text in texts]) if texts else None
         if not self.plans:
-            return KnownSentences(texts, encoder, as_said=written)
+            return KnownSentences(texts, encoder, vectors, written)
         learned = map(torch.from_numpy, token_states(bundle.folder))
         states = TextStates.of([states.float() for states in learned])
-        own = pooled(encoder.encode([text for _, text in texts]))
-        vectors = torch.cat((pooled(states), own)) if texts else pooled(states)
+        own = [] if vectors is None else [vectors]
+        vectors = torch.cat((pooled(states), *own))
         texts = [*bundle.manifest.sentences, *texts]
         return KnownSentences(texts, encoder, vectors, written)
+
+    def _vectors(self, texts: Sequence[str]) -> Tensor:
+        """(n, width) vectors of texts: those that the bundle has, others are read."""
+        kept = said_vectors(self._bundle.folder, self._encoder.name)
+        new = [text for text in dict.fromkeys(texts) if text not in kept]
+        read = pooled(self._encoder.encode(new)).numpy() if new else ()
+        found = kept | dict(zip(new, read, strict=True))
+        return torch.from_numpy(np.stack([found[text] for text in texts]))
 
     @cached_property
     def _bases(self) -> dict[str, str]:
@@ -129,7 +140,8 @@ class Listener:
             message = f"{one.sentence!r} was not understood: {one.why}"
             return Cue(REST, seconds or SHORTEST_S), message
         # Without a planner, the base with the nearest description is played.
-        match = self._known.nearest(one.sentence)
+        shown = torch.tensor([name not in self._acts for name in self._known.motions])
+        match = self._known.nearest(one.sentence, shown)
         nearest = f"the nearest described skill is {match.sentence!r}"
         message = f"{one.sentence!r}: {nearest} ({match.cosine:.2f})"
         return Cue(match.motion, seconds or LONGEST_S), message

@@ -4,6 +4,7 @@ A bundle is put in place only if every graph agrees with its model on
 what simulated robots observe that execute two of its bases.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -31,9 +32,10 @@ from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.motion.synthetic import bases as generated
 from spectral_skills.motion.synthetic.bases import NAMES
 from spectral_skills.motion.synthetic.generate import embedded_corpus
+from spectral_skills.planner.acts import acts
 from spectral_skills.planner.model import Planner, check_text
 from spectral_skills.planner.routes import longest
-from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates
+from spectral_skills.planner.text import MiniLM, TextEncoder, TextStates, pooled
 from spectral_skills.robot import g1
 from spectral_skills.runtime import graphs
 from spectral_skills.runtime.graphs import Observed
@@ -62,7 +64,8 @@ _SKILLS, _EVERY, _MEASURED = 8192, 10, 20_000
 whose distance to the bank is measured."""
 FOLLOWED = 2
 """Number of bases that robots execute for the comparison."""
-_PLANS = 20
+_PLANS, _READ = 20, 256
+"""Numbers of plans that are compared, and of sentences that are read together."""
 _BLOCKS = ("joints", "joint_velocities", "last_action")
 _PROPRIO = (
     *(("gravity", 3), ("angular_velocity", 3)),
@@ -113,8 +116,10 @@ def export(
             arrays |= base.arrays
         atomic.write_file(folder / bundle.BASES, save(arrays))
         support.save(folder / bundle.SUPPORT)
-        if models.planner is not None and motions is not None:
-            atomic.write_file(folder / bundle.MOTIONS, motions.read_bytes())
+        if models.planner is not None:
+            if motions is not None:
+                atomic.write_file(folder / bundle.MOTIONS, motions.read_bytes())
+            _write_said(words or MiniLM(), shown, motions, encoder, folder)
         if models.directions is not None:
             models.directions.save(folder / bundle.DIRECTIONS)
         manifest = _manifest(models, folder, shown, support, joint_order)
@@ -220,6 +225,28 @@ def _write_planner(
     arrays = {"states": states.numpy(), "tokens": tokens.numpy()}
     atomic.write_file(folder / bundle.SENTENCES, save(arrays))
     return text
+
+
+def _write_said(
+    words: TextEncoder,
+    shown: Sequence[PlayedBase],
+    motions: Path | None,
+    encoder: SkillEncoder,
+    folder: Path,
+) -> None:
+    """Write the vectors of what people say for bases, for played motions and for acts,
+    so that they need not be read when a text is understood."""
+    own = played.read(motions, encoder.fingerprint()).values() if motions else ()
+    said = [base.text for base in shown if base.text]
+    said += [one for motion in own for one in motion.sentences]
+    said += [one for _, act in acts() for one in act.sentences]
+    said = list(dict.fromkeys(said))
+    vectors = [
+        pooled(words.encode(said[i : i + _READ])) for i in range(0, len(said), _READ)
+    ]
+    arrays = {"vectors": torch.cat(vectors).numpy()}
+    about = {"model": words.name, "said": json.dumps(said)}
+    atomic.write_file(folder / bundle.SAID, save(arrays, about))
 
 
 def _differences(

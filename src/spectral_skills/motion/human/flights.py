@@ -13,7 +13,7 @@ from spectral_skills.motion.gait import runs
 from spectral_skills.motion.human.recording import Recording
 
 SHORTEST_S = 0.2
-"""Shorter flights, as those of runners, are left as they are: they rise by 5 cm at most."""
+"""Shorter flights, as those of runners, rise by 5 cm at most and stay as they are."""
 _CHANGE_S = 0.3
 """Time over which the clock changes before a flight, and changes back after it."""
 _GRAVITY = 9.81
