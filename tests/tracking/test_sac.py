@@ -274,13 +274,18 @@ def test_the_rate_grows_again_where_the_actor_begins():
 
 def test_robots_keep_their_noise_for_a_while():
     """Mostly for one step, seldom for more, and never for more than the longest."""
+
+    def noise(learner: SACLearner) -> torch.Tensor:
+        assert learner._held is not None
+        return learner._held[0].clone()
+
     learner, env = _learner(longest_hold=4, steps=1), Reach(400)
     learner.update(learner.collect(env), 0.0)
     stays, ages = [], torch.ones(400)
     for _ in range(60):
-        before = learner._held[0].clone()
+        before = noise(learner)
         learner.collect(env)
-        same = (learner._held[0] == before).all(dim=1)
+        same = (noise(learner) == before).all(dim=1)
         stays.append(ages[~same])
         ages = torch.where(same, ages + 1, 1)
     found = torch.cat(stays).long().bincount(minlength=5).float()

@@ -29,7 +29,7 @@ def find_flights(person: Recording, standing: np.ndarray) -> list[tuple[int, int
     found = []
     height = np.mean([person.at(name)[:, 2] for name in _TRUNK], axis=0)
     least, most = (share * _GRAVITY for share in _FALLS)
-    for start, end in runs(~standing.any(axis=1)):
+    for start, end in runs(np.logical_not(standing.any(axis=1))):
         inside = start > 0 and end < person.frames
         if inside and end - start >= SHORTEST_S * person.fps:
             times = np.arange(end - start) / person.fps
