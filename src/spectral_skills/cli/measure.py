@@ -208,7 +208,7 @@ def evaluate_planning(
     Table `interfaces` compares planned skills with planned poses, `fsq` does so for an
     FSQ tracker, `language` tries words that were not learned and words that change,
     `pairs` adds what a second sentence asks for to what the first one plans, `everyday`
-    says seven lists of sixty requests to a robot as `spectral say` does.
+    says nine lists of sixty requests to a robot as `spectral say` does.
 
     Args:
         experiment: Which of the tables.
