@@ -9,7 +9,7 @@
 #   G1_MOVES    folder of G1 Moves (CC BY 4.0)
 #   DEVICE      cuda or cpu for what learns and what runs many robots
 #   OUT         folder of the runs (runs/release)
-#   PACKAGE     folder that the last stage fills (src/spectral_skills/pretrained)
+#   PACKAGE     folder that the stage install fills (src/spectral_skills/pretrained)
 #   SPECTRAL    the command to run (.venv/bin/spectral)
 #   SMOKE=1     small, with generated clips as all three sources; results, pictures and
 #               package stay under OUT
@@ -266,6 +266,7 @@ make_tables() {
     bench wordings wordings
     bench bases --corpus "${corpora[1]}" --robots 40 --changes 8
     bench jumps flights --corpus "${corpora[1]}"
+    bench jumps search --corpus "${corpora[1]}" --clip 118_14
     bench smoothing --corpus "${corpora[1]}" --smoothing 0 0.2 0.3 0.4
     bench smoothing --corpus "${corpora[1]}" --smoothing 0 0.2 0.3 0.4 --other-robots
     for name in embedded cmu; do
