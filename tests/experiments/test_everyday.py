@@ -70,6 +70,7 @@ def test_standing_does_nothing_but_what_asks_for_it():
         "freeze! don't move a muscle",
         # As its author wrote it, who did not know how high hands hang.
         "put your hands on your hips and look cross",
+        "No motion. Quiet standing for a force plate baseline.",
     )
     assert done == list(asked)
 
