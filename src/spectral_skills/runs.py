@@ -366,9 +366,10 @@ def short(count: float) -> str:
 
 @contextmanager
 def between_steps() -> Iterator[Callable[[], bool]]:
-    """Delay an interrupt to the end of a step; yields whether there was one.
+    """Delay an interrupt, or a request to end, to the end of a step; yields whether
+    there was one.
 
-    A second interrupt is not delayed. Several processes would not stop at the same
+    A second one is not delayed. Several processes would not stop at the same
     step: there an interrupt ends the run at once, and the last checkpoint remains.
     """
     main = threading.current_thread() is threading.main_thread()
@@ -383,8 +384,10 @@ def between_steps() -> Iterator[Callable[[], bool]]:
         asked.append(number)
         print("stopping after this step", file=sys.stderr)
 
-    before = signal.signal(signal.SIGINT, ask)
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(one, ask) for one in signals]
     try:
         yield lambda: bool(asked)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for one, handler in zip(signals, before, strict=True):
+            signal.signal(one, handler)

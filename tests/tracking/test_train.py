@@ -254,13 +254,17 @@ def test_the_model_is_the_last_controller(corpus, tmp_path):
     assert "mpjpe_global_mm" not in rows[0]
 
 
-@pytest.mark.parametrize("where", ["probe", "watch"])
-def test_an_interrupt_at_any_time_is_saved(corpus, tmp_path, where):
-    """Also outside of the step: what the log tells must be in the checkpoint."""
+@pytest.mark.parametrize(
+    "where, number",
+    [("probe", signal.SIGINT), ("watch", signal.SIGINT), ("watch", signal.SIGTERM)],
+)
+def test_an_interrupt_at_any_time_is_saved(corpus, tmp_path, where, number):
+    """Also outside of the step, and what a cluster sends before it ends a job: what the
+    log tells must be in the checkpoint."""
 
     def called(name: str):
         if name == where:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
         return {"success_rate": 0.0}
 
     with pytest.raises(KeyboardInterrupt):
