@@ -30,10 +30,11 @@ from spectral_skills.physics.base import simulate
 from spectral_skills.physics.settings import FAST
 from spectral_skills.results import Result
 from spectral_skills.skill.model import SkillModel
+from spectral_skills.tracking.critics import Critic, TwinCritic
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.learner import Environment, ReplayBatch, captured
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, Critic, TwinCritic
+from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.sac import SACConfig, SACLearner

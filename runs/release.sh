@@ -244,7 +244,7 @@ measure() { # VERB TABLE...: a table of the installed models; what is there stay
 }
 
 make_tables() {
-    local name level titles=() levels=()
+    local name level levels=()
     mkdir -p "$OUT/tables"
     # These commands measure the models of the package.
     if [[ $PACKAGE != src/spectral_skills/pretrained ]]; then return; fi
@@ -331,5 +331,5 @@ stage pictures "${corpora[*]:0:2} $new/skill $new/controller $new/planner
 made="$new/skill $new/controller $new/planner $new/directions.safetensors
     $new/bases.safetensors $new/motions.safetensors $new/support.safetensors"
 stage install "$made" "$PACKAGE/controller" make_install
-stage tables "${corpora[*]} $made" "$OUT/tables $record" make_tables
+stage tables "${corpora[*]} $made ${LAFAN1:-} ${others[*]}" "$OUT/tables $record" make_tables
 stage card "${corpora[*]} $made $record" "$new/CARD.md" make_card

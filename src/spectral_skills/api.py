@@ -150,7 +150,7 @@ def pretrain(
     `settings` is the recipe's configuration with changes: `recipes.pretrain(recipe)`.
     """
     from spectral_skills import recipes
-    from spectral_skills.plots.charts import draw_curves
+    from spectral_skills.plots.curves import draw_curves
     from spectral_skills.skill import pretrain as training
 
     default = recipes.pretrain(recipe)
@@ -236,7 +236,7 @@ def track(
     """
     from spectral_skills import recipes
     from spectral_skills.experiments.tracking import probe_of
-    from spectral_skills.plots.charts import draw_curves
+    from spectral_skills.plots.curves import draw_curves
     from spectral_skills.skill.model import SkillModel
     from spectral_skills.tracking.start import commanded, sides
     from spectral_skills.tracking.train import train

@@ -369,8 +369,8 @@ def between_steps() -> Iterator[Callable[[], bool]]:
     """Delay an interrupt, or a request to end, to the end of a step; yields whether
     there was one.
 
-    A second one is not delayed. Several processes would not stop at the same
-    step: there an interrupt ends the run at once, and the last checkpoint remains.
+    A second one is not delayed. Several processes would not stop at the same step:
+    there an interrupt ends the run at once, and the last checkpoint remains.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or distributed.world_size() > 1:

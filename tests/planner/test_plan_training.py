@@ -12,7 +12,7 @@ from spectral_skills import artifact
 from spectral_skills.planner.model import Planner
 from spectral_skills.planner.text import TextStates
 from spectral_skills.planner.train import Phrases, PlanTrainer, train
-from spectral_skills.plots.charts import draw_curves
+from spectral_skills.plots.curves import draw_curves
 from spectral_skills.runs import read_log
 
 

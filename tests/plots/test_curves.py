@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from spectral_skills.plots import charts
-from spectral_skills.plots.charts import draw_curves
+from spectral_skills.plots import curves
+from spectral_skills.plots.curves import draw_curves, spread
 
 
 def pretraining(count: int, levels: int = 8, start: float = 1.0) -> list[dict]:
@@ -46,7 +46,7 @@ def tracking(number: int, probed: bool) -> dict:
 def draw(monkeypatch, tmp_path):
     """Draws a log; gives the panels by their titles."""
     kept = []
-    monkeypatch.setattr(charts, "save", lambda figure, path: kept.append(figure))
+    monkeypatch.setattr(curves, "save", lambda figure, path: kept.append(figure))
 
     def drawn(rows: list[dict]) -> dict:
         text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -132,9 +132,9 @@ def test_a_run_that_goes_wrong_is_drawn(draw):
 
 def test_labels_are_spread_and_keep_their_order():
     """By hand: 0, 1, 2 need room; 100 has it."""
-    placed = charts.spread(np.array([0.0, 1.0, 2.0, 100.0]), 0.0, 200.0, 13)
+    placed = spread(np.array([0.0, 1.0, 2.0, 100.0]), 0.0, 200.0, 13)
     assert placed.tolist() == [0.0, 13.0, 26.0, 100.0]
-    placed = charts.spread(np.array([95.0, 98.0, 99.0]), 0.0, 100.0, 13)
+    placed = spread(np.array([95.0, 98.0, 99.0]), 0.0, 100.0, 13)
     assert placed.tolist() == [74.0, 87.0, 100.0]
 
 

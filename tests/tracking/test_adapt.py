@@ -12,7 +12,8 @@ from spectral_skills.motion.windows import WindowConfig, anchor_poses
 from spectral_skills.robot import g1
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.tracking.adapt import AdaptConfig, adapt
-from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
+from spectral_skills.tracking.critics import Critic
+from spectral_skills.tracking.policy import Controller, ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 from spectral_skills.tracking.references import CommandConfig
 

@@ -7,13 +7,9 @@ import pytest
 import torch
 
 from spectral_skills.skill.bottleneck import VQ, BottleneckConfig
+from spectral_skills.tracking.critics import Critic
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import (
-    Controller,
-    ControllerConfig,
-    Critic,
-    JointEncoder,
-)
+from spectral_skills.tracking.policy import Controller, ControllerConfig, JointEncoder
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 from spectral_skills.tracking.references import CommandConfig
 

@@ -12,13 +12,12 @@ import torch
 from spectral_skills.artifact import PRETRAINED, Provenance
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.skill.model import SkillModel
+from spectral_skills.tracking.critics import Critic, critic_weights
 from spectral_skills.tracking.policy import (
     Controller,
     ControllerConfig,
-    Critic,
     Network,
     Normalizer,
-    critic_weights,
 )
 from spectral_skills.tracking.references import CommandConfig
 

@@ -13,8 +13,9 @@ from torch.distributions import Independent, Normal, kl_divergence
 
 from spectral_skills.skill.bottleneck import BottleneckConfig
 from spectral_skills.tracking import ppo
+from spectral_skills.tracking.critics import Critic
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
+from spectral_skills.tracking.policy import Controller, ControllerConfig
 from spectral_skills.tracking.ppo import (
     PPOConfig,
     PPOLearner,

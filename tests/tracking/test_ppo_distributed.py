@@ -11,7 +11,8 @@ from two_processes import in_two
 
 from spectral_skills import distributed
 from spectral_skills.skill.bottleneck import BottleneckConfig
-from spectral_skills.tracking.policy import Controller, ControllerConfig, Critic
+from spectral_skills.tracking.critics import Critic
+from spectral_skills.tracking.policy import Controller, ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig, PPOLearner
 from spectral_skills.tracking.references import CommandConfig
 from spectral_skills.tracking.sampler import AdaptiveSampler, SamplerConfig

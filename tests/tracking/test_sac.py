@@ -12,15 +12,10 @@ from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import AffineTransform, TanhTransform
 
 from spectral_skills.tracking import learner as launcher
+from spectral_skills.tracking.critics import TwinCritic, project, value_range
 from spectral_skills.tracking.learner import Launcher, Replay
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import (
-    Controller,
-    ControllerConfig,
-    TwinCritic,
-    project,
-    value_range,
-)
+from spectral_skills.tracking.policy import Controller, ControllerConfig
 from spectral_skills.tracking.references import CommandConfig
 from spectral_skills.tracking.sac import SACConfig, SACLearner, squash
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from two_processes import in_two
 
 from spectral_skills import distributed
-from spectral_skills.tracking.policy import Controller, ControllerConfig, TwinCritic
+from spectral_skills.tracking.critics import TwinCritic
+from spectral_skills.tracking.policy import Controller, ControllerConfig
 from spectral_skills.tracking.references import CommandConfig
 from spectral_skills.tracking.sac import SACConfig, SACLearner
 

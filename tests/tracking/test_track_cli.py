@@ -24,8 +24,9 @@ from spectral_skills.skill.encoder import EncoderConfig
 from spectral_skills.skill.model import SkillConfig, SkillModel
 from spectral_skills.skill.predictor import PredictorConfig
 from spectral_skills.tracking import rewards
+from spectral_skills.tracking.critics import Critic, critic_weights
 from spectral_skills.tracking.observations import joint_bounds
-from spectral_skills.tracking.policy import Controller, Critic, critic_weights
+from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.randomization import RandomizationConfig
 
 
@@ -61,7 +62,7 @@ def places(make_clip, make_corpus, tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture(autouse=True)
 def _no_curves(places, monkeypatch):
     """Only the first run draws its log: pictures take longer than the training."""
-    monkeypatch.setattr("spectral_skills.plots.charts.draw_curves", lambda run: None)
+    monkeypatch.setattr("spectral_skills.plots.curves.draw_curves", lambda run: None)
 
 
 def _track(places: dict[str, Path], out: Path) -> list:

@@ -18,9 +18,10 @@ from spectral_skills.runs import read_log
 from spectral_skills.skill.encoder import EncoderConfig, SkillEncoder
 from spectral_skills.skill.pretrain import split
 from spectral_skills.tracking import start
+from spectral_skills.tracking.critics import critic_weights
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.observations import joint_bounds
-from spectral_skills.tracking.policy import Controller, critic_weights
+from spectral_skills.tracking.policy import Controller
 from spectral_skills.tracking.ppo import PPOLearner
 from spectral_skills.tracking.references import CommandConfig, References
 from spectral_skills.tracking.rewards import weighted

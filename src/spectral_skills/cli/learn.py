@@ -347,7 +347,7 @@ def plan(
     from spectral_skills.planner.data import Rows
     from spectral_skills.planner.text import MiniLM
     from spectral_skills.planner.train import train
-    from spectral_skills.plots.charts import draw_curves
+    from spectral_skills.plots.curves import draw_curves
 
     check_folder(out)
     refuse_overlap(out, rows)

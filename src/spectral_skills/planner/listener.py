@@ -70,13 +70,12 @@ class Listener:
         texts += [(name, said) for name, one in motions for said in one.sentences]
         texts += [(n, said) for n, one in self._acts.items() for said in one.sentences]
         written = {*self._acts, *bundle.motions}
-        vectors = self._vectors([text for _, text in texts]) if texts else None
+        vectors = self._vectors([text for _, text in texts])
         if not self.plans:
             return KnownSentences(texts, encoder, vectors, written)
         learned = map(torch.from_numpy, token_states(bundle.folder))
         states = TextStates.of([states.float() for states in learned])
-        own = [] if vectors is None else [vectors]
-        vectors = torch.cat((pooled(states), *own))
+        vectors = torch.cat((pooled(states), vectors))
         texts = [*bundle.manifest.sentences, *texts]
         return KnownSentences(texts, encoder, vectors, written)
 
@@ -86,7 +85,8 @@ class Listener:
         new = [text for text in dict.fromkeys(texts) if text not in kept]
         read = pooled(self._encoder.encode(new)).numpy() if new else ()
         found = kept | dict(zip(new, read, strict=True))
-        return torch.from_numpy(np.stack([found[text] for text in texts]))
+        vectors = [torch.from_numpy(found[text]) for text in texts]
+        return torch.stack(vectors) if texts else torch.zeros(0, self._encoder.width)
 
     @cached_property
     def _bases(self) -> dict[str, str]:

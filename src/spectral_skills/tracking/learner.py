@@ -12,8 +12,9 @@ from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from spectral_skills import distributed
+from spectral_skills.tracking.critics import Critic, TwinCritic
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, Critic, TwinCritic, aligned
+from spectral_skills.tracking.policy import Controller, aligned
 from spectral_skills.updates import captured, load_optimizer, optimizer_tensors, part
 
 

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from spectral_skills import config as configs
 from spectral_skills.distributed import mean_over_ranks
+from spectral_skills.tracking.critics import Critic
 from spectral_skills.tracking.learner import ActorCritic, Environment
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Critic
 from spectral_skills.updates import precision
 
 Figures = dict[str, Tensor]

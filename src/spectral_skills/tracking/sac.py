@@ -27,6 +27,7 @@ from torch.nn import functional
 
 from spectral_skills import config as configs
 from spectral_skills import distributed
+from spectral_skills.tracking.critics import TwinCritic, project
 from spectral_skills.tracking.learner import (
     ActorCritic,
     Environment,
@@ -35,7 +36,7 @@ from spectral_skills.tracking.learner import (
     ReplayBatch,
 )
 from spectral_skills.tracking.observations import Observation
-from spectral_skills.tracking.policy import Controller, TwinCritic, project
+from spectral_skills.tracking.policy import Controller
 from spectral_skills.updates import precision
 
 FIGURES = (

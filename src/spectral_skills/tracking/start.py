@@ -18,15 +18,14 @@ from spectral_skills.motion.corpus import FPS, Corpus
 from spectral_skills.physics.settings import PhysicsConfig
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking import rewards
-from spectral_skills.tracking.env import EnvConfig
-from spectral_skills.tracking.policy import (
-    Controller,
-    ControllerConfig,
+from spectral_skills.tracking.critics import (
     Critic,
     TwinCritic,
     critic_weights,
     value_range,
 )
+from spectral_skills.tracking.env import EnvConfig
+from spectral_skills.tracking.policy import Controller, ControllerConfig
 from spectral_skills.tracking.ppo import PPOConfig
 from spectral_skills.tracking.references import CommandConfig
 from spectral_skills.tracking.sac import SACConfig

@@ -17,9 +17,10 @@ from spectral_skills.physics.base import simulate
 from spectral_skills.runs import RunFolder
 from spectral_skills.skill.encoder import SkillEncoder
 from spectral_skills.tracking import start
+from spectral_skills.tracking.critics import TwinCritic
 from spectral_skills.tracking.env import TrackingEnv
 from spectral_skills.tracking.learner import ActorCritic
-from spectral_skills.tracking.policy import KIND, Controller, TwinCritic
+from spectral_skills.tracking.policy import KIND, Controller
 from spectral_skills.tracking.ppo import PPOLearner
 from spectral_skills.tracking.references import References
 from spectral_skills.tracking.sac import SACLearner
