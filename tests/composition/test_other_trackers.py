@@ -7,7 +7,7 @@ from untrained import explicit, tokens
 
 from spectral_skills import artifact
 from spectral_skills.artifact import Provenance, load_provenance
-from spectral_skills.cli.measure import evaluate_chaining, evaluate_composition
+from spectral_skills.cli.evaluate import evaluate_chaining, evaluate_composition
 from spectral_skills.control.batch import Runner
 from spectral_skills.experiments import chaining, pass_rates
 from spectral_skills.experiments.findings import Findings

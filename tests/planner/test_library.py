@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spectral_skills import api
-from spectral_skills.cli import measure
+from spectral_skills.cli import skills
 from spectral_skills.control import gestures, played
 from spectral_skills.models import Models
 from spectral_skills.motion.synthetic.generate import clip
@@ -80,18 +80,18 @@ def test_the_verb_writes_what_a_bundle_reads(
     models, corpus, folder, tmp_path, monkeypatch
 ):
     stand = Motion(corpus.names[0], ("stand there",), frames=150, first=0, loop=50)
-    monkeypatch.setattr(measure.Models, "load", lambda *_, **__: _with(models, stand))
+    monkeypatch.setattr(skills.Models, "load", lambda *_, **__: _with(models, stand))
     clap = [one for one in gestures.gestures() if one.name == "clap"]
     monkeypatch.setattr(gestures, "gestures", lambda: clap)
     out = tmp_path / "motions.safetensors"
-    measure.skills_motions(corpus=[folder], robots=0, out=out)
+    skills.skills_motions(corpus=[folder], robots=0, out=out)
     found = played.read(out, models.skill_encoder.fingerprint())
     assert list(found) == ["stand there", "clap the hands"]
     assert not found["stand there"].sentences
     assert "clap" in found["clap the hands"].sentences
     monkeypatch.setattr(library, "on_their_feet", lambda *_: [])
     with pytest.raises(ValueError, match="robots fall on all 2 motions"):
-        measure.skills_motions(corpus=[folder], robots=1, out=out)
+        skills.skills_motions(corpus=[folder], robots=1, out=out)
 
 
 def _with(models: Models, motion: Motion) -> Models:

@@ -8,25 +8,32 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from spectral_skills.cli import learn, measure, motions, robot, run
+from spectral_skills.cli import evaluate, learn, motions, report, robot, run, skills
 from spectral_skills.cli.arguments import INTERRUPTED
 from spectral_skills.results import set_command
 
 _VERBS = {
-    motions: "ingest, retarget, synth, corpus info, corpus list, corpus show, "
-    "corpus check",
-    learn: "pretrain, directions, track, adapt, collect, plan",
-    run: "demo, rollout, steer, chain, say, desk",
-    measure: "evaluate tracking, evaluate composition, evaluate chaining, "
-    "evaluate planning, evaluate readout, skills encode, skills bases, "
-    "skills motions, skills map, report, report skill, report tracking, report card",
-    robot: "export, drive, robot-sim, doctor",
+    "motions": {
+        motions: "ingest, retarget, synth, corpus info, corpus list, corpus show, "
+        "corpus check",
+    },
+    "learn": {learn: "pretrain, directions, track, adapt, collect, plan"},
+    "run": {run: "demo, rollout, steer, chain, say, desk"},
+    "measure": {
+        evaluate: "evaluate tracking, evaluate composition, evaluate chaining, "
+        "evaluate planning, evaluate readout",
+        skills: "skills encode, skills bases, skills motions, skills map",
+        report: "report, report skill, report tracking, report card",
+    },
+    "robot": {robot: "export, drive, robot-sim, doctor"},
 }
 GROUPS: dict[str, dict[str, Callable]] = {
-    module.__name__.split(".")[-1]: {
-        verb: getattr(module, re.sub("[ -]", "_", verb)) for verb in verbs.split(", ")
+    group: {
+        verb: getattr(module, re.sub("[ -]", "_", verb))
+        for module, verbs in modules.items()
+        for verb in verbs.split(", ")
     }
-    for module, verbs in _VERBS.items()
+    for group, modules in _VERBS.items()
 }
 """Verbs by what a person wants to do."""
 VERBS = {
