@@ -34,7 +34,7 @@ read -ra spectral <<<"${SPECTRAL:-.venv/bin/spectral}"
 read -ra python <<<"${PYTHON:-.venv/bin/python}"
 read -ra others <<<"${OTHERS:-}"
 chosen=("$@")
-stages=(embedded cmu g1_moves skill controller directions catalogue bases rows planner
+stages=(embedded cmu g1_moves skill first controller directions catalogue bases rows planner
     motions bundle results pictures install tables card)
 for name in "${chosen[@]}" "${given[@]}"; do
     [[ " ${stages[*]} " == *" $name "* ]] || {
@@ -58,6 +58,7 @@ if [[ $SMOKE ]]; then
     g1_moves=(synth smoke --seed 2)
     sources=()
     skill=(pretrain release-smoke --model.encoder.width 2 --updates 20)
+    first=(track release-smoke)
     controller=(track release-smoke)
     responses=(--contexts 64) # robots of a small controller fall
     tried=(--bases walk --names turn)
@@ -77,6 +78,7 @@ else
     g1_moves=(ingest "${G1_MOVES:-}")
     sources=("${CMU:-}" "${G1_MOVES:-}")
     skill=(pretrain release)
+    first=(track release --frames 200M)
     controller=(track release)
     responses=(--controller "$new/controller")
     tried=(--bases walk jog squat carry backward stand)
@@ -198,6 +200,10 @@ make_results() {
             --directions "$new/directions.safetensors" --record "$record"
     fi
     if [[ $SMOKE ]]; then return; fi # it completes no clip that could be reported
+    if ran first; then
+        run report tracking --run "$OUT/first" \
+            --label "the release's corpora, first training" --record "$record"
+    fi
     if ran controller; then
         run report tracking --run "$OUT/controller" --label "the release's corpora" \
             --record "$record"
@@ -298,9 +304,11 @@ stage cmu "${sources[*]:0:1}" "${corpora[1]}" make_cmu
 stage g1_moves "${sources[*]:1:1}" "${corpora[2]}" make_g1_moves
 stage skill "${corpora[*]}" "$OUT/skill $new/skill" \
     heavy "${skill[@]}" --corpus "${corpora[@]}" --out "$OUT/skill" --release "$new/skill"
-stage controller "${corpora[*]} $new/skill" "$OUT/controller $new/controller" \
+stage first "${corpora[*]} $new/skill" "$OUT/first" \
+    heavy "${first[@]}" --corpus "${corpora[@]}" --skill "$OUT/skill" --out "$OUT/first"
+stage controller "${corpora[*]} $new/skill $OUT/first" "$OUT/controller $new/controller" \
     heavy "${controller[@]}" --corpus "${corpora[@]}" --skill "$OUT/skill" \
-    --out "$OUT/controller" --release "$new/controller"
+    --init "$OUT/first" --out "$OUT/controller" --release "$new/controller"
 stage directions "${corpora[*]} $new/skill $new/controller" "$OUT/directions.safetensors" \
     heavy directions --skill "$OUT/skill" --corpus "${corpora[@]}" "${responses[@]}" \
     --held-out "$held_out" --out "$OUT/directions.safetensors"
@@ -308,7 +316,7 @@ stage catalogue "$new/skill $new/controller $OUT/directions.safetensors" \
     "$OUT/catalogue $new/directions.safetensors" \
     heavy evaluate composition catalogue "${tracker[@]}" "${tried[@]}" \
     --directions "$OUT/directions.safetensors" --out "$OUT/catalogue" \
-    --release "$new/directions.safetensors"
+    --release "$new/directions.safetensors" --record "$record"
 stage bases "${corpora[1]} $new/skill" "$new/bases.safetensors" make_bases
 stage rows "${corpora[*]} $new/skill $new/controller $OUT/directions.safetensors" \
     "$OUT/rows" \

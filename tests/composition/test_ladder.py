@@ -1,5 +1,6 @@
 """The ladder: stages, what is measured in them, the paper's table, a short corpus."""
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -77,12 +78,19 @@ def test_distance_to_itself_is_nothing(near, make_clip):
 
 
 def test_amplitudes_hold_through_the_stages():
-    knobs = ladder.knobs(Directions.load("base"))
+    directions = Directions.load("base")
+    knobs = ladder.knobs(directions)
     names = [str(knob.direction) for knob in knobs]
-    assert names == ["right_arm", "turn", "foot_clearance"]
+    assert names[:2] == ["right_arm", "turn"]
+    lift = next(
+        one["effects"][f"{math.copysign(2, knobs[2].amplitude):+g}"]
+        for one in directions.measured
+        if (one["direction"], one["base"]) == (names[2], "walk")
+    )
+    assert min(lift["left_apex"], lift["right_apex"]) > 0
     amplitudes = schedule(knobs, ladder.STEPS, names)
     full = [knob.amplitude for knob in knobs]
-    assert full == [2.0, 1.2, 1.2]
+    assert [*full[:2], abs(full[2])] == [2.0, 1.2, 1.2]
     for count, steps in enumerate(ladder.STAGES.values()):
         wanted = [a if i < count < 4 else 0.0 for i, a in enumerate(full)]
         np.testing.assert_allclose(amplitudes[steps], [wanted] * len(amplitudes[steps]))

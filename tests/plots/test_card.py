@@ -78,6 +78,26 @@ def test_data_are_described_and_their_owners_thanked(
     assert "NSF" not in text and "not described" in text
 
 
+def test_what_the_skill_model_learned_from_stays_described(
+    tmp_path, make_clip, make_corpus
+):
+    """Where a corpus was made anew since; what no model knows is forgotten."""
+    release = tmp_path / "release"
+    shutil.copytree(PRETRAINED, release, ignore=shutil.ignore_patterns(CARD))
+    before = json.loads((release / DATA).read_text())
+    learned = load_provenance(release / "skill").data_hash.split("+")
+    make_corpus(tmp_path / "new", [make_clip("clip", seed=0)])
+    for _ in range(2):
+        write_data(release, [tmp_path / "new"], 0)
+        new, *kept = json.loads((release / DATA).read_text())
+        assert new["name"] == "new"
+        assert [one["hash"] for one in kept] == [
+            one["hash"] for one in before if one["hash"] in learned
+        ]
+        assert all(one["name"].count("for the skill model") == 1 for one in kept)
+    assert "not described" not in card(release, [])
+
+
 def test_the_verb_writes_it(copied, tmp_path, capsys):
     """And refuses a folder that holds no release."""
     for folder, code in ((copied, 0), (tmp_path, 1)):

@@ -213,7 +213,8 @@ def test_a_guard_that_was_told_of_a_wider_reach(robot):
 
 def test_the_guard_of_a_drive_is_told_what_the_bundle_says(bundle, monkeypatch):
     """The reach of its controller, beside the usual limits."""
-    robot = dataclasses.replace(bundle.manifest.robot, reach=4.0)
+    own = bundle.manifest.robot.reach
+    robot = dataclasses.replace(bundle.manifest.robot, reach=own / 2)
     manifest = dataclasses.replace(bundle.manifest, robot=robot)
     told = []
 
@@ -225,7 +226,7 @@ def test_the_guard_of_a_drive_is_told_what_the_bundle_says(bundle, monkeypatch):
     for one in (bundle, dataclasses.replace(bundle, manifest=manifest)):
         with pytest.raises(OSError, match="no robot here"):
             drive.drive_robot(one, lambda mixer: None, "lo", 0)
-    assert told == [LIMITS, dataclasses.replace(LIMITS, reach=4.0)]
+    assert told == [dataclasses.replace(LIMITS, reach=r) for r in (own, own / 2)]
 
 
 def test_the_control_loop_brakes_while_the_guard_hangs(robot):

@@ -38,7 +38,7 @@ def test_it_is_small_and_belongs_together(model, directions):
     files = {*PRETRAINED.glob("*.safetensors"), *(PRETRAINED / "skill").glob("w*")}
     motions = PRETRAINED / "motions.safetensors"
     assert sum(path.stat().st_size for path in files - {motions}) < 12e6
-    assert motions.stat().st_size < 3.7e6
+    assert motions.stat().st_size < 4e6
     files = [path for path in PRETRAINED.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 80e6
     directions.check(model.encoder.fingerprint())

@@ -377,10 +377,10 @@ def test_the_released_controller_can_be_trained_further(places, tmp_path, capsys
     assert "its hidden is (1024, 1024, 512), its history is 1, unlike" in message
     assert "give --controller.hidden and --controller.history, or" in message
     words += ["--held-out", "0", "--sac.memory", "8", "--sac.batch", "64"]
-    assert _spectral("track", "release", *words) == 1  # it was trained with less reach
-    assert "its reach is 1.0, unlike this recipe's" in capsys.readouterr().err
+    assert _spectral("track", "lafan1", *words) == 1  # it was trained with more reach
+    assert "its bounds of actions are not this recipe's" in capsys.readouterr().err
     for _ in range(2):  # the second has nothing left to do
-        assert _spectral("track", "lafan1", *words) == 0
+        assert _spectral("track", "release", *words) == 0
     old, new = (Controller.load(place) for place in ("base", tmp_path / "run"))
     assert new.config == replace(old.config, released=False)
     # The critic of so short a run is still alone with its learning.

@@ -33,10 +33,15 @@ _KINDS = ("skill", "controller", "planner")
 _DIRECTIONS = "directions.safetensors"
 _PLAYED = {"bases.safetensors": recorded.read, "motions.safetensors": played.read}
 _KEPT = ("clips", "hours", "hash", "sources", "licences")
+_OLDER = ", for the skill model"
+"""What is said of a corpus that has been made anew since."""
 
 
 def write_data(release: Path, folders: Sequence[Path], held_out: float) -> Path:
-    """Write what the corpora of a release are, and how many clips were held out."""
+    """Write what the corpora of a release are, and how many clips were held out.
+
+    What was written of others that its skill model was trained on is kept.
+    """
     corpora = [Corpus.open(folder) for folder in folders]
     found = []
     unseen = motion_sets.hold_out(corpora, held_out)[1]
@@ -45,6 +50,11 @@ def write_data(release: Path, folders: Sequence[Path], held_out: float) -> Path:
         ours = sum(len(view) for view in unseen if view.hash == corpus.hash)
         kept = {name: facts[name] for name in _KEPT}
         found.append({"name": folder.name, "held_out": ours} | kept)
+    now = {one["hash"] for one in found}
+    for one in _described(release):
+        if one["hash"] in set(_trained_on(release)) - now:
+            name = one["name"].removesuffix(_OLDER) + _OLDER
+            found.append(one | {"name": name})
     write_file(release / DATA, json.dumps(found, indent=2) + "\n")
     return release / DATA
 
@@ -65,10 +75,18 @@ def card(release: Path, results: Sequence[Result]) -> str:
     return "\n".join(parts)
 
 
+def _described(release: Path) -> list[dict[str, Any]]:
+    path = release / DATA
+    return json.loads(path.read_text()) if path.is_file() else []
+
+
+def _trained_on(release: Path) -> list[str]:
+    """Hashes of the corpora that the skill model was trained on."""
+    return artifact.load_provenance(release / "skill").data_hash.split("+")
+
+
 def _data(release: Path) -> list[str]:
-    corpora: list[dict[str, Any]] = []
-    if (path := release / DATA).is_file():
-        corpora = json.loads(path.read_text())
+    corpora = _described(release)
     lines = [["corpus", "clips", "of these held out", "hours", "licence", "hash"]]
     lines += [
         [
@@ -82,8 +100,7 @@ def _data(release: Path) -> list[str]:
         for one in corpora
     ]
     known = {one["hash"] for one in corpora}
-    made = artifact.load_provenance(release / "skill").data_hash.split("+")
-    unknown = [one for one in made if one not in known]
+    unknown = [one for one in _trained_on(release) if one not in known]
     lines += [["not described", *[""] * 4, f"`{one[:8]}`"] for one in unknown]
     sources = dict.fromkeys(source for one in corpora for source in one["sources"])
     thanks = [f"- {_WORDS['sources'][s]}" for s in sources if s in _WORDS["sources"]]

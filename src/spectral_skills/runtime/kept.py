@@ -34,13 +34,12 @@ def kept_bundle(models: Models | None = None) -> Path:
             print(f"{missing} (docs/getting_started.md)", file=sys.stderr)
         export(models or Models.load(directions="base", planner=planner), folder)
 
-    if models is not None:  # settings that are in no hash of weights
-        from spectral_skills.tracking.policy import ControllerConfig
-
-        config, usual = models.controller.config, ControllerConfig()
-        for name in ("smoothing", "reach"):
-            if (value := getattr(config, name)) != getattr(usual, name):
-                hashes[name] = f"{name} {value}"
+    if models is None:
+        config = json.loads((_PRETRAINED / "controller" / "config.json").read_text())
+    else:
+        config = vars(models.controller.config)
+    for name in ("smoothing", "reach"):  # they are in no hash of weights
+        hashes[name] = f"{name} {config[name]}"
     about = "-".join(hashes[role] for role in sorted(hashes))
     files = ("support.safetensors", "bases.safetensors", "motions.safetensors")
     data = [path for name in files if (path := _PRETRAINED / name).is_file()]
