@@ -62,6 +62,22 @@ def test_acts_are_done_by_their_orders():
 
 
 @needs_weights
+def test_an_act_is_never_done_with_the_other_side():
+    """Nor is a motion of which no sentence has the side that is asked for."""
+    pairs = [("kneel", "go down on a knee"), ("kneel", "kneel down")]
+    pairs += [("lift", "lift one knee"), ("lift", "lift the right knee")]
+    some = [(m, s) for m, s in zip(known().motions, known().sentences, strict=True)]
+    both = KnownSentences([*some, *pairs], encoder(), as_said=["kneel"])
+    for side, orders in (("left", ("turn to the left",)), ("right", ("bow",))):
+        hears = Interpreter(both, acts={"kneel": orders})
+        (found,) = hears.interpret("go down on your right knee")
+        assert found.understood == (side == "right")
+        assert hears.interpret("go down on your left knee")[0].understood
+        assert not hears.interpret("lift your left knee")[0].understood
+        assert hears.interpret("lift your right knee")[0].motion == "lift"
+
+
+@needs_weights
 @pytest.mark.parametrize(
     "text", ["kneel down", "shake your head", "walk up the wall", "switch on the light"]
 )

@@ -151,6 +151,11 @@ class KnownSentences:
         """Known words, and how often they are said."""
         return Counter(w for s in self.sentences for w in WORD.findall(s))
 
+    def said_of(self, motion: str) -> list[str]:
+        """The sentences of a motion."""
+        own = self._names.index(motion)
+        return [self.sentences[i] for i in (self._motion == own).nonzero().flatten()]
+
     def exactly(self, sentence: str) -> Match:
         """A sentence that is known."""
         at = self.sentences.index(sentence)

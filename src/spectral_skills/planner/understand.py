@@ -29,6 +29,7 @@ from spectral_skills.planner.lookup import (
     costs,
     named,
     parts,
+    traits,
 )
 from spectral_skills.planner.phrases import PATTERNS, WORDS, as_order, parse, plain
 from spectral_skills.planner.text import TextEncoder, pooled
@@ -53,6 +54,7 @@ _AS_WHOLE = 0.05
 """A clause becomes several motions rather than one if the furthest of its parts is
 nearer than the whole by this; or, if the whole means one of them, not further by it."""
 
+_SIDES = {"left", "right"}
 _BODY = set(WORDS["verbs"]["body"].split())
 _STAYS = {"bow", "do", "squat", "stand"}
 """Verbs of the whole body that go nowhere."""
@@ -192,7 +194,7 @@ class Interpreter:
             if refusal.far and not PATTERNS.cannot.search(clause):
                 for less, rest in islice(_less(clause), _MOST_TAILS):
                     match = self.known.nearest(less)
-                    near = match.cosine >= _NEAR_CUT and self.known.is_near(less, match)
+                    near = match.cosine >= _NEAR_CUT and self._near(less, match)
                     if near and len(parts(less)) == 1:
                         found = self._accepted(less, match)
                         return [replace(one, left_out=rest) for one in found]
@@ -221,11 +223,21 @@ class Interpreter:
             raise _Refusal(match, "nothing can be waited for: say what to do now")
         if len(several) > 1:
             return self._at_once(clause, several)
-        if known.is_near(clause, match):
+        if self._near(clause, match):
             return self._accepted(clause, match)
         if before and (knob := self._knob(clause, before.nearest)):
             return [replace(before, knobs=(*before.knobs, knob), seconds=None)]
         raise self._unknown(clause, match)
+
+    def _near(self, clause: str, match: Match) -> bool:
+        """Whether a clause may be taken for a known sentence: never if what is done for
+        that has only the other side."""
+        asked = traits(clause)["side"] & _SIDES
+        done = self.acts.get(match.motion) or self.known.said_of(match.motion)
+        sides = frozenset[str]().union(*(traits(one)["side"] for one in done)) & _SIDES
+        if len(asked) == len(sides) == 1 and asked != sides:
+            return False
+        return self.known.is_near(clause, match)
 
     def _stops(self, clause: str) -> bool:
         """Whether it is to stand still: `wait`, but not `wait for the bus`, which may
@@ -235,7 +247,7 @@ class Interpreter:
         if clause.startswith("stop "):
             return True
         match = self.known.nearest(clause)
-        waits = clause.startswith("wait ") and self.known.is_near(clause, match)
+        waits = clause.startswith("wait ") and self._near(clause, match)
         return not waits and match.cosine < SURE
 
     def _at_once(self, clause: str, several: Sequence[str]) -> list[Instruction]:
@@ -246,15 +258,15 @@ class Interpreter:
         matches = [known.nearest(part, known.single) for part in several]
         whole = known.nearest(clause)
         weakest = min(match.nearness for match in matches)
-        is_whole = known.is_near(clause, whole)
+        is_whole = self._near(clause, whole)
         if len(parts(whole.sentence)) < len(several):
             is_part = whole.motion in [match.motion for match in matches]
             weakest += 2 * _AS_WHOLE * is_part
-            is_whole &= len(several) == 2 and all(map(known.is_near, several, matches))
+            is_whole &= len(several) == 2 and all(map(self._near, several, matches))
         if is_whole and whole.nearness > weakest - _AS_WHOLE:
             return self._accepted(clause, whole)
         both = known.together(clause, [match.motion for match in matches])
-        if both and known.is_near(clause, both):
+        if both and self._near(clause, both):
             return self._accepted(clause, both)
         try:
             return self._with_knobs(several, matches)
@@ -274,7 +286,7 @@ class Interpreter:
             knob = self._knob(part, base.sentence) if number != first else None
             if knob and knob.cosine >= match.cosine - _AS_KNOB:
                 knobs.append(knob)
-            elif not self.known.is_near(part, match):
+            elif not self._near(part, match):
                 raise self._unknown(part, match)
             else:
                 found[number] = self._accepted(part, match)
