@@ -18,11 +18,13 @@ from live_rig import Driver, Heard, LiveRobot
 from stalls import Stalls
 
 from spectral_skills.control.safety import LIMITS, Fault, Order, sendable
+from spectral_skills.robot import g1
 
 _STARTED_WITHIN_S = 30.0
 _EARLIEST_S, _LATEST_S = 0.3, 1.5
 """Of the onset, after the operator's start."""
 _WATCHED_S = 0.4
+_OBEYED = replace(LIMITS, reach=g1.MOST_REACH)
 _STOPPED_WITHIN_MS = 1e3 * LIMITS.lost_s + WITHIN_MS
 _STOOD_STILL_S = 0.005
 """A core that is not there for so long is noticed in what is measured."""
@@ -189,7 +191,7 @@ def judged(
 def _wrong(
     case: LiveCase, heard: Sequence[Heard], safe_ms: float, damped_ms: float | None
 ) -> str:
-    if not all(one.intact and sendable(one.order) for one in heard):
+    if not all(one.intact and sendable(one.order, _OBEYED) for one in heard):
         return "a command that is not finite, out of limits or of a wrong checksum"
     if safe_ms > WITHIN_MS:
         return f"safe only after {safe_ms:.1f} ms"

@@ -109,12 +109,14 @@ def test_the_verb_passes_on_how_far_the_controller_reaches(monkeypatch):
     monkeypatch.setattr(dds, "RobotLink", lambda *_: Link())
     monkeypatch.setattr(guard, "raise_priority", lambda priority: True)
     monkeypatch.setattr(robot_sim, "run", lambda sim, seconds: made.append(sim))
-    verb(reach=4.0)
-    (sim,) = made
-    targets = g1.target_limits(4.0)[:, 0]
-    sim._link.sent = unitree.command(Order(targets, HOLD.stiffness, HOLD.damping), 5)
-    sim.step()
-    assert sim.tally.commands == 1 and not sim.tally.out_of_limits
+    verb(reach=1.0)
+    verb()
+    targets = g1.target_limits(g1.MOST_REACH)[:, 0]
+    order = unitree.command(Order(targets, HOLD.stiffness, HOLD.damping), 5)
+    for sim, counts in zip(made, ((0, 1), (1, 0)), strict=True):
+        sim._link.sent = order
+        sim.step()
+        assert (sim.tally.commands, sim.tally.out_of_limits) == counts
 
 
 def test_the_operator_starts_lowers_and_lets_go():

@@ -308,7 +308,7 @@ def robot_sim(
     stop_after: float | None = None,
     noise: float = 1.0,
     seed: int = 0,
-    reach: float = 1.0,
+    reach: float = 4.0,
     out: Path | None = None,
 ) -> None:
     """Simulate a G1 that speaks the real one's protocol, for `spectral drive --dds`.
@@ -326,7 +326,8 @@ def robot_sim(
         stop_after: Seconds after the start when the operator presses stop.
         noise: Noise of the sensors; 1 is usual for a G1.
         seed: Seed of the noise.
-        reach: That of the controller which drives it; commands beyond are not obeyed.
+        reach: Commands beyond this reach of a controller are not obeyed; the largest is
+            what the motors can do.
         out: File (.npz) for the record: time_s, qpos, kind of command, keys.
     """
     import json

@@ -158,7 +158,7 @@ class RobotSim:
         stop_after_s: float | None = None,
         record: bool = True,
         seed: int = 0,
-        reach: float = 1.0,
+        reach: float = g1.MOST_REACH,
     ):
         """Commands are obeyed as far as a controller of this reach may give them."""
         self.robot, self._link = SimulatedRobot(noise, seed), link
