@@ -115,7 +115,7 @@ def test_a_motion_that_tilts_a_robot_like_a_fall_is_refused_before_it_begins():
     ("changes", "fault"),
     [
         ({"quaternion": np.array([0.7, 0.714, 0.0, 0.0])}, Fault.TILT),
-        ({"joints": g1.JOINT_LIMITS[:, 1] + 0.21}, Fault.JOINT_LIMIT),
+        ({"joints": g1.JOINT_LIMITS[:, 1] + 0.36}, Fault.JOINT_LIMIT),
         ({"velocities": np.full(29, 40.0)}, Fault.TOO_FAST),
         ({"keys": STOP_KEY}, Fault.OPERATOR),
     ],
@@ -263,4 +263,4 @@ def test_ticks_may_wrap_around():
 def test_a_standing_robot_is_in_no_danger():
     """And a little past a limit is soft."""
     assert danger(sensed(0)) is None
-    assert danger(sensed(0, joints=g1.JOINT_LIMITS[:, 1] + 0.15)) is None
+    assert danger(sensed(0, joints=g1.JOINT_LIMITS[:, 1] + 0.3)) is None

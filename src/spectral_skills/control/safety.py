@@ -114,9 +114,9 @@ class Limits:
 
     tilt_rad: float = 1.0
     velocity_rad_s: float = 35.0
-    joint_rad: float = 0.2
+    joint_rad: float = 0.35
     """Angle past the limit of a joint. Stops are somewhat soft: a simulated robot that
-    creeps or lands presses an ankle 0.12 rad past its own."""
+    kicks or lands presses an ankle up to 0.27 rad past its own."""
     absurd_rad: float = 0.6
     """Angle past the limit that only a broken sensor gives."""
     absurd_rad_s: float = 100.0
