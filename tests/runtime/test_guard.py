@@ -150,7 +150,7 @@ STATES = {
     "infinite": (with_value("gyro", 0, np.inf), Fault.NOT_FINITE, UNSEEN),
     "absurd": (with_value("joints", KNEE, 50.0), Fault.OUT_OF_RANGE, UNSEEN),
     "no rotation": (with_value("quaternion", 0, 0.0), Fault.OUT_OF_RANGE, UNSEEN),
-    "joint limit": (with_value("joints", KNEE, 3.1), Fault.JOINT_LIMIT, TICK),
+    "joint limit": (with_value("joints", KNEE, 3.3), Fault.JOINT_LIMIT, TICK),
     "too fast": (with_value("velocities", 3, -36.0), Fault.TOO_FAST, TICK),
     "tilt": (tilted, Fault.TILT, TICK),
 }
