@@ -17,8 +17,8 @@ from spectral_skills.tracking.references import References
 
 
 def test_pilot_and_tracker_act_alike(bundle):
-    """Same states, same skills: actions within 5e-4, which moves no target by more than
-    3e-4 rad, over two seconds of walking."""
+    """Same states, last actions and skills: actions within 1e-4 over two seconds of
+    walking."""
     base = bundle.base("walk")
     physics, pilot = simulate("cpu", 1), Pilot(bundle)
     tracker = Tracker(Controller.load("base"))
@@ -34,9 +34,11 @@ def test_pilot_and_tracker_act_alike(bundle):
         ours = pilot.act(skill)
         theirs = tracker.act(torch.from_numpy(skill)[None])
         worst = max(worst, float(np.abs(ours - theirs[0].numpy()).max()))
+        assert np.array_equal(pilot.last_action, ours)
+        pilot.last_action = theirs[0].double().numpy()
         physics.targets.copy_(tracker.targets(theirs))
         physics.step()
-    assert worst < 5e-4
+    assert worst < 1e-4
 
 
 def test_simulated_robot_is_the_training_environment(bundle):

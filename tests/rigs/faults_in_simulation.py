@@ -246,7 +246,9 @@ def _flipped(lasts_ms: int | None):
 def _past_limit(case: Injection) -> None:
     joint = _joint(case)
     side, sign = ((1, 1.0), (0, -1.0))[int(case.random.integers(2))]
-    value = g1.JOINT_LIMITS[joint, side] + sign * case.random.uniform(0.4, 0.55)
+    value = g1.JOINT_LIMITS[joint, side] + sign * case.random.uniform(
+        LIMITS.joint_rad + 0.05, 0.55
+    )
 
     def change(message: np.ndarray) -> None:
         message["motor_state"][joint]["q"] = value

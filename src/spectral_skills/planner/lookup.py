@@ -9,7 +9,7 @@ one of them.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from string import ascii_lowercase
 from typing import NamedTuple
@@ -53,6 +53,7 @@ _TRAITS = {
     trait: {value: re.compile(rf"\b(?:{words})\b") for value, words in values.items()}
     for trait, values in WORDS["opposites"].items()
 }
+_SIDES = {"left", "right"}
 _VALUES = [(trait, value) for trait, values in _TRAITS.items() for value in values]
 
 
@@ -189,7 +190,7 @@ class KnownSentences:
         """Whether a sentence may be taken for a known one."""
         words, own = plain_words(sentence), self._words[match.motion]
         acting = PATTERNS.meanwhile.sub("", sentence)
-        sides = traits(acting)["side"] & {"left", "right"}
+        sides = traits(acting)["side"] & _SIDES
         if len(sides) == 2 and len(traits(match.sentence)["side"] & sides) == 1:
             return False  # of two sides, one would be left out or taken for the other
         if match.cosine >= SURE:
@@ -275,11 +276,11 @@ def _side(sentence: str) -> frozenset[str]:
     sides = traits(sentence)["side"]
     limb = PATTERNS.limb.search(sentence.lower())
     first = PATTERNS.one_side.search(sentence.lower())
-    if not (limb and first and {"left", "right"} <= sides):
+    if not (limb and first and _SIDES <= sides):
         return sides
     if PATTERNS.each_side.search(sentence.lower()) or limb[1] != first[0]:
         return sides
-    return sides - {"left", "right"} | {limb[1]}
+    return sides - _SIDES | {limb[1]}
 
 
 def costs(sentence: str, others: Tensor) -> Tensor:
@@ -317,6 +318,13 @@ def opposed(one: str, other: str) -> bool:
     One arm instead of both is different, but not the opposite.
     """
     return bool(costs(one, named([other]))[0] >= -_OPPOSED)
+
+
+def other_side(clause: str, done: Iterable[str]) -> bool:
+    """Whether a clause asks for one side, and all that is done has only the other."""
+    asked = traits(clause)["side"] & _SIDES
+    sides = {side for one in done for side in traits(one)["side"]} & _SIDES
+    return len(asked) == len(sides) == 1 and asked != sides
 
 
 def parts(clause: str) -> list[str]:

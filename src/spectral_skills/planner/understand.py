@@ -28,8 +28,8 @@ from spectral_skills.planner.lookup import (
     Match,
     costs,
     named,
+    other_side,
     parts,
-    traits,
 )
 from spectral_skills.planner.phrases import PATTERNS, WORDS, as_order, parse, plain
 from spectral_skills.planner.text import TextEncoder, pooled
@@ -54,7 +54,6 @@ _AS_WHOLE = 0.05
 """A clause becomes several motions rather than one if the furthest of its parts is
 nearer than the whole by this; or, if the whole means one of them, not further by it."""
 
-_SIDES = {"left", "right"}
 _BODY = set(WORDS["verbs"]["body"].split())
 _STAYS = {"bow", "do", "squat", "stand"}
 """Verbs of the whole body that go nowhere."""
@@ -230,14 +229,9 @@ class Interpreter:
         raise self._unknown(clause, match)
 
     def _near(self, clause: str, match: Match) -> bool:
-        """Whether a clause may be taken for a known sentence: never if what is done for
-        that has only the other side."""
-        asked = traits(clause)["side"] & _SIDES
+        """Whether a clause may be taken for a known sentence, and for what is done."""
         done = self.acts.get(match.motion) or self.known.said_of(match.motion)
-        sides = frozenset[str]().union(*(traits(one)["side"] for one in done)) & _SIDES
-        if len(asked) == len(sides) == 1 and asked != sides:
-            return False
-        return self.known.is_near(clause, match)
+        return not other_side(clause, done) and self.known.is_near(clause, match)
 
     def _stops(self, clause: str) -> bool:
         """Whether it is to stand still: `wait`, but not `wait for the bus`, which may
