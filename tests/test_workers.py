@@ -28,7 +28,10 @@ def test_workers_end_with_a_parent_that_is_killed():
 def test_an_interrupt_is_quiet_and_quick(moment):
     """Ctrl-C reaches all processes of a terminal; workers printed tracebacks once."""
     code = (
+        "import signal\n"
         "from spectral_skills.workers import in_order\n"
+        # Programs that a shell began in the background ignore interrupts.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "print('starting', flush=True)\n"
         "jobs = [\"print('working', flush=True)\", \"__import__('time').sleep(60)\"]\n"
         "try:\n    list(in_order(eval, jobs * 9, 2))\n"
